@@ -1,0 +1,88 @@
+# Everything people and CI do, by name. `make help` lists it.
+# A machine needs Python >= 3.11 with pip, make, and a package index; uv is fetched when absent.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The newest interpreter is not always the installed one: take the first that is new enough.
+PYTHON ?= $(firstword $(foreach py,python3 python python3.14 python3.13 python3.12 python3.11,\
+	$(shell $(py) -c 'import sys; sys.version_info >= (3, 11) and print(sys.executable)' 2>/dev/null)))
+export UV_PYTHON ?= $(PYTHON)
+
+# uv from PATH, else from a project-local folder; the system's own environment is never touched.
+UV := $(or $(shell command -v uv 2>/dev/null),$(CURDIR)/.cache/uv/bin/uv)
+RUN := $(UV) run
+
+# Extra arguments for the tool behind a target, e.g. `make test ARGS="-k diffs -x"`.
+ARGS ?=
+
+.PHONY: help install demo test e2e e2e-real e2e-k3d e2e-assets compat lint format typecheck imports \
+	bench docs changelog build all clean
+
+help: ## Show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+$(CURDIR)/.cache/uv/bin/uv:
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed, and none was found." >&2; exit 1; }
+	@echo "Fetching uv into .cache/uv ..."
+	@"$(PYTHON)" -m pip install --quiet --disable-pip-version-check --target .cache/uv "uv>=0.5"
+
+install: $(UV) ## Create .venv with all packages (editable) and the developers' tools
+	$(UV) sync
+
+demo: $(UV) ## Run the minimal example on a local sandbox, show what happens, and exit
+	$(RUN) python tools/demo.py $(ARGS)
+
+test: $(UV) ## Run the unit and behaviour tests of all packages
+	$(RUN) pytest packages tools $(ARGS)
+
+e2e: $(UV) ## Run the end-to-end tests on the emulator (no cluster needed)
+	$(RUN) pytest e2e --cluster emulator $(ARGS)
+
+e2e-real: e2e-assets ## Run the end-to-end tests on a real kube-apiserver with etcd
+	$(RUN) pytest e2e --cluster envtest $(ARGS)
+
+e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted here (K3S=v1.34.1-k3s1)
+	RUN="$(RUN)" tools/k3d.sh $(ARGS)
+
+e2e-assets: $(UV) ## Build kube-apiserver and etcd with Go, once for each version, into the user's cache
+	$(RUN) python tools/e2e_assets.py
+
+compat: $(UV) ## Compare with the previous generation of the framework, run as a black box
+	$(RUN) pytest e2e/compat $(ARGS)
+
+lint: $(UV) ## Check the style, the layers of imports, and the lockstep of versions
+	$(RUN) ruff check .
+	$(RUN) ruff format --check tools
+	$(RUN) lint-imports --config import-linter.ini
+	$(RUN) python tools/lockstep.py --check
+	$(RUN) python tools/changelog.py --check
+
+format: $(UV) ## Fix what can be fixed automatically
+	$(RUN) ruff check --fix .
+	$(RUN) ruff format tools
+
+typecheck: $(UV) ## Check the types of all packages and tools, strictly
+	$(RUN) mypy packages/*/src tools
+
+bench: $(UV) ## Measure CPU, memory, and latency against the previous generation
+	$(RUN) python bench/run.py $(ARGS)
+
+docs: $(UV) ## Build the documentation into docs/_build; warnings are errors
+	$(RUN) --group docs sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+changelog: $(UV) ## Preview the release notes made of changelog.d/
+	$(RUN) python tools/changelog.py --draft
+
+build: $(UV) ## Build the wheels and source archives into dist/, then install and import each alone
+	rm -rf dist
+	$(UV) build --all-packages --out-dir dist --quiet
+	$(RUN) python tools/smoke_wheels.py dist
+
+all: lint typecheck test e2e docs build ## Everything but the real server and the benchmarks
+
+clean: ## Remove what was built and cached in this folder (.venv stays)
+	rm -rf dist docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
