@@ -149,12 +149,12 @@ class Envtest:
             self._start_servers(self._servers, port)
             self.version = self._wait_until_ready(self._servers, Probe(self.folder, port))
             self._start_controllers(self._servers)
-        except EnvtestError as e:
-            taken = PORT_TAKEN in self._servers.read_log("kube-apiserver")
+        except EnvtestError:
+            taken = PORT_TAKEN in self._servers.read_log("kube-apiserver").lower()
             self.stop()
             if taken:
                 raise _PortTakenError(f"Port {port} is in use: choose another one.") from None
-            raise e
+            raise
         except BaseException:
             self.stop()
             raise

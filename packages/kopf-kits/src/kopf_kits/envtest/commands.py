@@ -18,8 +18,8 @@ def make_etcd_command(assets: Assets, folder: pathlib.Path) -> list[str]:
     """
     Make the command of etcd: for one start, so nothing has to survive on the disk.
 
-    It listens on sockets in the private folder (its current one): there, no other user of the machine can reach it,
-    and no port can be in use.
+    It listens on sockets in the private folder (its current one): there, no other user
+    of the machine can reach it, and no port can be in use.
     """
     return [
         str(assets.etcd),

@@ -1,0 +1,84 @@
+import pathlib
+import shutil
+import ssl
+import stat
+import sys
+
+import pytest
+
+from kopf_kits.envtest import EnvtestError
+from kopf_kits.envtest.certificates import OpensslAuthority, write_certificates
+
+
+def write_by_openssl(folder: pathlib.Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    OpensslAuthority(openssl, folder).write()
+
+
+@pytest.fixture(params=["cryptography", "openssl"])
+def folder(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> pathlib.Path:
+    if request.param == "openssl":
+        write_by_openssl(tmp_path)
+    else:
+        pytest.importorskip("cryptography")
+        write_certificates(tmp_path)
+    return tmp_path
+
+
+def shake_hands(client: ssl.SSLObject, server: ssl.SSLObject, pipes: list[ssl.MemoryBIO]) -> None:
+    """Let both sides talk over memory until both are done."""
+    client_in, client_out, server_in, server_out = pipes
+    for _ in range(10):
+        for side in (client, server):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+        server_in.write(client_out.read())
+        client_in.write(server_out.read())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_server_and_admin_trust_each_other(folder: pathlib.Path, host: str) -> None:
+    server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=folder / "ca.crt")
+    server_side.load_cert_chain(folder / "server.crt", folder / "server.key")
+    server_side.verify_mode = ssl.CERT_REQUIRED
+    client_side = ssl.create_default_context(cafile=folder / "ca.crt")
+    client_side.load_cert_chain(folder / "admin.crt", folder / "admin.key")
+    pipes = [ssl.MemoryBIO() for _ in range(4)]
+    client = client_side.wrap_bio(pipes[0], pipes[1], server_hostname=host)
+    server = server_side.wrap_bio(pipes[2], pipes[3], server_side=True)
+    shake_hands(client, server, pipes)
+    assert client.version() == server.version() == "TLSv1.3"
+    certificate = server.getpeercert()
+    assert certificate is not None
+    assert (("organizationName", "system:masters"),) in certificate["subject"]
+
+
+def test_keys_are_private(folder: pathlib.Path) -> None:
+    keys = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.glob("*.key")}
+    assert keys == dict.fromkeys(["accounts.key", "admin.key", "ca.key", "server.key"], 0o600)
+
+
+def test_keys_are_in_the_form_that_the_api_server_reads(folder: pathlib.Path) -> None:
+    assert "-----BEGIN EC PRIVATE KEY-----" in (folder / "accounts.key").read_text()
+
+
+def test_neither_library_nor_program(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    monkeypatch.setitem(sys.modules, "cryptography.x509", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvtestError, match=r"install `cryptography` .* or the openssl program"):
+        write_certificates(tmp_path)
+
+
+def test_failing_program(tmp_path: pathlib.Path, make_program: object) -> None:
+    program = tmp_path / "openssl"
+    program.write_text("#!/bin/sh\necho first >&2; echo no entropy left >&2; exit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(EnvtestError, match=r"cannot make the certificates: no entropy left$"):
+        OpensslAuthority(str(program), tmp_path).write()
