@@ -1,0 +1,190 @@
+"""Credentials: where the API server is, and how to introduce ourselves to it."""
+
+import base64
+import binascii
+import contextlib
+import dataclasses
+import datetime
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NewType
+
+if TYPE_CHECKING:
+    import aiohttp
+
+VaultKey = NewType("VaultKey", str)
+"""A name of the credentials in the vault: the id of the login handler which got them."""
+
+_SECRETS: Final = frozenset(
+    {"password", "token", "private_key_data", "certificate_data", "ca_data", "proxy_url"}
+)
+
+
+class LoginError(Exception):
+    """Raised when the operator cannot log in to the API: no credentials are left to try."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class KubeContext:
+    """The basics of any credentials: which server to connect to, and until when.
+
+    Of several credentials, those with the highest priority are used, in random order.
+    The naive expiration time is treated as UTC.
+    """
+
+    server: str
+    priority: int = 0
+    default_namespace: str | None = None
+    expiration: datetime.datetime | None = None
+
+    def __repr__(self) -> str:
+        # Neither logs nor tracebacks must contain secrets, so there are only the facts of them.
+        values = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))
+        shown = (
+            f"{key}={'***' if key in _SECRETS else repr(val)}"
+            for key, val in values
+            if val is not None
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def is_expired(self, now: datetime.datetime) -> bool:
+        """Check if the credentials are expired by the specified (timezone-aware) time."""
+        if self.expiration is None:
+            return False
+        if self.expiration.tzinfo is None:
+            return self.expiration.replace(tzinfo=datetime.timezone.utc) <= now
+        return self.expiration <= now
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class AiohttpSession(KubeContext):
+    """A ready-to-use HTTP session with its own authentication.
+
+    The session is owned by the framework since then, and is closed by it when not needed.
+    """
+
+    aiohttp_session: "aiohttp.ClientSession"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class ConnectionInfo(KubeContext):
+    """Everything that is needed to connect to the API and to authenticate.
+
+    Certificates and keys are given either as paths or as data: PEM or base64-encoded PEM.
+    """
+
+    ca_path: str | None = None
+    ca_data: str | bytes | None = None
+    insecure: bool | None = None
+    username: str | None = None
+    password: str | None = None
+    scheme: str | None = None
+    token: str | None = None
+    certificate_path: str | None = None
+    certificate_data: str | bytes | None = None
+    private_key_path: str | None = None
+    private_key_data: str | bytes | None = None
+    proxy_url: str | None = None
+    trust_env: bool = False
+    tls_server_name: str | None = None
+
+    def as_aiohttp_basic_auth(self) -> "aiohttp.BasicAuth | None":
+        """Always ``None``: the username & password are in the HTTP headers.
+
+        HTTP clients do not accept both the headers and the auth arguments together.
+        """
+        return None
+
+    def as_http_headers(self) -> dict[str, str]:
+        """Make the ``Authorization`` header, if there is anything to put into it."""
+        if self.username and self.password:
+            pair = f"{self.username}:{self.password}".encode()
+            return {"Authorization": f"Basic {base64.b64encode(pair).decode('ascii')}"}
+        if self.token:
+            return {"Authorization": f"{self.scheme or 'Bearer'} {self.token}"}
+        if self.scheme:
+            return {"Authorization": self.scheme}
+        return {}
+
+    def as_ssl_context(self) -> ssl.SSLContext:
+        """Make an SSL context with the CA and the client certificate loaded.
+
+        The data are put into temporary files, accessible only to the current user,
+        and deleted as soon as they are loaded: Python can load them only from files.
+
+        Raises ``ValueError`` if the certificates are specified twice or are broken.
+        """
+        self._verify_ssl()
+        context = ssl.create_default_context(
+            cafile=_expand(self.ca_path),
+            cadata=_decode_pem("CA", self.ca_data).decode("ascii") if self.ca_data else None,
+        )
+        if self.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        self._load_client_certificate(context)
+        return context
+
+    def as_aiohttp_kwargs(self) -> Mapping[str, Any]:
+        """Arguments of individual requests: the proxy and the server's name for TLS, if any."""
+        values = {"proxy": self.proxy_url, "server_hostname": self.tls_server_name}
+        return {key: val for key, val in values.items() if val}
+
+    def _verify_ssl(self) -> None:
+        if self.ca_path and self.ca_data:
+            raise ValueError("Both the path & data of the CA are set; only one is needed.")
+        if self.certificate_path and self.certificate_data:
+            raise ValueError("Both the path & data of the certificate are set; one is needed.")
+        if self.private_key_path and self.private_key_data:
+            raise ValueError("Both the path & data of the private key are set; one is needed.")
+
+    def _load_client_certificate(self, context: ssl.SSLContext) -> None:
+        with (
+            _temporary_pem("certificate", self.certificate_data) as cert_file,
+            _temporary_pem("private key", self.private_key_data) as pkey_file,
+        ):
+            cert = cert_file or _expand(self.certificate_path)
+            pkey = pkey_file or _expand(self.private_key_path)
+            if cert and pkey:
+                context.load_cert_chain(certfile=cert, keyfile=pkey, password=_no_password)
+            elif cert and _has_private_key(cert):
+                context.load_cert_chain(certfile=cert, password=_no_password)
+
+
+def _no_password() -> str:
+    # Otherwise, OpenSSL asks for the password in the terminal, and blocks the operator forever.
+    raise ValueError("The private key is encrypted, but encrypted keys are not supported.")
+
+
+def _expand(path: str | None) -> str | None:
+    return os.path.expanduser(path) if path else None
+
+
+def _has_private_key(path: str) -> bool:
+    with open(path, "rb") as file:
+        return b"PRIVATE KEY-----" in file.read()
+
+
+def _decode_pem(title: str, data: str | bytes) -> bytes:
+    raw = data.encode("utf-8") if isinstance(data, str) else data
+    if b"-----BEGIN " in raw:
+        return raw
+    try:
+        return base64.b64decode(b"".join(raw.split()), validate=True)
+    except binascii.Error as e:
+        raise ValueError(f"The data of the {title} are neither PEM nor base64.") from e
+
+
+@contextlib.contextmanager
+def _temporary_pem(title: str, data: str | bytes | None) -> Iterator[str | None]:
+    """Keep the data in a file for the shortest time possible; it is always 0600."""
+    if not data:
+        yield None
+        return
+    pem = _decode_pem(title, data)
+    with tempfile.NamedTemporaryFile(prefix="kopf-", suffix=".pem") as file:
+        file.write(pem)
+        file.flush()
+        yield file.name

@@ -1,0 +1,136 @@
+"""Differences between two states of an object, field by field."""
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, overload
+
+from kopf_cogs.structs.dicts import FieldPath, resolve
+
+
+class DiffScope(enum.Flag):
+    """Which side's fields matter: those only of the left, of the right, or of both."""
+
+    LEFT = enum.auto()
+    RIGHT = enum.auto()
+    FULL = LEFT | RIGHT
+
+
+class DiffOperation(enum.StrEnum):
+    """What has happened to a field."""
+
+    ADD = "add"
+    CHANGE = "change"
+    REMOVE = "remove"
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class DiffItem(NamedTuple):
+    """A change of one field. It is a tuple and can be unpacked as such."""
+
+    operation: DiffOperation
+    field: FieldPath
+    old: Any
+    new: Any
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    @property
+    def op(self) -> DiffOperation:
+        """An alias for ``operation``."""
+        return self.operation
+
+
+class Diff(Sequence[DiffItem]):
+    """An immutable sequence of changes."""
+
+    __slots__ = ("_items",)
+
+    _items: tuple[DiffItem, ...]
+
+    def __init__(self, items: Iterable[DiffItem], /) -> None:
+        super().__init__()
+        self._items = tuple(
+            item if isinstance(item, DiffItem) else DiffItem(DiffOperation(item[0]), *item[1:])
+            for item in items
+        )
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[DiffItem]:
+        return iter(self._items)
+
+    @overload
+    def __getitem__(self, i: int) -> DiffItem: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> "Diff": ...
+
+    def __getitem__(self, i: int | slice) -> "DiffItem | Diff":
+        return Diff(self._items[i]) if isinstance(i, slice) else self._items[i]
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Diff):
+            return self._items == other._items
+        if isinstance(other, (tuple, list)):
+            return self._items == tuple(other)
+        return NotImplemented
+
+
+EMPTY: Final = Diff(())
+
+
+def diff(a: Any, b: Any, *, scope: DiffScope = DiffScope.FULL) -> Diff:
+    """Compare two states, going into dictionaries but not into lists.
+
+    An absent field and a field with ``None`` are the same. Added and removed dictionaries
+    are reported as a whole. In the scopes other than the full one, the fields that are only
+    in the other side are skipped: e.g., ``LEFT`` tells whether all of ``a`` is in ``b``.
+    """
+    return Diff(_iter_diff(a, b, (), scope)) if a != b else EMPTY
+
+
+def reduce(d: Diff, path: FieldPath) -> Diff:
+    """Take only the changes in the specified field, with paths relative to that field."""
+    return Diff(_iter_reduced(d, path)) if path else d
+
+
+def _iter_diff(a: Any, b: Any, path: FieldPath, scope: DiffScope) -> Iterator[DiffItem]:
+    # Unchanged subtrees are compared in C: it is much faster than going through them.
+    if a == b:
+        return
+    elif a is None:
+        if DiffScope.RIGHT in scope:
+            yield DiffItem(DiffOperation.ADD, path, a, b)
+    elif b is None:
+        if DiffScope.LEFT in scope:
+            yield DiffItem(DiffOperation.REMOVE, path, a, b)
+    elif isinstance(a, Mapping) and isinstance(b, Mapping):
+        for key, val in a.items():
+            yield from _iter_diff(val, b.get(key), (*path, key), scope)
+        for key, val in b.items():
+            if key not in a:
+                yield from _iter_diff(None, val, (*path, key), scope)
+    else:
+        yield DiffItem(DiffOperation.CHANGE, path, a, b)
+
+
+def _iter_reduced(d: Diff, path: FieldPath) -> Iterator[DiffItem]:
+    for item in d:
+        size = len(item.field)
+        if item.field[: len(path)] == path:
+            yield DiffItem(item.operation, item.field[len(path) :], item.old, item.new)
+        elif path[:size] == item.field:
+            # The parent is changed as a whole: e.g., the whole spec is added.
+            old = resolve(item.old, path[size:], None)
+            new = resolve(item.new, path[size:], None)
+            yield from diff(old, new)

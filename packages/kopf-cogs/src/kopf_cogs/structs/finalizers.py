@@ -1,0 +1,39 @@
+"""Finalizers: the marks that block the actual deletion of objects until it is handled."""
+
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.dicts import resolve
+
+
+def is_deletion_ongoing(body: Mapping[str, Any] | RawBody) -> bool:
+    """Check if the deletion of the object was requested."""
+    return resolve(body, ("metadata", "deletionTimestamp"), None) is not None
+
+
+def is_deletion_blocked(body: Mapping[str, Any] | RawBody, finalizer: str) -> bool:
+    """Check if the object has this finalizer, i.e. cannot disappear until we let it go."""
+    return finalizer in (resolve(body, ("metadata", "finalizers"), None) or ())
+
+
+def block_deletion(body: MutableMapping[str, Any] | RawBody, *, finalizer: str) -> None:
+    """Add the finalizer in place, unless it is there already."""
+    if is_deletion_blocked(body, finalizer):
+        return
+    meta = body.get("metadata")
+    if meta is None:
+        meta = body["metadata"] = {}
+    meta["finalizers"] = [*(meta.get("finalizers") or ()), finalizer]
+
+
+def allow_deletion(body: MutableMapping[str, Any] | RawBody, *, finalizer: str) -> None:
+    """Remove the finalizer in place, if it is there, and then the list if it is empty."""
+    if not is_deletion_blocked(body, finalizer):
+        return
+    meta = body["metadata"]
+    remaining = [name for name in meta["finalizers"] if name != finalizer]
+    if remaining:
+        meta["finalizers"] = remaining
+    else:
+        del meta["finalizers"]

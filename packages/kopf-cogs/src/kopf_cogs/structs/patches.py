@@ -1,0 +1,150 @@
+"""Patches: the changes to an object collected from the handlers and from the framework."""
+
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from typing import Any, cast
+
+from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.dicts import MutableMappingView, json_copy
+from kopf_cogs.structs.jsonpatch import JSONPatch, make_json_patch
+
+PatchFn = Callable[[Any], None]
+"""A transformation function: it gets a raw body (a dictionary) and changes it in place."""
+
+
+class MetaPatch(MutableMappingView[str, Any]):
+    """The changes to the object's ``metadata``."""
+
+    __slots__ = ()
+
+    @property
+    def labels(self) -> MutableMappingView[str, str | None]:
+        """The changes to the labels; ``None`` deletes a label."""
+        return MutableMappingView(self, ("labels",))
+
+    @property
+    def annotations(self) -> MutableMappingView[str, str | None]:
+        """The changes to the annotations; ``None`` deletes an annotation."""
+        return MutableMappingView(self, ("annotations",))
+
+
+class SpecPatch(MutableMappingView[str, Any]):
+    """The changes to the object's ``spec``."""
+
+    __slots__ = ()
+
+
+class StatusPatch(MutableMappingView[str, Any]):
+    """The changes to the object's ``status``."""
+
+    __slots__ = ()
+
+
+class Patch(dict[str, Any]):
+    """A JSON merge-patch (RFC 7386) as a dictionary, plus the transformation functions.
+
+    In the dictionary, ``None`` deletes a field, dictionaries are merged, all other values
+    replace the existing ones. The functions in ``fns`` are for the changes that depend
+    on the current state, such as those in lists: they are called with a copy of the freshest
+    body known, change it in place, and the difference is sent as a JSON patch (RFC 6902),
+    guarded by the resource version. They can be called several times.
+
+    The patch is true if there is anything to apply: either fields or functions.
+    """
+
+    __slots__ = ("_body", "_fns")
+
+    _fns: list[PatchFn]
+
+    def __init__(
+        self,
+        src: Mapping[str, Any] | None = None,
+        /,
+        body: Mapping[str, Any] | RawBody | None = None,
+        fns: Iterable[PatchFn] = (),
+    ) -> None:
+        super().__init__(src or {})
+        self._body = body
+        self._fns = [*src._fns, *fns] if isinstance(src, Patch) else [*fns]
+
+    def __repr__(self) -> str:
+        args = [super().__repr__()] if self.keys() else []
+        args += [f"fns={self._fns!r}"] if self._fns else []
+        return f"{type(self).__name__}({', '.join(args)})"
+
+    def __bool__(self) -> bool:
+        return len(self) > 0 or bool(self._fns)
+
+    def __copy__(self) -> "Patch":
+        return type(self)(self, body=self._body)
+
+    def clear(self) -> None:
+        """Forget both the fields and the functions."""
+        super().clear()
+        self._fns.clear()
+
+    @property
+    def fns(self) -> list[PatchFn]:
+        """The transformation functions: a list to append to, or to insert into."""
+        return self._fns
+
+    @property
+    def metadata(self) -> MetaPatch:
+        """The changes to ``metadata``."""
+        return MetaPatch(self, ("metadata",))
+
+    @property
+    def meta(self) -> MetaPatch:
+        """The changes to ``metadata``."""
+        return MetaPatch(self, ("metadata",))
+
+    @property
+    def spec(self) -> SpecPatch:
+        """The changes to ``spec``."""
+        return SpecPatch(self, ("spec",))
+
+    @property
+    def status(self) -> StatusPatch:
+        """The changes to ``status``."""
+        return StatusPatch(self, ("status",))
+
+    def as_json_patch(self, body: Mapping[str, Any] | RawBody | None = None) -> JSONPatch:
+        """Build the list of JSON-patch operations for both the fields and the functions.
+
+        The operations are relative to the body: either the passed one, or, if not passed,
+        the one with which the patch was created. What changes nothing is not in the list.
+        Unlike with merge-patches, the dictionaries that become empty are removed.
+
+        Raises ``ValueError`` if there is something to apply but the body is not known.
+        """
+        if not self:
+            return []
+        reference = self._body if body is None else body
+        if reference is None:
+            raise ValueError("A JSON patch cannot be built without a body to be patched.")
+        old = cast("dict[str, Any]", json_copy(reference))
+        new = cast("dict[str, Any]", json_copy(reference))
+        _merge(new, self)
+        for fn in self._fns:
+            fn(new)
+        return make_json_patch(old, new)
+
+
+def _merge(target: MutableMapping[str, Any], patch: Mapping[str, Any]) -> None:
+    for key, val in patch.items():
+        if val is None:
+            target.pop(key, None)
+        elif isinstance(val, Mapping):
+            _merge_field(target, key, val)
+        else:
+            target[key] = json_copy(val)
+
+
+def _merge_field(target: MutableMapping[str, Any], key: str, patch: Mapping[str, Any]) -> None:
+    old = target.get(key)
+    new = old if isinstance(old, dict) else {}
+    keeps_empty = key in target and not (isinstance(old, dict) and old)
+    _merge(new, patch)
+    if new or keeps_empty:
+        target[key] = new
+    else:
+        target.pop(key, None)

@@ -1,0 +1,163 @@
+"""Resources: the kinds of objects that the API serves, and their URLs."""
+
+import dataclasses
+import urllib.parse
+from collections.abc import Mapping
+from typing import Final
+
+# What is allowed in path segments of URLs beside letters & digits. Notably, colons are common
+# in the names of RBAC objects. Pluses are allowed, too, but are often taken for spaces.
+_SAFE: Final = ":@!$&'()*,;="
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Resource:
+    """A very specific kind of objects: built-in or custom, in a specific API version.
+
+    Resources are the same if their group, version, and plural name are the same:
+    it is enough for the URLs. All the rest is used for matching and information.
+    """
+
+    group: str
+    """The API group, e.g. ``kopf.dev`` or ``apps``; an empty string for the core API."""
+
+    version: str
+    """The API version, e.g. ``v1`` or ``v1beta1``."""
+
+    plural: str
+    """The plural name, e.g. ``pods``; used in URLs."""
+
+    kind: str | None = None
+    """The kind as in YAML files, e.g. ``Pod``."""
+
+    singular: str | None = None
+    """The singular name, e.g. ``pod``."""
+
+    shortcuts: frozenset[str] = frozenset()
+    """The short names, e.g. ``{'po'}``."""
+
+    categories: frozenset[str] = frozenset()
+    """The categories that the resource belongs to, e.g. ``{'all'}``."""
+
+    subresources: frozenset[str] = frozenset()
+    """The subresources, if any, e.g. ``{'status', 'scale'}``."""
+
+    namespaced: bool | None = None
+    """Whether the objects belong to namespaces, or are cluster-scoped; ``None`` if unknown."""
+
+    preferred: bool = True
+    """Whether it is the preferred version of the API group, i.e. served if none is specified."""
+
+    verbs: frozenset[str] = frozenset()
+    """What the API can do with it, e.g. ``{'list', 'watch', 'patch'}``; not what is permitted."""
+
+    def __hash__(self) -> int:
+        return hash((self.group, self.version, self.plural))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Resource):
+            return NotImplemented
+        return (
+            self.plural == other.plural
+            and self.group == other.group
+            and self.version == other.version
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.plural}.{self.version}.{self.group}".rstrip(".")
+
+    @property
+    def name(self) -> str:
+        """The name with the group, as in CRDs and kubectl, e.g. ``deployments.apps``."""
+        return f"{self.plural}.{self.group}".rstrip(".")
+
+    @property
+    def api_version(self) -> str:
+        """The API version as in the objects, e.g. ``v1`` or ``apps/v1``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def get_url(
+        self,
+        *,
+        server: str | None = None,
+        namespace: str | None = None,
+        name: str | None = None,
+        subresource: str | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> str:
+        """Build a URL: of an object if named, of their list otherwise.
+
+        Without a namespace, the list is of the whole cluster. Without a server,
+        the URL is a path only. Names are escaped as needed. The subresource is not verified
+        against those known. Parameters go to the query.
+
+        Raises ``ValueError`` if the URL is not possible, e.g. for an object with no namespace.
+        """
+        self._verify(namespace=namespace, name=name, subresource=subresource)
+        parts = [
+            "/apis" if self.group else "/api",
+            self.group,
+            self.version,
+            "namespaces" if namespace else "",
+            _escape(namespace),
+            self.plural,
+            _escape(name),
+            _escape(subresource),
+        ]
+        path = "/".join(part for part in parts if part)
+        query = f"?{urllib.parse.urlencode(params, encoding='utf-8')}" if params else ""
+        return f"{(server or '').rstrip('/')}{path}{query}"
+
+    def _verify(self, *, namespace: str | None, name: str | None, subresource: str | None) -> None:
+        if subresource and not name:
+            raise ValueError(f"Subresources exist only for named objects, not for all of {self}.")
+        if namespace and not self.namespaced:
+            raise ValueError(f"Namespaces are not supported for cluster-scoped {self}.")
+        if name and self.namespaced and not namespace:
+            raise ValueError(f"A namespace is required for named objects of {self}.")
+
+
+def _escape(name: str | None) -> str:
+    # The API forbids such names. But if taken from elsewhere, they could lead to other URLs.
+    if name in {".", ".."}:
+        raise ValueError(f"The name is impossible in Kubernetes: {name!r}")
+    return urllib.parse.quote(name, safe=_SAFE) if name else ""
+
+
+EVENTS: Final = Resource("", "v1", "events", "Event", "event", namespaced=True)
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", "namespace", namespaced=False)
+CRDS: Final = Resource(
+    group="apiextensions.k8s.io",
+    version="v1",
+    plural="customresourcedefinitions",
+    kind="CustomResourceDefinition",
+    singular="customresourcedefinition",
+    namespaced=False,
+)
+MUTATING_WEBHOOK: Final = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    plural="mutatingwebhookconfigurations",
+    kind="MutatingWebhookConfiguration",
+    singular="mutatingwebhookconfiguration",
+    namespaced=False,
+)
+VALIDATING_WEBHOOK: Final = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    plural="validatingwebhookconfigurations",
+    kind="ValidatingWebhookConfiguration",
+    singular="validatingwebhookconfiguration",
+    namespaced=False,
+)
+
+
+def _peering(group: str, *, namespaced: bool) -> Resource:
+    kind = "KopfPeering" if namespaced else "ClusterKopfPeering"
+    return Resource(group, "v1", f"{kind}s".lower(), kind, kind.lower(), namespaced=namespaced)
+
+
+CLUSTER_PEERINGS: Final = _peering("kopf.dev", namespaced=False)
+NAMESPACED_PEERINGS: Final = _peering("kopf.dev", namespaced=True)
+LEGACY_CLUSTER_PEERINGS: Final = _peering("zalando.org", namespaced=False)
+LEGACY_NAMESPACED_PEERINGS: Final = _peering("zalando.org", namespaced=True)
