@@ -1,0 +1,162 @@
+"""
+Where the logs go and how they look: plain or full text lines, or JSON documents.
+
+It configures Python's own logging, once for the process: the operator's and the users' messages
+go the same way, and either can be tuned further with the usual means of :mod:`logging`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import json
+import logging
+import sys
+from typing import IO, Any
+
+DEFAULT_REFKEY = "object"
+"""The key of JSON logs under which the object is identified."""
+
+SEVERITIES = {
+    logging.DEBUG: "debug",
+    logging.INFO: "info",
+    logging.WARNING: "warn",
+    logging.ERROR: "error",
+    logging.CRITICAL: "fatal",
+}
+
+# What every record has, and what the framework adds for its own needs: not worth a key in JSON.
+_STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "taskName",
+}
+_INTERNAL_ATTRIBUTES = frozenset({"settings", "k8s_skip", "k8s_ref"})
+
+
+class LogFormat(enum.Enum):
+    """How the log records look. Any format string of :mod:`logging` can be used instead."""
+
+    PLAIN = "%(message)s"
+    FULL = "[%(asctime)s] %(name)-20.20s [%(levelname)-8.8s] %(message)s"
+    JSON = "-json-"
+
+
+def make_prefix(record: logging.LogRecord) -> str:
+    """Name the object that the record is about: ``[namespace/name] ``; empty if there is none."""
+    ref = getattr(record, "k8s_ref", None)
+    if not ref:
+        return ""
+    namespace, name = ref.get("namespace"), ref.get("name", "")
+    return f"[{namespace}/{name}] " if namespace else f"[{name}] "
+
+
+class TextFormatter(logging.Formatter):
+    """Lines of text, optionally with the object's name before the message."""
+
+    def __init__(self, fmt: str | None = None, *, prefix: bool = False) -> None:
+        super().__init__(fmt)
+        self._prefix = prefix
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        if self._prefix:
+            record.message = make_prefix(record) + record.message
+        return super().formatMessage(record)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON document a line: message, extra fields, time, the object's reference, severity."""
+
+    def __init__(self, *, prefix: bool = False, refkey: str | None = None) -> None:
+        super().__init__()
+        self._prefix = prefix
+        self._refkey = refkey or DEFAULT_REFKEY
+
+    def format(self, record: logging.LogRecord) -> str:
+        prefix = make_prefix(record) if self._prefix else ""
+        data: dict[str, Any] = {"message": prefix + record.getMessage()}
+        data |= self._get_failure(record)
+        hidden = _STANDARD_ATTRIBUTES | _INTERNAL_ATTRIBUTES
+        data |= {key: value for key, value in vars(record).items() if key not in hidden}
+        created = datetime.datetime.fromtimestamp(record.created, tz=datetime.UTC)
+        data["timestamp"] = created.isoformat(timespec="microseconds")
+        if ref := getattr(record, "k8s_ref", None):
+            data[self._refkey] = dict(ref)
+        data["severity"] = self._get_severity(record.levelno)
+        return json.dumps(data, default=str, ensure_ascii=False)
+
+    def _get_failure(self, record: logging.LogRecord) -> dict[str, str]:
+        data = {}
+        if record.exc_info and record.exc_info[0] is not None:
+            data["exc_info"] = self.formatException(record.exc_info)
+        elif record.exc_text:
+            data["exc_info"] = record.exc_text
+        if record.stack_info:
+            data["stack_info"] = self.formatStack(record.stack_info)
+        return data
+
+    def _get_severity(self, level: int) -> str:
+        """The severity of the closest level that is not above: custom levels are allowed."""
+        known = [value for value in SEVERITIES if value <= level]
+        return SEVERITIES[max(known, default=logging.DEBUG)]
+
+
+class OperatorStreamHandler(logging.StreamHandler[Any]):
+    """Our handler of the root logger: marked by its class, so that it is replaced, not repeated.
+
+    It writes to the current ``sys.stderr``, so that redirection works also afterwards.
+    """
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> IO[str]:
+        return sys.stderr
+
+
+def make_formatter(
+    log_format: LogFormat | str = LogFormat.FULL,
+    *,
+    log_prefix: bool | None = False,
+    log_refkey: str | None = None,
+) -> logging.Formatter:
+    """Make a formatter for one of the known formats, or for a format string of one's own."""
+    if log_format is LogFormat.JSON:
+        return JsonFormatter(prefix=bool(log_prefix), refkey=log_refkey)
+    fmt = log_format.value if isinstance(log_format, LogFormat) else log_format
+    return TextFormatter(fmt, prefix=bool(log_prefix))
+
+
+def configure(
+    debug: bool | None = None,
+    verbose: bool | None = None,
+    quiet: bool | None = None,
+    log_format: LogFormat | str = LogFormat.FULL,
+    log_prefix: bool | None = False,
+    log_refkey: str | None = None,
+) -> None:
+    """
+    Configure the logs of this process, as ``kopf run`` does it.
+
+    The level is INFO, or DEBUG if ``verbose`` or ``debug``, or WARNING if ``quiet``;
+    only with ``debug``, the messages of asyncio are shown, too. The messages go to stderr.
+
+    :param log_format: One of :class:`LogFormat`, or a format string of :mod:`logging`.
+    :param log_prefix: Whether the messages about objects begin with ``[namespace/name]``.
+    :param log_refkey: The key of the object's reference in JSON logs; ``"object"`` if not set.
+
+    It can be called again: the previous configuration is replaced.
+    """
+    handler = OperatorStreamHandler()
+    handler.setFormatter(make_formatter(log_format, log_prefix=log_prefix, log_refkey=log_refkey))
+    root = logging.getLogger()
+    for old in [h for h in root.handlers if isinstance(h, OperatorStreamHandler)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG if debug or verbose else logging.WARNING if quiet else logging.INFO)
+    # The low-level messages of asyncio are of no interest, but logging must not complain of nobody.
+    asyncio_logger = logging.getLogger("asyncio")
+    asyncio_logger.propagate = bool(debug)
+    if not asyncio_logger.handlers:
+        asyncio_logger.addHandler(logging.NullHandler())

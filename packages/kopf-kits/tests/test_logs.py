@@ -1,0 +1,158 @@
+"""The looks and the destinations of the logs."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from kopf_kits.logs import LogFormat, OperatorStreamHandler, configure
+
+REF = {
+    "apiVersion": "kopf.dev/v1",
+    "kind": "KopfExample",
+    "name": "n1",
+    "uid": "u1",
+    "namespace": "ns1",
+}
+EXTRA = {"k8s_ref": REF, "k8s_skip": False, "settings": object()}
+logger = logging.getLogger("kopf.objects")
+
+
+@pytest.fixture(autouse=True)
+def _logging_restored() -> Iterator[None]:
+    root, low = logging.getLogger(), logging.getLogger("asyncio")
+    before = root.level, list(root.handlers), low.propagate, list(low.handlers)
+    yield
+    root.level, root.handlers[:], low.propagate, low.handlers[:] = before
+
+
+def get_json(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    line: dict[str, object] = json.loads(capsys.readouterr().err)
+    return line
+
+
+def test_full_format_has_time_logger_and_level(capsys: pytest.CaptureFixture[str]) -> None:
+    configure()
+    logger.info("hello %s", "world", extra=EXTRA)
+    pattern = (
+        r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] kopf\.objects         \[INFO    \] hello world\n"
+    )
+    assert re.fullmatch(pattern, capsys.readouterr().err)
+
+
+def test_plain_format_has_the_message_only(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(log_format=LogFormat.PLAIN)
+    logger.info("hello", extra=EXTRA)
+    assert capsys.readouterr().err == "hello\n"
+
+
+def test_custom_format(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(log_format="%(levelname)s! %(message)s", log_prefix=True)
+    logger.info("hello", extra=EXTRA)
+    assert capsys.readouterr().err == "INFO! [ns1/n1] hello\n"
+
+
+@pytest.mark.parametrize(
+    ("ref", "prefix"),
+    [(REF, "[ns1/n1] "), ({"name": "n1"}, "[n1] "), ({}, ""), (None, "")],
+)
+def test_prefix_names_the_object(
+    capsys: pytest.CaptureFixture[str], ref: dict[str, str] | None, prefix: str
+) -> None:
+    configure(log_format=LogFormat.PLAIN, log_prefix=True)
+    logger.info("hello", extra={"k8s_ref": ref})
+    assert capsys.readouterr().err == f"{prefix}hello\n"
+
+
+def test_prefix_is_put_once_for_several_handlers(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(log_format=LogFormat.PLAIN, log_prefix=True)
+    [ours] = [h for h in logging.getLogger().handlers if isinstance(h, OperatorStreamHandler)]
+    second = OperatorStreamHandler()
+    second.setFormatter(ours.formatter)
+    logging.getLogger().addHandler(second)
+    logger.info("hello", extra=EXTRA)
+    assert capsys.readouterr().err == "[ns1/n1] hello\n[ns1/n1] hello\n"
+
+
+def test_json_has_the_reference_and_severity(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(log_format=LogFormat.JSON)
+    logger.info("hello %s", "world", extra=EXTRA)
+    data = get_json(capsys)
+    timestamp = str(data.pop("timestamp"))
+    assert data == {"message": "hello world", "object": REF, "severity": "info"}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00", timestamp)
+
+
+def test_json_with_refkey_and_prefix(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(log_format=LogFormat.JSON, log_refkey="k8s-obj", log_prefix=True)
+    logger.info("hello", extra=EXTRA)
+    data = get_json(capsys)
+    assert data["message"] == "[ns1/n1] hello"
+    assert data["k8s-obj"] == REF
+    assert "object" not in data
+
+
+def test_json_without_objects_has_no_reference(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(log_format=LogFormat.JSON)
+    logging.getLogger("my").info("hello")
+    assert set(get_json(capsys)) == {"message", "timestamp", "severity"}
+
+
+def test_json_keeps_extra_fields_of_any_type(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(log_format=LogFormat.JSON)
+    logging.getLogger("my").info("hello", extra={"code": 123, "what": ValueError("x")})
+    data = get_json(capsys)
+    assert (data["code"], data["what"]) == (123, "x")
+
+
+def test_json_keeps_failures_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(log_format=LogFormat.JSON)
+    try:
+        raise ValueError("boo!")
+    except ValueError:
+        logging.getLogger("my").exception("failed")
+    assert str(get_json(capsys)["exc_info"]).endswith("ValueError: boo!")
+
+
+@pytest.mark.parametrize(
+    ("level", "severity"),
+    [
+        (10, "debug"),
+        (20, "info"),
+        (30, "warn"),
+        (40, "error"),
+        (50, "fatal"),
+        (5, "debug"),
+        (25, "info"),
+        (99, "fatal"),
+    ],
+)
+def test_json_severities(capsys: pytest.CaptureFixture[str], level: int, severity: str) -> None:
+    configure(log_format=LogFormat.JSON)
+    logging.getLogger().setLevel(1)
+    logging.getLogger("my").log(level, "hello")
+    assert get_json(capsys)["severity"] == severity
+
+
+@pytest.mark.parametrize(
+    ("options", "level", "low_level"),
+    [
+        ({}, logging.INFO, False),
+        ({"verbose": True}, logging.DEBUG, False),
+        ({"debug": True}, logging.DEBUG, True),
+        ({"quiet": True}, logging.WARNING, False),
+    ],
+)
+def test_levels(options: dict[str, bool], level: int, low_level: bool) -> None:
+    configure(**options)  # type: ignore[arg-type]
+    assert logging.getLogger().level == level
+    assert logging.getLogger("asyncio").propagate == low_level
+
+
+def test_configuring_again_replaces(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(log_format=LogFormat.FULL)
+    configure(log_format=LogFormat.PLAIN)
+    logger.info("hello", extra=EXTRA)
+    assert capsys.readouterr().err == "hello\n"

@@ -1,0 +1,42 @@
+"""The choice of event loops."""
+
+import asyncio
+import sys
+
+import pytest
+
+from kopf_kits.loops import make_loop, proper_loop
+
+
+def test_new_loop_is_closed_at_exit() -> None:
+    with proper_loop() as loop:
+        assert loop.run_until_complete(asyncio.sleep(0, result=123)) == 123
+    assert loop.is_closed()
+
+
+def test_suggested_loop_stays_open() -> None:
+    suggested = asyncio.new_event_loop()
+    try:
+        with proper_loop(suggested) as loop:
+            assert loop is suggested
+        assert not suggested.is_closed()
+    finally:
+        suggested.close()
+
+
+def test_uvloop_is_used_if_installed() -> None:
+    uvloop = pytest.importorskip("uvloop")
+    loop = make_loop()
+    try:
+        assert isinstance(loop, uvloop.Loop)
+    finally:
+        loop.close()
+
+
+def test_usual_loop_is_used_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    loop = make_loop()
+    try:
+        assert type(loop).__module__.startswith("asyncio.")
+    finally:
+        loop.close()
