@@ -1,0 +1,1 @@
+"""The bench: CPU, memory, and latency of operators, measured from outside."""

@@ -1,0 +1,90 @@
+"""Measure and print the tables: ``python -m bench [--quick] [--only NAME] [--repeat N]``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from bench.config import Config
+from bench.driver import Measurement, measure
+from bench.engines import Engine, make_engines
+from bench.imports import measure_import
+from bench.report import Results, render
+from bench.scenarios import Scenario, all_scenarios
+
+ENGINES = "predecessor,ours,floor,floor-orjson"
+QUICK = ("start", "hot", "create", "update", "delete", "index", "timers", "latency")
+
+
+def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few scenarios, one small size")
+    parser.add_argument("--full", action="store_true", help="also the biggest sizes (long)")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME[,NAME]")
+    parser.add_argument("--engines", default=ENGINES, help=f"also ours-json; default: {ENGINES}")
+    parser.add_argument("--repeat", type=int, default=1, help="print medians of so many runs")
+    parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
+    return parser.parse_args(argv)
+
+
+def select(args: argparse.Namespace) -> list[Scenario]:
+    names = [name for group in args.only for name in group.split(",")]
+    if names:
+        return [s for s in all_scenarios() if s.name in names]
+    if args.quick:
+        return [s for s in all_scenarios() if s.name in QUICK]
+    return [s for s in all_scenarios() if args.full or not s.extra]
+
+
+def run_all(
+    config: Config, scenarios: Sequence[Scenario], engines: Sequence[Engine]
+) -> Iterator[Measurement]:
+    """The engines take turns, so that a slow minute of the machine hits all of them."""
+    for engine in engines:
+        yield measure_import(config, engine)
+    for scenario in scenarios:
+        sizes = sorted({size for e in engines for size in scenario.sizes_for(e.name)})
+        for size in sizes[-config.sizes :] if config.sizes < 3 else sizes:
+            for _ in range(config.repeat):
+                for engine in engines:
+                    if engine.supports(scenario) and size in scenario.sizes_for(engine.name):
+                        yield measure(config, scenario, engine, config.scaled(size))
+
+
+def main() -> None:
+    args = parse_args()
+    scenarios = select(args)
+    if args.list:
+        for scenario in scenarios:
+            print(f"{scenario.name:14} {scenario.title}")
+        return
+    config = Config(repeat=args.repeat)
+    if args.quick:
+        config = dataclasses.replace(config, sizes=1, scale=0.25, window=3.0)
+    runs: list[Measurement] = []
+    started = time.monotonic()
+    for run in run_all(config, scenarios, make_engines(config, args.engines.split(","))):
+        runs.append(run)
+        print(progress(run), file=sys.stderr, flush=True)
+    print(render(Results(runs), scenarios))
+    save(config, runs)
+    print(f"\nTook {time.monotonic() - started:.0f} s.", file=sys.stderr)
+
+
+def progress(run: Measurement) -> str:
+    what = run.error or f"{run.cpu:.3f} s CPU, {run.rss / 1e6:.1f} MB"
+    return f"{run.scenario:14} {run.engine:12} {run.size:6} {what}"
+
+
+def save(config: Config, runs: Sequence[Measurement]) -> None:
+    config.results.mkdir(exist_ok=True)
+    path = config.results / time.strftime("%Y%m%d-%H%M%S.json")
+    path.write_text(json.dumps([dataclasses.asdict(run) for run in runs], indent=1))
+
+
+if __name__ == "__main__":
+    main()

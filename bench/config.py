@@ -1,0 +1,43 @@
+"""Everything one may want to turn: sizes, repetitions, cores, limits of time."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PREDECESSOR_VERSION = "1.45.2"
+
+
+def allowed_cores() -> list[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """How to run. All times are in seconds; limits only end what hangs, they are no budgets."""
+
+    repeat: int = 1
+    scale: float = 1.0  # of all numbers of objects and events, for quick looks
+    sizes: int = 3  # how many of a scenario's sizes to run, biggest first
+    deadline: float = 180.0  # for one phase of one run
+    quiet: float = 0.3  # how long the CPU must be idle to call the work done
+    poll: float = 0.02
+    window: float = 8.0  # how long to watch what goes on forever (timers)
+    envs: Path = HERE / ".envs"
+    results: Path = HERE / "results"
+    cores: list[int] = field(default_factory=allowed_cores)
+
+    @property
+    def operator_core(self) -> int | None:
+        return self.cores[-1] if self.cores else None
+
+    @property
+    def server_core(self) -> int | None:
+        return self.cores[0] if self.cores else None
+
+    def scaled(self, count: int) -> int:
+        return max(10, int(count * self.scale))

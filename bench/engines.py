@@ -1,0 +1,54 @@
+"""What is measured against each other, and how each of them is started."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.config import HERE, Config
+from bench.scenarios import Scenario
+from bench.setup_envs import ensure_predecessor
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One column of the table."""
+
+    name: str
+    title: str
+    folder: Path  # with the executables
+    is_floor: bool = False
+    orjson: bool = True  # if installed
+
+    def supports(self, scenario: Scenario) -> bool:
+        return not self.is_floor or scenario.floor is not None
+
+    def command(self, scenario: Scenario, server: str) -> list[str]:
+        if self.is_floor:
+            return [str(self.folder / "python"), "-m", "bench.floor", server, scenario.floor or ""]
+        return [str(self.folder / "kopf"), "run", "-A", str(HERE / "handlers" / scenario.handlers)]
+
+    def environ(self, scenario: Scenario) -> dict[str, str]:
+        """The same for all; nothing is inherited that could change what is measured."""
+        hidden = ("BENCH_", "KUBE", "KOPF_", "PYTHON", "VIRTUAL_ENV")
+        env = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
+        paths = [HERE.parent]
+        if not self.orjson:
+            paths.append(HERE / "no_orjson")
+        env |= {"PYTHONPATH": os.pathsep.join(map(str, paths))}
+        env |= {"BENCH_ORJSON": "1"} if self.is_floor and self.orjson else {}
+        return {**env, **scenario.env}
+
+
+def make_engines(config: Config, names: list[str]) -> list[Engine]:
+    here = Path(sys.executable).parent
+    known = {
+        "predecessor": lambda: Engine("predecessor", "kopf 1.45.2", ensure_predecessor(config)),
+        "ours": lambda: Engine("ours", "ours", here),
+        "ours-json": lambda: Engine("ours-json", "ours, stdlib json", here, orjson=False),
+        "floor": lambda: Engine("floor", "floor", here, is_floor=True, orjson=False),
+        "floor-orjson": lambda: Engine("floor-orjson", "floor, orjson", here, is_floor=True),
+    }
+    return [known[name]() for name in names]

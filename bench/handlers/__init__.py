@@ -1,0 +1,1 @@
+"""The operators under the bench. They use only what both generations have."""

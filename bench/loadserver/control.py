@@ -1,0 +1,106 @@
+"""The bench's side of the server: scripts of load, gates, and counters. All by GET requests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from bench.loadserver.http import Connection, Request
+from bench.loadserver.objects import dumps, loads, make_object
+from bench.loadserver.store import Store, pump
+
+if TYPE_CHECKING:
+    from bench.loadserver.api import Api
+
+
+class Control:
+    """
+    ``/_bench/{command}?n={number}``, where the commands are:
+
+    * ``reset``: forget everything, have N objects; ``gate``/``open``: hold and release the lists.
+    * ``burst``: N updates of the first object; ``paced``: the same, one in 20 ms.
+    * ``create``, ``update``, ``delete``: N (more) objects.
+    * ``stats``: counters of the requests, the number of objects, watches, and held lists.
+    """
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def handle(self, connection: Connection, request: Request) -> None:
+        store, count = self.api.store, int(request.param("n") or 0)
+        match request.path.removeprefix("/_bench/"):
+            case "reset":
+                store.reset(count)
+                self.api.counters.clear()
+            case "gate":
+                self.api.gated = []
+            case "open":
+                self.api.open_gate()
+            case "burst":
+                self.start(burst(store, count))
+            case "paced":
+                self.start(burst(store, count), delay=0.02)
+            case "create":
+                self.start(create(store, count))
+            case "update":
+                self.start(update(store, count))
+            case "delete":
+                self.start(delete(store, count))
+        connection.respond(dumps(self.stats()))
+
+    def stats(self) -> dict[str, int]:
+        return {
+            **self.api.counters,
+            "objects": len(self.api.store.objects),
+            "watchers": len(self.api.store.watchers),
+            "gated": len(self.api.gated or []),
+            "running": len(self.tasks),
+        }
+
+    def start(self, steps: Iterator[None], delay: float | None = None) -> None:
+        work = pump(self.api.store, steps) if delay is None else pace(steps, delay)
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+
+async def pace(steps: Iterator[None], delay: float) -> None:
+    for _ in steps:
+        await asyncio.sleep(delay)
+
+
+def burst(store: Store, count: int) -> Iterator[None]:
+    """Update the same object again and again, with the time of sending put into it."""
+    name, raw = next(iter(store.objects.items()))
+    body = loads(raw)
+    body["metadata"]["resourceVersion"] = "@version@"
+    body["spec"]["sent"] = "@sent@"
+    template = dumps(body).replace(b'"@version@"', b'"%d"').replace(b'"@sent@"', b"%d")
+    for _ in range(count):
+        store.bump()
+        raw = store.objects[name] = template % (store.version, time.monotonic_ns())
+        store.emit(b"MODIFIED", raw)
+        yield
+
+
+def create(store: Store, count: int) -> Iterator[None]:
+    for index in range(count):
+        store.create(make_object(index))
+        yield
+
+
+def update(store: Store, count: int) -> Iterator[None]:
+    for name in list(store.objects)[:count]:
+        body = loads(store.objects[name])
+        body["spec"]["counter"] += 1
+        store.replace(body)
+        yield
+
+
+def delete(store: Store, count: int) -> Iterator[None]:
+    for name in list(store.objects)[:count]:
+        store.delete(name)
+        yield

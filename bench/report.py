@@ -1,0 +1,177 @@
+"""The tables: the same text for people in terminals, and for Markdown files."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from bench.driver import Measurement
+from bench.scenarios import Scenario
+
+Figure = Callable[[Measurement], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All runs of all engines; figures are medians over the repetitions."""
+
+    runs: Sequence[Measurement]
+
+    def of(self, scenario: str, engine: str, size: int | None = None) -> list[Measurement]:
+        return [
+            run
+            for run in self.runs
+            if (run.scenario, run.engine) == (scenario, engine)
+            and (size is None or run.size == size)
+        ]
+
+    def median(self, scenario: str, engine: str, size: int, figure: Figure) -> float | None:
+        good = [figure(run) for run in self.of(scenario, engine, size) if not run.error]
+        return statistics.median(good) if good else None
+
+    def sizes(self, scenario: str, engine: str) -> list[int]:
+        return sorted({run.size for run in self.of(scenario, engine) if not run.error})
+
+    def growth(self, scenario: str, engine: str) -> float | None:
+        """The exponent: 1 when the work is linear, 2 when it is quadratic."""
+        points = [
+            (math.log(size), math.log(cpu))
+            for size in self.sizes(scenario, engine)
+            if (cpu := self.median(scenario, engine, size, lambda run: run.cpu))
+        ]
+        if len(points) < 2:
+            return None
+        xs, ys = zip(*points, strict=True)
+        return statistics.linear_regression(xs, ys).slope
+
+    def sizes_to_show(self, scenario: str) -> list[int]:
+        """The biggest size that both generations have run; and the biggest of ours, if bigger."""
+        ours, theirs = (set(self.sizes(scenario, e)) for e in ("ours", "predecessor"))
+        common = ours & theirs
+        shown = {max(common)} if common else set()
+        return sorted(shown | {max(sizes) for sizes in (ours, theirs) if sizes})
+
+
+def text(value: float | None, digits: int = 0) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def ratio(above: float | None, below: float | None) -> str:
+    return f"{above / below:.1f}x" if above and below else "-"
+
+
+def verdict(value: float | None, budget: float | None) -> str:
+    if budget is None:
+        return "-"
+    mark = "" if value is None else " ok" if value <= budget else " MISSED"
+    return f"{budget:,.0f}{mark}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    cells = [list(head), *map(list, rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    lines = [
+        "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |"
+        for row in cells
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def cpu_table(results: Results, scenarios: Sequence[Scenario]) -> str:
+    head = ["CPU, microseconds per unit", "size", "predecessor", "ours", "faster", "floor (orjson)",
+            "ours/floor", "budget", "growth: predecessor, ours"]  # fmt: skip
+    rows = []
+    for scenario in scenarios:
+        for size in results.sizes_to_show(scenario.name):
+            p, o, f, fo = (
+                results.median(scenario.name, engine, size, lambda run: run.cpu_per_unit)
+                for engine in ("predecessor", "ours", "floor", "floor-orjson")
+            )
+            growth = (text(results.growth(scenario.name, e), 2) for e in ("predecessor", "ours"))
+            rows.append([f"{scenario.name}: {scenario.title}", text(size), text(p), text(o),
+                         ratio(p, o), f"{text(f)} ({text(fo)})", ratio(o, fo or f),
+                         verdict(o, scenario.budget), ", ".join(growth)])  # fmt: skip
+    return table(head, rows)
+
+
+def memory_table(results: Results, scenarios: Sequence[Scenario]) -> str:
+    head = ["Memory (RSS), KB per unit; requests per unit", "size", "predecessor", "ours", "less",
+            "floor", "budget", "PATCH+events: predecessor", "ours"]  # fmt: skip
+    rows = []
+    for scenario in scenarios:
+        for size in results.sizes_to_show(scenario.name):
+            p, o, f = (
+                results.median(scenario.name, engine, size, lambda run: run.rss / run.size / 1024)
+                for engine in ("predecessor", "ours", "floor")
+            )
+            sent = [requests(results, scenario, e, size) for e in ("predecessor", "ours")]
+            rows.append([scenario.name, text(size), text(p, 1), text(o, 1), ratio(p, o), text(f, 1),
+                         verdict(o, scenario.budget_memory), *sent])  # fmt: skip
+    return table(head, rows)
+
+
+def requests(results: Results, scenario: Scenario, engine: str, size: int) -> str:
+    def sent(kind: str) -> str:
+        each: Figure = lambda run: run.requests.get(kind, 0) / run.size  # noqa: E731
+        return text(results.median(scenario.name, engine, size, each), 1)
+
+    return f"{sent('PATCH')}+{sent('events')}"
+
+
+def special_table(results: Results, scenarios: Sequence[Scenario]) -> str:
+    """What is not a cost of a unit: shares of a core, delays, imports."""
+    rows = []
+    engines = ("predecessor", "ours", "floor")
+    for s in scenarios:
+        for what, figure, budget in special_figures(s):
+            for size in results.sizes_to_show(s.name):
+                p, o, f = (results.median(s.name, e, size, figure) for e in engines)
+                rows.append([f"{s.name}: {what}", text(size), text(p, 1), text(o, 1),
+                             ratio(p, o), text(f, 1), verdict(o, budget)])  # fmt: skip
+    for what, figure, limit in (
+        ("CPU, ms", lambda run: run.cpu * 1e3, 150.0),
+        ("RSS, MB", lambda run: run.rss / 1e6, 32.0),
+    ):
+        p, o, f = (results.median("import", e, 1, figure) for e in engines)
+        rows.append([f"import: {what}", "1", text(p, 1), text(o, 1), ratio(p, o), text(f, 1),
+                     verdict(o, limit)])  # fmt: skip
+    return table(["", "size", "predecessor", "ours", "better", "floor", "budget"], rows)
+
+
+def special_figures(scenario: Scenario) -> list[tuple[str, Figure, float | None]]:
+    if scenario.is_window:
+        return [
+            ("% of a core", lambda run: run.cpu / run.wall * 100, scenario.budget),
+            ("calls, % of the due", lambda run: run.calls / run.size / run.wall * 100, None),
+        ]
+    if scenario.is_latency:
+        return [
+            ("p50, microseconds", lambda run: run.latency(50), scenario.budget),
+            ("p95, microseconds", lambda run: run.latency(95), 1200),
+        ]
+    return []
+
+
+def render(results: Results, scenarios: Sequence[Scenario]) -> str:
+    usual = [s for s in scenarios if not s.is_window and not s.is_latency]
+    yardsticks = [run.yardstick for run in results.runs if run.yardstick]
+    noise = max(yardsticks) / min(yardsticks) if yardsticks else 1.0
+    facts = {
+        f"{run.engine}: " + ", ".join(f"{k} {v}" for k, v in run.facts.items())
+        for run in results.runs
+        if run.facts
+    }
+    errors = [f"- {r.scenario}, {r.engine}, {r.size}: {r.error}" for r in results.runs if r.error]
+    return "\n\n".join(
+        [
+            cpu_table(results, usual),
+            memory_table(results, usual),
+            special_table(results, [s for s in scenarios if s not in usual]),
+            "\n".join(f"- {fact}" for fact in sorted(facts)),
+            f"The machine's own speed varied {noise:.2f}x while this was measured.",
+            *(["Failed:\n\n" + "\n".join(errors)] if errors else []),
+        ]
+    )

@@ -1,0 +1,123 @@
+"""What is measured: the load, the operator for it, the sizes, and the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Trigger = Literal["open", "burst", "paced", "create", "update", "delete", "window"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command to the load server, and how many calls of handlers a unit it must lead to."""
+
+    trigger: Trigger
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """
+    The ``prepare`` steps are not measured, the ``measured`` ones are, till the CPU goes idle.
+
+    The server holds back its lists until the step ``open``, thus the start of the operator itself
+    (imports, login, discovery) is never in the figures.
+    """
+
+    name: str
+    title: str
+    handlers: str
+    sizes: tuple[int, ...]
+    measured: tuple[Step, ...]
+    prepare: tuple[Step, ...] = ()
+    unit: str = "object"
+    objects: int | None = None  # existing from the beginning; the same as the size by default
+    env: Mapping[str, str] = field(default_factory=dict)
+    predecessor_sizes: tuple[int, ...] | None = None
+    floor: str | None = None  # the mode of the client without a framework
+    budget: float | None = None  # microseconds of CPU a unit; percents of a core for windows
+    budget_memory: float | None = None  # kilobytes a unit
+    extra: bool = False  # only when asked for by name or with --full
+
+    @property
+    def is_window(self) -> bool:
+        return any(step.trigger == "window" for step in self.measured)
+
+    @property
+    def is_latency(self) -> bool:
+        return any(step.trigger == "paced" for step in self.measured)
+
+    def sizes_for(self, engine: str) -> tuple[int, ...]:
+        if engine == "predecessor" and self.predecessor_sizes is not None:
+            return self.predecessor_sizes
+        return self.sizes
+
+
+def change(cause: str, handlers: int, sync: bool) -> Scenario:
+    """Change handlers on existing objects; the preparations are to get the objects settled."""
+    kind = "sync" if sync else "async"
+    main = handlers == 1 and not sync
+    steps: dict[str, tuple[tuple[Step, ...], tuple[Step, ...]]] = {
+        "create": ((), (Step("open", handlers),)),
+        "update": ((Step("open"),), (Step("update", handlers),)),
+        "delete": ((Step("open"),), (Step("delete", handlers),)),
+    }
+    prepare, measured = steps[cause]
+    return Scenario(
+        name="-".join([cause] + ([str(handlers)] if handlers > 1 else []) + ["sync"] * sync),
+        title=f"on.{cause}, {handlers} {kind} handler{'s' if handlers > 1 else ''}",
+        handlers="changes.py",
+        sizes=(500, 1000, 2000) if main else (1000 if handlers == 1 else 500,),
+        prepare=prepare,
+        measured=measured,
+        env={
+            "BENCH_CAUSES": cause,
+            "BENCH_HANDLERS": str(handlers),
+            "BENCH_SYNC": str(int(sync)),
+        },
+        floor="patch" if main and cause != "delete" else None,
+        budget=400 if main and cause == "create" else None,
+    )
+
+
+def all_scenarios() -> Iterator[Scenario]:
+    yield Scenario("start", "start on existing objects, on.event", "events.py", (1000, 2000, 4000),
+                   (Step("open", 1),), floor="events", budget=100, budget_memory=3)  # fmt: skip
+    yield Scenario("start-20k", "start on 20,000 objects, on.event", "events.py", (20000,),
+                   (Step("open", 1),), floor="events", budget=100, budget_memory=3,
+                   extra=True)  # fmt: skip
+    yield Scenario("hot", "one hot object, on.event", "events.py", (2500, 5000, 10000),
+                   (Step("burst", 1),), (Step("open"),), unit="event", objects=1,
+                   floor="events", budget=60)  # fmt: skip
+    for handlers in (1, 5):
+        for sync in (False, True):
+            for cause in ("create", "update", "delete"):
+                yield change(cause, handlers, sync)
+    for posting in ("off", "loggers"):
+        yield Scenario(f"create-{posting}", f"on.create, 1 async, posting {posting}", "changes.py",
+                       (1000,), (Step("open", 1),),
+                       env={"BENCH_CAUSES": "create", "BENCH_POSTING": posting})  # fmt: skip
+    yield Scenario("life", "on.create + on.delete, sync, whole life", "changes.py", (1000,),
+                   (Step("create", 1), Step("delete", 1)), (Step("open"),), objects=0,
+                   env={"BENCH_CAUSES": "create,delete", "BENCH_SYNC": "1"},
+                   budget=1300)  # fmt: skip
+    yield Scenario("index", "start with an index", "indexing.py", (1000, 4000, 16000),
+                   (Step("open", 1),), predecessor_sizes=(250, 500, 1000),
+                   floor="events", budget=200)  # fmt: skip
+    yield Scenario("index-50k", "start with an index", "indexing.py", (50000,),
+                   (Step("open", 1),), floor="events", budget=200, extra=True,
+                   predecessor_sizes=())  # fmt: skip
+    yield Scenario("timers", "1,000 timers at 1 s", "timers.py", (1000,),
+                   (Step("window"),), (Step("open", 1),), budget=5)  # fmt: skip
+    yield Scenario("timers-20k", "20,000 timers at 1 s", "timers.py", (20000,),
+                   (Step("window"),), (Step("open", 1),), extra=True,
+                   predecessor_sizes=())  # fmt: skip
+    yield Scenario("daemons", "start of async daemons", "daemons.py", (500, 1000, 2000),
+                   (Step("open", 1),))  # fmt: skip
+    yield Scenario("daemons-5k", "start of 5,000 async daemons", "daemons.py", (5000,),
+                   (Step("open", 1),), extra=True)  # fmt: skip
+    yield Scenario("latency", "event to handler, idle operator", "latency.py", (300,),
+                   (Step("paced", 1),), (Step("open"),), unit="event", objects=1,
+                   floor="events", budget=700)  # fmt: skip
