@@ -1,0 +1,3 @@
+"""
+The client of Kubernetes APIs: requests, lists, watches, patches, discovery, authentication.
+"""

@@ -1,0 +1,3 @@
+"""
+Small things of no particular layer: versions, host names, JSON parsers.
+"""

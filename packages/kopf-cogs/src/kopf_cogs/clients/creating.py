@@ -1,0 +1,28 @@
+"""
+Creating objects.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from kopf_cogs.clients import session
+from kopf_cogs.structs import bodies, resources
+
+
+async def create_object(
+    client: session.Client,
+    resource: resources.Resource,
+    namespace: str | None,
+    body: Mapping[str, Any] | bodies.RawBody,
+    *,
+    backoffs: float | Iterable[float] | None = None,
+) -> bodies.RawBody:
+    """
+    Create the object, and return it as it is stored: with the uid, the version, and the defaults.
+
+    ``apiVersion`` and ``kind`` can be omitted: they are those of the resource then.
+    Raises :class:`APIConflictError` if it exists, :class:`APIUnprocessableError` if it is wrong.
+    """
+    payload = {"apiVersion": resource.api_version, "kind": resource.kind} | dict(body)
+    url = resource.get_url(namespace=namespace)
+    return cast(bodies.RawBody, await client.post(url, payload, backoffs=backoffs))

@@ -1,0 +1,71 @@
+"""
+Posting of Kubernetes events: what people see at the end of ``kubectl describe``.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kopf_cogs.clients import creating, session
+from kopf_cogs.structs import bodies, resources
+
+MAX_MESSAGE_LENGTH = 1024
+"""The API servers refuse longer messages."""
+
+_CUT = "..."
+
+
+async def post_event(
+    client: session.Client,
+    *,
+    ref: bodies.ObjectReference,
+    type: str,
+    reason: str,
+    message: str = "",
+    backoffs: float | Iterable[float] | None = None,
+) -> None:
+    """
+    Post an event about the object.
+
+    ``type`` is Normal, Warning, or any other word; ``reason`` is a word in CamelCase.
+    Long messages are cut in the middle. Who reports the event is said by ``settings.posting``.
+    ``backoffs`` are the delays of the retries (``settings.posting.default_backoffs`` by default).
+
+    Events of cluster-scoped objects go to the "default" namespace: there are no others for them.
+    Events about events are not posted: they could be watched, and would never end.
+
+    Raises :class:`APIError` if it is not posted. Events are not worth to fail for.
+    """
+    if ref.get("kind") == "Event" and ref.get("apiVersion") in ("v1", "events.k8s.io/v1"):
+        return
+    posting = client.settings.posting
+    namespace = ref.get("namespace") or "default"
+    now = client.clock.now().isoformat()
+    body: dict[str, Any] = {
+        "metadata": {
+            "namespace": namespace,
+            "generateName": posting.event_name_prefix,
+        },
+        "action": "Action?",
+        "type": type,
+        "reason": reason,
+        "message": shorten(message),
+        "reportingComponent": posting.reporting_component,
+        "reportingInstance": posting.reporting_instance,
+        "source": {"component": posting.reporting_component},
+        "involvedObject": ref,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "eventTime": now,
+    }
+    if backoffs is None:
+        backoffs = posting.default_backoffs
+    await creating.create_object(client, resources.EVENTS, namespace, body, backoffs=backoffs)
+
+
+def shorten(text: str, limit: int = MAX_MESSAGE_LENGTH) -> str:
+    """Cut the middle of the text: the beginning and the end are usually more important."""
+    if len(text) <= limit:
+        return text
+    head = (limit - len(_CUT)) // 2
+    tail = limit - len(_CUT) - head
+    return text[:head] + _CUT + text[-tail:]

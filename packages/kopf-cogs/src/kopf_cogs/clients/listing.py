@@ -1,0 +1,84 @@
+"""
+Listing of objects, all at once or page by page.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, NamedTuple
+
+from kopf_cogs.clients import errors, quarantine, session
+from kopf_cogs.structs import resources
+
+# How many objects to request at once when there is an impossible one among them.
+_CAREFUL_CHUNK_SIZE = 100
+
+
+class Page(NamedTuple):
+    """A part of the list; all of it if it is not requested in chunks."""
+
+    items: list[Any]
+    """The objects, each with its ``apiVersion`` and ``kind``."""
+
+    resource_version: str | None
+    """The version of the list, the same for all of its pages; to start watching from."""
+
+    quarantined: list[quarantine.Quarantined]
+    """The objects which are there, but are nested too deep to be used."""
+
+
+async def list_objects(
+    client: session.Client,
+    resource: resources.Resource,
+    namespace: str | None = None,
+    *,
+    chunk_size: int | None = None,
+    params: Mapping[str, str] | None = None,
+) -> AsyncIterator[Page]:
+    """
+    List the objects of the namespace, or of the whole cluster if it is not specified.
+
+    With ``chunk_size``, not more than so many objects are requested and kept in memory at once.
+    ``params`` are for the query, e.g. ``labelSelector`` and ``fieldSelector``.
+
+    Raises :class:`APIGoneError` if the pages were being read for too long: time to start again.
+    """
+    url = resource.get_url(namespace=namespace)
+    query = dict(params or {})
+    if chunk_size:
+        query["limit"] = str(chunk_size)
+    while True:
+        rejected: list[quarantine.Quarantined] = []
+        try:
+            payload = await client.get(url, params=query)
+        except errors.APITooDeepError as e:
+            if "limit" not in query:
+                query["limit"] = str(_CAREFUL_CHUNK_SIZE)
+                continue
+            payload, rejected = quarantine.split_list(e.body)
+        metadata = _get_metadata(payload)
+        token = metadata.get("continue")
+        yield Page(_get_items(payload, resource), metadata.get("resourceVersion"), rejected)
+        if not token:
+            return
+        if token == query.get("continue"):
+            raise errors.APIResponseError("the next page of the list is the same as this one")
+        query["continue"] = token
+
+
+def _get_metadata(payload: Any) -> Mapping[str, Any]:
+    if not isinstance(payload, dict) or "metadata" not in payload:
+        raise errors.APIResponseError("the response is not a list of objects")
+    return payload["metadata"] or {}
+
+
+def _get_items(payload: dict[str, Any], resource: resources.Resource) -> list[Any]:
+    """The list says what is in it; the objects often do not, but they are used separately."""
+    items: list[Any] = payload.get("items") or []
+    list_kind = payload.get("kind") or ""
+    kind = resource.kind or list_kind.removesuffix("List")
+    api_version = payload.get("apiVersion") or resource.api_version
+    for item in items:
+        if "kind" not in item:
+            item["kind"] = kind
+        if "apiVersion" not in item:
+            item["apiVersion"] = api_version
+    return items

@@ -1,0 +1,203 @@
+"""
+What is known of a resource kind, and how the lists and the streams are turned into events.
+
+There are no requests here: only the bookkeeping between the raw data and the sink of the events.
+"""
+
+import enum
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias, cast
+
+from kopf_cogs.clients import errors, quarantine, streams
+from kopf_cogs.structs import bodies, resources
+
+Logger = logging.Logger | logging.LoggerAdapter[Any]
+
+KnownKey: TypeAlias = str | tuple[str | None, str | None]
+"""The uid; or the namespace and the name, for those few kinds that have no uids."""
+
+KnownName: TypeAlias = tuple[str | None, str | None]
+"""The namespace and the name."""
+
+_END_OF_INITIAL_EVENTS = "k8s.io/initial-events-end"
+
+
+class EventSink(Protocol):
+    """Where the events go. All the methods must be fast: nothing is read while they work."""
+
+    def on_event(self, event: bodies.RawEvent) -> None:
+        """Accept an event. It belongs to the sink since then, with its object."""
+
+    def on_listed(self) -> None:
+        """All objects that existed initially have been reported. Called after every list."""
+
+    async def drain(self) -> None:
+        """Wait until more events can be accepted; called after every batch of them."""
+
+
+class Phase(enum.Enum):
+    """What is going on; or was, when it was interrupted."""
+
+    LISTING = enum.auto()
+    """Getting all the objects, whatever the method is."""
+
+    WATCHING = enum.auto()
+    """Getting the changes since the last resource version."""
+
+
+class Reflection:
+    """The state of one list-and-watch: it lives longer than its requests."""
+
+    def __init__(
+        self,
+        resource: resources.Resource,
+        sink: EventSink,
+        *,
+        title: str,
+        logger: Logger,
+    ) -> None:
+        super().__init__()
+        self.phase = Phase.LISTING
+        self.resource_version: str | None = None
+        self.known: dict[KnownKey, KnownName] = {}
+        """All objects that exist, as far as it is known."""
+        self._seen: set[KnownKey] = set()  # while listing: those not seen are deleted
+        self._quarantined: set[KnownKey] = set()
+        self._warned: set[str] = set()
+        self._resource = resource
+        self._sink = sink
+        self._title = title
+        self._logger = logger
+        self._feeders: Mapping[str, Callable[[KnownKey, bodies.RawEvent], None]] = {
+            "ADDED": self._feed_existing,
+            "MODIFIED": self._feed_existing,
+            "DELETED": self._feed_deleted,
+            "BOOKMARK": self._feed_bookmark,
+        }
+
+    def restart(self) -> None:
+        """Begin a new list, either with no resource version or because it is not good anymore."""
+        self.phase = Phase.LISTING
+        self.resource_version = None
+        self._seen.clear()
+
+    def add_page(
+        self,
+        items: Iterable[bodies.RawBody],
+        rejected: Iterable[quarantine.Quarantined],
+    ) -> None:
+        """Report a part of the list."""
+        on_event = self._sink.on_event
+        for item in items:
+            meta = item["metadata"]
+            key = meta.get("uid") or (meta.get("namespace"), meta.get("name"))
+            self.known[key] = (meta.get("namespace"), meta.get("name"))
+            self._seen.add(key)
+            on_event({"type": None, "object": item})
+        for remains in rejected:
+            self._isolate(remains)
+
+    def finish_list(self, version: str | None) -> None:
+        """Report the deletions that happened unseen, and switch to watching."""
+        if len(self._seen) < len(self.known):
+            for key in [key for key in self.known if key not in self._seen]:
+                self._report_deletion(key)
+        self._seen = set()
+        self.resource_version = version
+        self.phase = Phase.WATCHING
+        self._sink.on_listed()
+
+    def add_batch(self, batch: list[Any]) -> None:
+        """
+        Report a part of the stream. It is called rarely, but the loop inside is hot.
+
+        Raises the error for an ERROR event, after everything before it has been reported.
+        """
+        on_event = self._sink.on_event
+        known = self.known
+        feeders = self._feeders
+        for event in batch:
+            try:
+                kind = event["type"]
+                meta = event["object"]["metadata"]
+                key = meta.get("uid") or (meta.get("namespace"), meta.get("name"))
+                version = meta.get("resourceVersion")
+                feeder = feeders[kind]
+            except (TypeError, KeyError, AttributeError):
+                self._feed_odd_event(event)
+                continue
+            if kind == "MODIFIED" and key in known:
+                on_event(event)
+            else:
+                feeder(key, event)
+            if version and self.phase is Phase.WATCHING:
+                self.resource_version = version
+
+    def _feed_existing(self, key: KnownKey, event: bodies.RawEvent) -> None:
+        meta = event["object"]["metadata"]
+        self.known[key] = (meta.get("namespace"), meta.get("name"))
+        if self.phase is Phase.LISTING:
+            self._seen.add(key)
+            event["type"] = None
+        self._sink.on_event(event)
+
+    def _feed_deleted(self, key: KnownKey, event: bodies.RawEvent) -> None:
+        self.known.pop(key, None)
+        self._seen.discard(key)
+        self._sink.on_event(event)
+
+    def _feed_bookmark(self, _: KnownKey, event: bodies.RawEvent) -> None:
+        if self.phase is Phase.LISTING:
+            meta = event["object"]["metadata"]
+            if (meta.get("annotations") or {}).get(_END_OF_INITIAL_EVENTS) == "true":
+                self.finish_list(meta.get("resourceVersion"))
+
+    def _feed_odd_event(self, event: Any) -> None:
+        """Errors, quarantined objects, and those events that make no sense."""
+        match event:
+            case streams.Unparsed():
+                self._isolate(quarantine.identify(event.raw))
+            case {"type": "ERROR", "object": payload}:
+                raise errors.make_status_error(payload)
+            case {"type": kind} if kind not in self._feeders:
+                self._warn_once(f"Ignoring the events of type {kind!r} for {self._title}.")
+            case _:
+                self._warn_once(f"Ignoring the events with no objects in them for {self._title}.")
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            self._logger.warning(text)
+
+    def _report_deletion(self, key: KnownKey) -> None:
+        namespace, name = self.known.pop(key)
+        meta = {"name": name, "namespace": namespace, "uid": key if isinstance(key, str) else None}
+        body = {
+            "apiVersion": self._resource.api_version,
+            "kind": self._resource.kind,
+            "metadata": {field: value for field, value in meta.items() if value is not None},
+        }
+        self._sink.on_event({"type": "DELETED", "object": cast(bodies.RawBody, body)})
+
+    def _isolate(self, remains: quarantine.Quarantined) -> None:
+        """Keep the impossible object away; others must not suffer from it."""
+        key: KnownKey = remains.uid or (remains.namespace, remains.name)
+        if remains.type == "DELETED":
+            self._quarantined.discard(key)
+            if key in self.known:
+                self._report_deletion(key)
+        else:
+            self._seen.add(key)
+            self._report_quarantine(key, remains)
+        if remains.resource_version and self.phase is Phase.WATCHING:
+            self.resource_version = remains.resource_version
+
+    def _report_quarantine(self, key: KnownKey, remains: quarantine.Quarantined) -> None:
+        if key not in self._quarantined:
+            self._quarantined.add(key)
+            name = "/".join(part for part in (remains.namespace, remains.name) if part)
+            self._logger.warning(
+                f"Ignoring an object of {self._resource}, as it is nested too deep to be handled: "
+                f"{name or 'its name is unknown'}."
+            )

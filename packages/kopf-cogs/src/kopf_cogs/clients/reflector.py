@@ -1,0 +1,264 @@
+"""
+Reflecting a kind of objects: list them, watch them, and recover from whatever happens to that.
+
+Kubernetes has two requests for this: the list gives all objects and a version,
+the watch gives the changes since that version. Both can fail in many ways, and versions expire.
+The reflector makes of them one sequence of events, with nothing lost::
+
+    LISTING ──listed──→ WATCHING ──ended, broken, refused──→ WATCHING (since the last version)
+       ↑                   │
+       └──version is gone──┘
+
+What was deleted while nobody watched is found by comparing the lists, and is reported as deleted.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kopf_cogs.clients import errors, listing, reflection, retries, session, streams, watching
+from kopf_cogs.clients.reflection import EventSink as EventSink
+from kopf_cogs.clients.reflection import Phase
+from kopf_cogs.structs import resources
+
+if TYPE_CHECKING:
+    from kopf_cogs.configs.settings import OperatorSettings
+
+logger = logging.getLogger(__name__)
+
+# If the stream lives so long (in seconds), it works, even if there is nothing to say.
+_HEALTHY_LIFETIME = 1.0
+
+# How many times to be refused or ignored before doubting in the resource version.
+_DOUBTS_LIMIT = 3
+_SILENCE_LIMIT = 1000
+
+
+class Reflector:
+    """
+    A never-ending list-and-watch of one resource kind: in one namespace or in the whole cluster.
+
+    The selectors, timeouts, and chunk sizes are those of ``settings.watching``.
+    """
+
+    def __init__(
+        self,
+        client: session.Client,
+        resource: resources.Resource,
+        namespace: str | None,
+        *,
+        sink: EventSink,
+        settings: "OperatorSettings | None" = None,
+        logger: reflection.Logger = logger,
+    ) -> None:
+        super().__init__()
+        self.synced = False
+        """Whether the initial list is over, and the stream is the only source of events now."""
+        self.freshness = client.clock.monotonic()
+        """When the last sign of life was seen, in the monotonic time of the client's clock."""
+        self._client = client
+        self._resource = resource
+        self._namespace = namespace
+        self._sink = sink
+        self._logger = logger
+        self._settings = (client.settings if settings is None else settings).watching
+        self._title = f"{resource} in {namespace!r}" if namespace else f"{resource} cluster-wide"
+        self._state = reflection.Reflection(resource, sink, title=self._title, logger=logger)
+        self._backoff = retries.Backoff(self._settings.reconnect_backoff)
+        self._opened: float | None = None
+        self._complaint: str | None = None
+        self._streaming_refused = False
+        self._doubts = 0  # how many times in a row the server did not know our version yet
+        self._silences = 0  # how many times in a row the stream was silent
+        self._patience = _DOUBTS_LIMIT  # how many silent streams are enough to list again
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._title}>"
+
+    async def run(self) -> NoReturn:
+        """
+        Reflect until cancelled. When run again after that, it begins with listing.
+
+        Raises :class:`APINotFoundError` if there is no such resource kind anymore.
+        Raises :class:`LoginError` if there are no credentials and there will be none.
+        Everything else is retried forever.
+        """
+        self._relist()
+        self._backoff = retries.Backoff(self._settings.reconnect_backoff)
+        self._logger.debug(f"Starting the watch-stream for {self._title}.")
+        try:
+            while True:
+                delay = await self._step()
+                await asyncio.sleep(delay)
+        finally:
+            self.synced = False
+            self._logger.debug(f"Stopping the watch-stream for {self._title}.")
+
+    async def _step(self) -> float:
+        """Do whatever is to be done now, until its good or bad end. Return the delay after it."""
+        requested: float | None = None
+        version: str | None = None
+        self._opened = None
+        try:
+            if self._state.phase is Phase.LISTING:
+                await self._list()
+            if self._state.phase is Phase.WATCHING:
+                version = self._state.resource_version
+                await self._watch()
+        except errors.APIStatusError as e:
+            self._handle_status(e)
+            requested = retries.parse_retry_after(e.retry_after, self._client.clock)
+        except watching.StreamStalled as e:
+            self._handle_silence(e)
+        except (errors.APIError, streams.StreamBroken) as e:
+            self._complain(f"The watch-stream for {self._title} is broken: {e}")
+        if self._was_healthy(version):
+            self._backoff.reset()
+        delay = self._backoff.advance()
+        return delay if requested is None else max(delay, requested)
+
+    def _was_healthy(self, version: str | None) -> bool:
+        """Whether it was working before it ended, i.e. whether to reconnect without delays."""
+        if self._state.phase is Phase.LISTING or self._opened is None:
+            return False
+        lifetime = self._client.clock.monotonic() - self._opened
+        return lifetime >= _HEALTHY_LIFETIME or self._state.resource_version != version
+
+    # What is requested.
+
+    async def _list(self) -> None:
+        if self._is_streaming():
+            self._state.restart()
+            await self._watch()
+            return
+        self._state.restart()
+        version: str | None = None
+        async for page in listing.list_objects(
+            self._client,
+            self._resource,
+            self._namespace,
+            chunk_size=self._settings.chunk_size,
+            params=self._make_selectors(),
+        ):
+            version = page.resource_version
+            self._see_life()
+            self._state.add_page(page.items, page.quarantined)
+            await self._sink.drain()
+        self._state.finish_list(version)
+        self.synced = True
+        await self._sink.drain()
+
+    async def _watch(self) -> None:
+        await watching.watch(
+            self._client,
+            self._resource.get_url(namespace=self._namespace),
+            params=self._make_params(),
+            settings=self._settings,
+            on_open=self._on_open,
+            on_batch=self._on_batch,
+        )
+
+    def _is_streaming(self) -> bool:
+        return self._settings.initial_streaming and not self._streaming_refused
+
+    def _make_selectors(self) -> dict[str, str]:
+        selectors = {
+            "labelSelector": self._settings.label_selectors.get(self._resource),
+            "fieldSelector": self._settings.field_selectors.get(self._resource),
+            "shardSelector": self._settings.shard_selectors.get(self._resource),
+        }
+        return {key: value for key, value in selectors.items() if value}
+
+    def _make_params(self) -> dict[str, str]:
+        params = self._make_selectors() | {"watch": "true", "allowWatchBookmarks": "true"}
+        if self._state.phase is Phase.LISTING:
+            params["sendInitialEvents"] = "true"
+            params["resourceVersionMatch"] = "NotOlderThan"
+        elif self._state.resource_version is not None:
+            params["resourceVersion"] = self._state.resource_version
+        if self._settings.server_timeout is not None:
+            params["timeoutSeconds"] = str(int(self._settings.server_timeout))
+        return params
+
+    # What comes.
+
+    def _on_open(self) -> None:
+        self._opened = self._client.clock.monotonic()
+        self.freshness = self._opened
+
+    async def _on_batch(self, batch: list[Any]) -> None:
+        self._state.add_batch(batch)
+        self._see_life()
+        self._doubts = 0
+        self._silences = 0
+        self._patience = _DOUBTS_LIMIT
+        self.synced = self._state.phase is Phase.WATCHING
+        await self._sink.drain()
+
+    def _see_life(self) -> None:
+        self.freshness = self._client.clock.monotonic()
+        if self._complaint is not None:
+            self._complaint = None
+            self._logger.info(f"The watch-stream for {self._title} works again.")
+
+    # What goes wrong.
+
+    def _relist(self) -> None:
+        self.synced = False
+        self._doubts = 0
+        self._silences = 0
+        self._state.restart()
+
+    def _handle_status(self, exc: errors.APIStatusError) -> None:
+        match exc:
+            case errors.APIGoneError():
+                self._logger.debug(f"The resource version of {self._title} is too old: {exc}")
+                self._relist()
+            case errors.APINotFoundError() if self._state.phase is Phase.LISTING:
+                raise exc
+            case errors.APINotFoundError():
+                self._relist()
+            case errors.APIForbiddenError():
+                self._complain(f"Cannot watch {self._title}, will retry until permitted: {exc}")
+            case errors.APIClientError() if self._is_streaming() and exc.status in (400, 422):
+                self._streaming_refused = True
+                self._complain(f"The initial streaming is not supported for {self._title}: {exc}")
+            case _ if _is_version_unknown(exc):
+                self._handle_doubt(exc)
+            case _:
+                self._complain(f"The watch-stream for {self._title} has failed: {exc}")
+
+    def _handle_doubt(self, exc: errors.APIStatusError) -> None:
+        """The server is behind us: it will catch up soon, or it was restored from a backup."""
+        self._complain(f"The resource version of {self._title} is from the future: {exc}")
+        self._doubts += 1
+        if self._doubts >= _DOUBTS_LIMIT:
+            self._relist()
+
+    def _handle_silence(self, exc: watching.StreamStalled) -> None:
+        """
+        Nothing happens, or the server waits for the resource version which will never come.
+
+        The latter is rare, and servers without bookmarks do exist, so it is checked ever rarer.
+        """
+        self._logger.debug(f"The watch-stream for {self._title} is silent, reconnecting: {exc}")
+        self._silences += 1
+        if self._state.phase is Phase.LISTING:
+            # The server ignores the request for the initial streaming, or it is overloaded.
+            self._streaming_refused = self._silences >= _DOUBTS_LIMIT
+        elif self._silences >= self._patience:
+            self._patience = min(self._patience * 2, _SILENCE_LIMIT)
+            self._relist()
+
+    def _complain(self, text: str) -> None:
+        """Log the problem, but only once while it lasts."""
+        level = logging.DEBUG if text == self._complaint else logging.WARNING
+        self._logger.log(level, text)
+        self._complaint = text
+
+
+def _is_version_unknown(exc: errors.APIStatusError) -> bool:
+    """Whether the server has not reached the resource version yet: so it says, after a while."""
+    return any(cause.get("reason") == "ResourceVersionTooLarge" for cause in exc.causes) or (
+        "too large resource version" in (exc.message or "").lower()
+    )

@@ -1,0 +1,229 @@
+"""
+Where the credentials are kept, and how they are chosen, refused, and replaced.
+
+The login handlers put the credentials in; the client takes them for every request, and reports
+those refused by the API servers (HTTP 401). When nothing is left, all requests wait until
+the credentials are put in again. The vault neither does requests nor calls handlers.
+"""
+
+import asyncio
+import collections
+import dataclasses
+import datetime
+import random
+from collections.abc import Mapping
+
+from kopf_cogs.aiokits import clocks
+from kopf_cogs.structs import credentials
+from kopf_cogs.structs.credentials import VaultKey
+
+_REMEMBERED_REFUSALS = 8
+_LONGEST_HOLD = 30.0
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class VaultItem:
+    """Credentials in the vault. The same credentials put in twice make two different items."""
+
+    key: VaultKey
+    info: credentials.KubeContext = dataclasses.field(repr=False)
+    usable_since: float = 0.0
+    """When to use it for the first time, in the clock's monotonic time."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Refusal:
+    """Credentials that were refused, how many times in a row, and when for the first time."""
+
+    info: credentials.KubeContext
+    since: float
+    count: int = 1
+
+
+class Vault:
+    """
+    A container of credentials. To be used in one event loop; not thread-safe.
+
+    Refused credentials are never used again if there are others. But if the login handlers bring
+    the same ones again, they could be refused by mistake, e.g. when the API server cannot reach
+    its own authenticators. They are tried again for ``patience`` seconds since the first refusal,
+    with growing delays. After that, they are ignored; and if there is nothing else,
+    :class:`LoginError` is raised from all requests.
+
+    A vault that is not ``refillable`` has no login handlers behind it: it raises at once.
+    """
+
+    def __init__(
+        self,
+        src: Mapping[str, credentials.KubeContext] | None = None,
+        /,
+        *,
+        refillable: bool = True,
+        patience: float = 300.0,
+        holdback: float = 1.0,
+        clock: clocks.Clock | None = None,
+    ) -> None:
+        super().__init__()
+        self._clock = clock or clocks.SystemClock()
+        self.refillable = refillable
+        self._patience = patience
+        self._holdback = holdback
+        self._items: dict[VaultKey, VaultItem] = {}
+        self._refusals: dict[VaultKey, collections.deque[_Refusal]] = {}
+        self._best: list[VaultItem] = []
+        self._expiration: datetime.datetime | None = None
+        self._failure: credentials.LoginError | None = None
+        self._settled = asyncio.Event()  # either usable, or failed
+        self._depleted = asyncio.Event()
+        if src:
+            self.populate(src)
+        else:
+            self._refresh()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self._items) or 'empty'}>"
+
+    def __contains__(self, item: VaultItem) -> bool:
+        return self._items.get(item.key) is item
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing to use (some of the credentials could expire meanwhile)."""
+        return self.select() is None
+
+    async def wait_for_readiness(self) -> None:
+        """Wait until there are credentials. Raises :class:`LoginError` if there will be none."""
+        while self.select() is None:
+            self._check()
+            await self._settled.wait()
+
+    async def wait_for_emptiness(self) -> None:
+        """Wait until all the credentials are refused or expired: time to log in again."""
+        await self._depleted.wait()
+
+    def populate(self, src: Mapping[str, credentials.KubeContext]) -> None:
+        """
+        Put the credentials in, as they have been retrieved by the login handlers.
+
+        The same credentials as before are left as they are. If there is nothing usable in the end,
+        all those waiting for the credentials get :class:`LoginError`.
+        """
+        for name, info in src.items():
+            key = VaultKey(str(name))
+            current = self._items.get(key)
+            if current is None or current.info != info:
+                self._admit(key, info)
+        self._refresh()
+        if not self._items:
+            self._fail("No usable credentials were retrieved from the login handlers.")
+        else:
+            self._failure = None
+
+    def select(self) -> VaultItem | None:
+        """Choose credentials: random of those with the highest priority; ``None`` if none."""
+        if self._expiration is not None and self._expiration <= self._clock.now():
+            self._drop_expired()
+        best = self._best
+        return best[0] if len(best) == 1 else random.choice(best) if best else None
+
+    async def acquire(self) -> VaultItem:
+        """Choose credentials, and wait for them if necessary."""
+        while True:
+            item = self.select()
+            if item is None:
+                await self.wait_for_readiness()
+                continue
+            delay = item.usable_since - self._clock.monotonic() if item.usable_since else 0.0
+            if delay <= 0:
+                return item
+            await asyncio.sleep(delay)
+
+    def confirm(self, item: VaultItem) -> None:
+        """Forget the earlier refusals: the credentials do work."""
+        item.usable_since = 0.0
+        self._refusals.pop(item.key, None)
+
+    def invalidate(self, item: VaultItem, exc: Exception | None = None) -> None:
+        """
+        Exclude the credentials which the API server has refused. Others can be used instead.
+
+        It does nothing if they are excluded or replaced already: many parallel requests are
+        usually refused at once, but this is a reason for one re-authentication only.
+        """
+        if item not in self:
+            return
+        del self._items[item.key]
+        self._remember_refusal(item)
+        self._refresh()
+        if not self._items and not self.refillable:
+            self._fail("The credentials are refused by the server.", exc)
+
+    def close(self) -> None:
+        """Refuse to give credentials anymore, and wake up all who wait for them."""
+        self._items.clear()
+        self._refresh()
+        self.refillable = False
+        self._fail("The vault is closed.")
+
+    def _admit(self, key: VaultKey, info: credentials.KubeContext) -> None:
+        item = VaultItem(key=key, info=info)
+        refusal = self._find_refusal(item)
+        if refusal is not None:
+            now = self._clock.monotonic()
+            if now - refusal.since > self._patience:
+                return
+            item.usable_since = now + min(_LONGEST_HOLD, self._holdback * 2 ** (refusal.count - 1))
+        if not info.is_expired(self._clock.now()):
+            self._items[key] = item
+
+    def _find_refusal(self, item: VaultItem) -> _Refusal | None:
+        refusals = self._refusals.get(item.key, ())
+        return next((refusal for refusal in refusals if refusal.info == item.info), None)
+
+    def _remember_refusal(self, item: VaultItem) -> None:
+        refusal = self._find_refusal(item)
+        if refusal is not None:
+            refusal.count += 1
+            return
+        refusals = self._refusals.setdefault(
+            item.key, collections.deque(maxlen=_REMEMBERED_REFUSALS)
+        )
+        refusals.append(_Refusal(info=item.info, since=self._clock.monotonic()))
+
+    def _drop_expired(self) -> None:
+        for item in list(self._items.values()):
+            if item.info.is_expired(self._clock.now()):
+                del self._items[item.key]
+        self._refresh()
+        if not self._items and not self.refillable:
+            self._fail("The credentials have expired.")
+
+    def _refresh(self) -> None:
+        """Prepare everything for the selection, so that it costs nothing in every request."""
+        items = self._items.values()
+        priority = max((item.info.priority for item in items), default=0)
+        self._best = [item for item in items if item.info.priority == priority]
+        self._expiration = min(
+            (_as_utc(item.info.expiration) for item in items if item.info.expiration is not None),
+            default=None,
+        )
+        if self._items:
+            self._settled.set()
+            self._depleted.clear()
+        else:
+            self._settled.clear()
+            self._depleted.set()
+
+    def _fail(self, reason: str, cause: Exception | None = None) -> None:
+        self._failure = credentials.LoginError(reason)
+        self._failure.__cause__ = cause
+        self._settled.set()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            # A new error for everyone: tracebacks grow when the same error is raised repeatedly.
+            raise credentials.LoginError(*self._failure.args) from self._failure.__cause__
+
+
+def _as_utc(moment: datetime.datetime) -> datetime.datetime:
+    """Naive timestamps are in UTC by convention."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)

@@ -1,0 +1,120 @@
+"""
+JSON parsing and serialisation: with orjson if it is installed, with the same results if not.
+
+``orjson`` is several times faster, but stricter than the standard library. Whatever it refuses
+is tried with the standard library, so the outcome does not depend on what is installed.
+(Integers over 64 bits are the exception: orjson reads them as floats. Kubernetes API servers
+do so too, and never send them.)
+"""
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+try:
+    import orjson
+except ImportError:  # pragma: no cover
+    orjson = None  # type: ignore[assignment]
+
+MAX_DEPTH = 1024
+"""How many levels of lists and objects can be in each other: more than anyone needs."""
+
+_BRACKETS = {ord("{"): +1, ord("["): +1, ord("}"): -1, ord("]"): -1}
+_NOT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS) - {ord('"')})
+_STRINGS = re.compile(rb'"[^"]*"')
+
+
+class TooDeepError(ValueError):
+    """The document is nested deeper than :const:`MAX_DEPTH`."""
+
+
+def loads(data: bytes | str) -> Any:
+    """
+    Parse a document, preferably from bytes.
+
+    Raises :class:`TooDeepError` for "depth bombs": they exhaust the stack later,
+    if not here. Raises :class:`ValueError` if this is not JSON or not UTF-8.
+    """
+    if orjson is not None:
+        try:
+            return orjson.loads(data)
+        except ValueError:
+            pass
+    return _loads_slowly(data)
+
+
+def _loads_slowly(data: bytes | str) -> Any:
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+    if _measure_depth(raw) > MAX_DEPTH:
+        raise TooDeepError(f"JSON is nested deeper than {MAX_DEPTH} levels.")
+    try:
+        return json.loads(raw.decode("utf-8", "surrogatepass"))
+    except RecursionError:
+        raise TooDeepError("JSON is nested too deep.") from None
+
+
+def _measure_depth(raw: bytes) -> int:
+    """How deep are the brackets nested. Much faster than parsing: all loops are in C."""
+    if raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
+        return 0  # it cannot be deep, whatever the order is
+    unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets = _STRINGS.sub(b"", unescaped.translate(None, _NOT_BRACKETS)).replace(b'"', b"")
+    return max(itertools.accumulate(map(_BRACKETS.__getitem__, brackets)), default=0)
+
+
+def dumps(obj: Any) -> bytes:
+    """
+    Serialise to compact JSON in UTF-8. Mappings of all kinds are accepted.
+
+    Raises :class:`TypeError` or :class:`ValueError` for what JSON cannot express: sets, bytes,
+    dates, NaNs, circular structures, too deep structures.
+    """
+    if orjson is not None:
+        try:
+            data = orjson.dumps(obj, _default, _ORJSON_OPTIONS)
+        except TypeError:
+            pass  # incl. orjson's own errors; the details are below
+        else:
+            # Orjson turns NaNs to nulls, and nulls delete fields when used in patches.
+            if b"null" not in data or not _has_nans(obj):
+                return data
+    return _dumps_slowly(obj)
+
+
+def _dumps_slowly(obj: Any) -> bytes:
+    try:
+        text = json.dumps(
+            obj, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_default
+        )
+        return text.encode("utf-8")
+    except UnicodeEncodeError:  # lone surrogates: only the escaped form can express them
+        return json.dumps(obj, separators=(",", ":"), allow_nan=False, default=_default).encode(
+            "ascii"
+        )
+    except RecursionError:
+        raise ValueError("The structure is nested too deep for JSON.") from None
+
+
+def _default(obj: Any) -> Any:
+    if isinstance(obj, Mapping):
+        return dict(obj)
+    raise TypeError(f"Object of type {type(obj).__name__} is not JSON serializable")
+
+
+def _has_nans(obj: Any) -> bool:
+    if isinstance(obj, float):
+        return not math.isfinite(obj)
+    if isinstance(obj, Mapping):
+        return any(_has_nans(value) for value in obj.values())
+    if isinstance(obj, list | tuple):
+        return any(_has_nans(value) for value in obj)
+    return False
+
+
+# Dates and dataclasses are beyond JSON; orjson guesses the formats, the standard library refuses.
+_ORJSON_OPTIONS = (
+    0 if orjson is None else orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+)
