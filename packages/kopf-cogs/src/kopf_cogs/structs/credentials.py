@@ -54,7 +54,7 @@ class KubeContext:
         if self.expiration is None:
             return False
         if self.expiration.tzinfo is None:
-            return self.expiration.replace(tzinfo=datetime.timezone.utc) <= now
+            return self.expiration.replace(tzinfo=datetime.UTC) <= now
         return self.expiration <= now
 
 

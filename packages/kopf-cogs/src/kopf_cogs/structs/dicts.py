@@ -84,9 +84,9 @@ def ensure(d: MutableMapping[str, Any], path: FieldPath, value: Any) -> None:
 
 
 def remove(d: MutableMapping[str, Any], path: FieldPath) -> None:
-    """Remove a nested field, and then those of its parents that became empty.
+    """Remove a nested field, and then those of its parents that are empty.
 
-    It is fine if the field is already absent: nothing is changed then.
+    It is fine if the field is already absent.
 
     Raises ``ValueError`` for an empty path.
     """
@@ -96,11 +96,10 @@ def remove(d: MutableMapping[str, Any], path: FieldPath) -> None:
     for key in path[:-1]:
         child = parents[-1].get(key)
         if not isinstance(child, MutableMapping):
-            return
+            break
         parents.append(child)
-    if path[-1] not in parents[-1]:
-        return
-    del parents[-1][path[-1]]
+    else:
+        parents[-1].pop(path[-1], None)
     for depth in range(len(parents) - 1, 0, -1):
         if parents[depth]:
             break

@@ -62,7 +62,7 @@ class Selector:
         """Parse all the notations of the decorators.
 
         ``group, version, name``; ``group/version, name``; ``group, name``; ``v1, name``;
-        ``name`` alone; ``plural.group`` or ``plural.version.group`` as in kubectl.
+        ``name`` alone; ``group/version/name``; ``name.group``; ``name.version.group``.
         Or the same with keywords. The name can also be ``EVERYTHING`` or a callable.
 
         Raises ``TypeError`` if the specification is ambiguous or makes no sense.
@@ -193,9 +193,12 @@ def _parse_args(*args: AnyName | None) -> tuple[str | None, str | None, AnyName 
         return api_parts[0], api_parts[1], name
     if len(api_parts) == 1:
         return *_parse_api_version(api_parts[0]), name
-    if isinstance(name, str):
-        return _parse_dotted(name)
-    return None, None, name
+    if not isinstance(name, str):
+        return None, None, name
+    api_version, slash, plain_name = name.rpartition("/")
+    if slash:
+        return *_parse_api_version(api_version), plain_name
+    return _parse_dotted(name)
 
 
 def _parse_api_version(text: str) -> tuple[str, str | None]:
@@ -210,7 +213,7 @@ def _parse_dotted(text: str) -> tuple[str | None, str | None, str]:
     if not dot:
         return None, None, name
     head, _, tail = rest.partition(".")
-    return (tail, head, name) if _VERSION.fullmatch(head) else (rest, None, name)
+    return (tail or None, head, name) if _VERSION.fullmatch(head) else (rest, None, name)
 
 
 def _pick(title: str, positional: str | None, keyword: str | None) -> str | None:

@@ -1,0 +1,215 @@
+"""Storages of the last handled state of objects: what the changes are detected from."""
+
+import abc
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, cast
+
+from kopf_cogs.configs.conventions import (
+    StorageKeyFormingConvention,
+    StorageKeyMarkingConvention,
+    StorageStanzaCleaner,
+    is_own_annotation,
+)
+from kopf_cogs.configs.healing import decode_json
+from kopf_cogs.configs.progress import parse_named_field, unaliased
+from kopf_cogs.structs.bodies import Body, BodyEssence
+from kopf_cogs.structs.dicts import (
+    FieldPath,
+    FieldSpec,
+    ensure,
+    json_copy,
+    parse_field,
+    remove,
+    resolve,
+)
+from kopf_cogs.structs.patches import Patch
+
+_SYSTEM_STANZAS: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metaclass=abc.ABCMeta):
+    """The base class for all storages of the essence, i.e. of the last handled state.
+
+    The essence is what people change in the object intentionally: everything except for
+    the status, system fields of the metadata, and annotations put by tools.
+    ``ignored_fields`` are the fields whose changes are also not essential.
+    """
+
+    def __init__(self, ignored_fields: Iterable[FieldSpec] | None = None) -> None:
+        super().__init__()
+        self.ignored_fields = [parse_field(field) for field in ignored_fields or ()]
+
+    def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
+        """Take only the essential fields of the object.
+
+        The extra fields are taken even if they are not essential: e.g., when there are
+        handlers for a specific field in the status.
+
+        The values are not copied: they are the same as in the body, so do not modify them.
+        The essence itself, its metadata, and the parents of affected fields are new.
+        """
+        essence = {key: val for key, val in body.items() if key not in _SYSTEM_STANZAS}
+        metadata = self._build_metadata(body)
+        if metadata:
+            essence["metadata"] = metadata
+        for field in extra_fields or ():
+            self._restore(essence, body, parse_field(field))
+        for path in self.ignored_fields:
+            unaliased(essence, path)
+            remove(essence, path)
+        return cast("BodyEssence", essence)
+
+    @abc.abstractmethod
+    def fetch(self, *, body: Body) -> BodyEssence | None:
+        """Get the last handled state; ``None`` if never handled, or if the state is broken."""
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
+        """Keep the essence as the last handled state."""
+        raise NotImplementedError
+
+    def _build_metadata(self, body: Body) -> dict[str, Any]:
+        metadata: dict[str, Any] = {}
+        if labels := body.metadata.labels:
+            metadata["labels"] = dict(labels)
+        if annotations := body.metadata.annotations:
+            marked = self._detect_marked_prefixes(annotations.keys())
+            essential = {
+                key: val
+                for key, val in annotations.items()
+                if key != _LAST_APPLIED and not is_own_annotation(key, marked)
+            }
+            if essential:
+                metadata["annotations"] = essential
+        return metadata
+
+    def _restore(self, essence: dict[str, Any], body: Body, path: FieldPath) -> None:
+        absent = object()
+        value = resolve(body, path, absent)
+        if path and value is not absent and resolve(essence, path, absent) != value:
+            unaliased(essence, path)
+            ensure(essence, path, json_copy(value))
+
+
+class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
+    """The storage in an annotation, in JSON; the default one."""
+
+    def __init__(
+        self,
+        *,
+        prefix: str = "kopf.zalando.org",
+        key: str = "last-handled-configuration",
+        ignored_fields: Iterable[FieldSpec] | None = None,
+        v1: bool = True,
+    ) -> None:
+        super().__init__(prefix=prefix, v1=v1, ignored_fields=ignored_fields)
+        self.key = key
+
+    def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
+        essence = super().build(body=body, extra_fields=extra_fields)
+        if "metadata" in essence:
+            self.remove_annotations(essence, list(self.make_keys(self.key, body=body)))
+        self.remove_empty_stanzas(essence)
+        return essence
+
+    def fetch(self, *, body: Body) -> BodyEssence | None:
+        annotations = body.metadata.annotations
+        if not annotations:
+            return None
+        for full_key in self.make_keys(self.key, body=body):
+            encoded = annotations.get(full_key)
+            if encoded is not None:
+                decoded = decode_json(encoded, f"annotation {full_key!r}", body)
+                return cast("BodyEssence | None", decoded)
+        return None
+
+    def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
+        # The newline makes it nicer in YAML as printed by kubectl.
+        encoded = json.dumps(essence, separators=(",", ":")) + "\n"
+        for full_key in self.make_keys(self.key, body=body):
+            patch.metadata.annotations[full_key] = encoded
+        self._store_marker(prefix=self.prefix, patch=patch, body=body)
+
+
+class StatusDiffBaseStorage(DiffBaseStorage):
+    """The storage in the status, or in any other field, as a string with JSON."""
+
+    def __init__(
+        self,
+        *,
+        name: str = "kopf",
+        field: FieldSpec = "status.{name}.last-handled-configuration",
+        ignored_fields: Iterable[FieldSpec] | None = None,
+    ) -> None:
+        super().__init__(ignored_fields=ignored_fields)
+        self._name = name
+        self.field = field
+
+    @property
+    def field(self) -> FieldPath:
+        """Where the state is stored."""
+        return self._field
+
+    @field.setter
+    def field(self, spec: FieldSpec) -> None:
+        self._field = parse_named_field(spec, name=self._name)
+
+    def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
+        essence = super().build(body=body, extra_fields=extra_fields)
+        stanzas = cast("dict[str, Any]", essence)
+        if self._field[0] in stanzas:
+            unaliased(stanzas, self._field)
+            remove(stanzas, self._field)
+        return essence
+
+    def fetch(self, *, body: Body) -> BodyEssence | None:
+        encoded = resolve(body, self._field, None)
+        if encoded is None:
+            return None
+        decoded = decode_json(encoded, f"field {'.'.join(self._field)!r}", body)
+        return cast("BodyEssence | None", decoded)
+
+    def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
+        ensure(patch, self._field, json.dumps(essence, separators=(",", ":")))
+
+
+class MultiDiffBaseStorage(DiffBaseStorage):
+    """Several storages at once: written to all, read from the first one that has the state.
+
+    It is used for transition from one storage to another.
+    """
+
+    def __init__(self, storages: Collection[DiffBaseStorage]) -> None:
+        super().__init__()
+        self.storages = storages
+
+    def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
+        essence = super().build(body=body, extra_fields=extra_fields)
+        for storage in self.storages:
+            remaining = Body(_with_system_fields(essence, body))
+            essence = storage.build(body=remaining, extra_fields=extra_fields)
+        return essence
+
+    def fetch(self, *, body: Body) -> BodyEssence | None:
+        for storage in self.storages:
+            essence = storage.fetch(body=body)
+            if essence is not None:
+                return essence
+        return None
+
+    def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
+        for storage in self.storages:
+            storage.store(body=body, patch=patch, essence=essence)
+
+
+def _with_system_fields(essence: BodyEssence, body: Body) -> dict[str, Any]:
+    """Make the essence look like a body of its kind: some storages depend on the kind."""
+    metadata: Mapping[str, Any] = {
+        **{k: v for k, v in body.metadata.items() if k == "ownerReferences"},
+        **essence.get("metadata", {}),
+    }
+    system = {key: body[key] for key in ("apiVersion", "kind") if key in body}
+    return {**system, **essence, "metadata": metadata}

@@ -1,0 +1,106 @@
+"""Reading what could be edited by people, cut, or written by other versions."""
+
+import datetime
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kopf_cogs.structs.bodies import Body
+
+logger = logging.getLogger(__name__)
+
+
+def decode_json(encoded: object, where: str, body: Body) -> dict[str, Any] | None:
+    """Decode a JSON dictionary; if it is not such, log a warning and return nothing.
+
+    The content is never logged: it can contain secrets.
+    """
+    if not isinstance(encoded, str):
+        _warn(where, body, "not a string")
+        return None
+    try:
+        decoded = json.loads(encoded)
+    except ValueError:
+        _warn(where, body, "not a valid JSON")
+    except RecursionError:
+        _warn(where, body, "too deeply nested")
+    else:
+        if isinstance(decoded, dict):
+            return decoded
+        if decoded is not None:
+            _warn(where, body, "not a JSON object")
+    return None
+
+
+def heal_record(record: object, where: str, body: Body) -> dict[str, Any] | None:
+    """Drop the values of wrong types from a record of progress, with one warning for all.
+
+    The timestamps become timezone-aware if they are not.
+    """
+    if record is None:
+        return None
+    if not isinstance(record, Mapping):
+        _warn(where, body, "not an object")
+        return None
+    healed = {key: val for key, val in record.items() if _is_good(key, val)}
+    if len(healed) < len(record):
+        wrong = ", ".join(sorted(str(key) for key in record.keys() - healed.keys()))
+        _warn(where, body, f"wrong values of: {wrong}")
+    for key in ("started", "stopped", "delayed"):
+        value = healed.get(key)
+        if value is not None:
+            healed[key] = _aware(value)
+    return healed
+
+
+def _is_good(key: object, value: object) -> bool:
+    check = _CHECKS.get(str(key))
+    return check is None or value is None or check(value)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_time(value: object) -> bool:
+    try:
+        return isinstance(value, str) and datetime.datetime.fromisoformat(value) is not None
+    except ValueError:
+        return False
+
+
+_CHECKS: Final[Mapping[str, Callable[[object], bool]]] = {
+    "started": _is_time,
+    "stopped": _is_time,
+    "delayed": _is_time,
+    "purpose": _is_text,
+    "retries": _is_count,
+    "success": _is_flag,
+    "failure": _is_flag,
+    "message": _is_text,
+    "subrefs": _is_list,
+}
+
+
+def _aware(value: str) -> str:
+    time = datetime.datetime.fromisoformat(value)
+    return value if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC).isoformat()
+
+
+def _warn(where: str, body: Body, reason: str) -> None:
+    meta = body.metadata
+    name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+    logger.warning("Ignoring the corrupted %s of %s %s: %s.", where, body.get("kind"), name, reason)

@@ -1,0 +1,295 @@
+"""Storages of the handlers' progress: attempts, delays, outcomes; strictly per handler."""
+
+import abc
+import json
+from collections.abc import Collection, Mapping
+from typing import Any, TypedDict, cast
+
+from kopf_cogs.configs.conventions import (
+    StorageKeyFormingConvention,
+    StorageKeyMarkingConvention,
+    StorageStanzaCleaner,
+)
+from kopf_cogs.configs.healing import decode_json, heal_record
+from kopf_cogs.structs.bodies import Body, BodyEssence
+from kopf_cogs.structs.dicts import FieldPath, FieldSpec, ensure, parse_field, remove, resolve
+from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.patches import Patch
+
+
+class ProgressRecord(TypedDict, total=False):
+    """The state of one handler. Times are ISO-8601 strings in UTC with an offset.
+
+    The handler is finished if it either succeeded or failed; otherwise it is to be retried,
+    not earlier than the ``delayed`` time. ``subrefs`` are ids of all its sub-handlers.
+    """
+
+    started: str | None
+    stopped: str | None
+    delayed: str | None
+    purpose: str | None
+    retries: int | None
+    success: bool | None
+    failure: bool | None
+    message: str | None
+    subrefs: Collection[HandlerId] | None
+
+
+class ProgressStorage(StorageStanzaCleaner, metaclass=abc.ABCMeta):
+    """The base class for all storages of progress.
+
+    Nothing is sent to the cluster by the storages: they put the changes to the patch.
+    The storages outside of the objects can do it in ``flush()`` or at once.
+    """
+
+    @abc.abstractmethod
+    def fetch(self, *, key: HandlerId, body: Body) -> ProgressRecord | None:
+        """Get the state of the handler; ``None`` if it has not started, or if it is broken."""
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:
+        """Keep the state of the handler."""
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
+        """Forget the state of the handler, both in the object and not yet patched."""
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
+        """Make a meaningless change in order to get a new watch-event; ``None`` reverts it."""
+        raise NotImplementedError
+
+    @abc.abstractmethod
+    def clear(self, *, essence: BodyEssence) -> BodyEssence:
+        """Remove everything that belongs to the storage from the essence (in place)."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Save the changes if they were postponed; called once the handlers are done."""
+
+
+class AnnotationsProgressStorage(
+    StorageKeyFormingConvention, StorageKeyMarkingConvention, ProgressStorage
+):
+    """The storage in annotations, one for each handler, in JSON.
+
+    With ``verbose``, the empty values are written too. See the key-forming convention
+    for the names of annotations, and for ``v1``.
+    """
+
+    def __init__(
+        self,
+        *,
+        prefix: str = "kopf.zalando.org",
+        verbose: bool = False,
+        touch_key: str = "touch-dummy",
+        v1: bool = True,
+    ) -> None:
+        super().__init__(prefix=prefix, v1=v1)
+        self.verbose = verbose
+        self.touch_key = touch_key
+
+    def fetch(self, *, key: HandlerId, body: Body) -> ProgressRecord | None:
+        annotations = body.metadata.annotations
+        if not annotations:
+            return None
+        for full_key in self.make_keys(key, body=body):
+            encoded = annotations.get(full_key)
+            if encoded is not None:
+                where = f"annotation {full_key!r}"
+                record = heal_record(decode_json(encoded, where, body), where, body)
+                return cast("ProgressRecord | None", record)
+        return None
+
+    def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:
+        decoded = {k: v for k, v in record.items() if self.verbose or v is not None}
+        encoded = json.dumps(decoded, separators=(",", ":"))
+        for full_key in self.make_keys(key, body=body):
+            patch.metadata.annotations[full_key] = encoded
+        self._store_marker(prefix=self.prefix, patch=patch, body=body)
+
+    def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
+        for full_key in self.make_keys(key, body=body):
+            _purge(body, patch, ("metadata", "annotations", full_key))
+
+    def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
+        for full_key in self.make_keys(self.touch_key, body=body):
+            if body.metadata.annotations.get(full_key) != value:
+                patch.metadata.annotations[full_key] = value
+                if value is not None:
+                    self._store_marker(prefix=self.prefix, patch=patch, body=body)
+
+    def clear(self, *, essence: BodyEssence) -> BodyEssence:
+        annotations = resolve(essence, ("metadata", "annotations"), None)
+        if annotations:
+            own_keys = [key for key in annotations if key.startswith(f"{self.prefix}/")]
+            self.remove_annotations(essence, own_keys)
+        self.remove_empty_stanzas(essence)
+        return essence
+
+
+class StatusProgressStorage(ProgressStorage):
+    """The storage in the status, or in any other field, as a dictionary by handlers' ids.
+
+    Resources with strict schemas must be declared with such a field, or preserve unknown fields.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "kopf",
+        field: FieldSpec = "status.{name}.progress",
+        touch_field: FieldSpec = "status.{name}.dummy",
+    ) -> None:
+        super().__init__()
+        self._name = name
+        self.field = field
+        self.touch_field = touch_field
+
+    @property
+    def field(self) -> FieldPath:
+        """Where the progress is stored."""
+        return self._field
+
+    @field.setter
+    def field(self, spec: FieldSpec) -> None:
+        self._field = parse_named_field(spec, name=self._name)
+
+    @property
+    def touch_field(self) -> FieldPath:
+        """What is changed to get a new watch-event."""
+        return self._touch_field
+
+    @touch_field.setter
+    def touch_field(self, spec: FieldSpec) -> None:
+        self._touch_field = parse_named_field(spec, name=self._name)
+
+    def fetch(self, *, key: HandlerId, body: Body) -> ProgressRecord | None:
+        if self._field[0] not in body:
+            return None
+        record = resolve(body, (*self._field, key), None)
+        where = f"field {'.'.join(self._field)!r}"
+        return cast("ProgressRecord | None", heal_record(record, where, body))
+
+    def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:
+        # Nulls are needed to remove the values of the previous attempts when merging.
+        ensure(patch, (*self._field, key), dict(record))
+
+    def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
+        _purge(body, patch, (*self._field, key))
+
+    def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
+        if resolve(body, self._touch_field, None) != value:
+            ensure(patch, self._touch_field, value)
+
+    def clear(self, *, essence: BodyEssence) -> BodyEssence:
+        stanzas = cast("dict[str, Any]", essence)
+        if self._field[0] in stanzas or self._touch_field[0] in stanzas:
+            unaliased(stanzas, self._field)
+            remove(stanzas, self._field)
+        return essence
+
+
+class MultiProgressStorage(ProgressStorage):
+    """Several storages at once: written to all, read from the first one that has the state.
+
+    It is used for transition from one storage to another.
+    """
+
+    def __init__(self, storages: Collection[ProgressStorage]) -> None:
+        super().__init__()
+        self.storages = storages
+
+    def fetch(self, *, key: HandlerId, body: Body) -> ProgressRecord | None:
+        for storage in self.storages:
+            record = storage.fetch(key=key, body=body)
+            if record is not None:
+                return record
+        return None
+
+    def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:
+        for storage in self.storages:
+            storage.store(key=key, record=record, body=body, patch=patch)
+
+    def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
+        for storage in self.storages:
+            storage.purge(key=key, body=body, patch=patch)
+
+    def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
+        for storage in self.storages:
+            storage.touch(body=body, patch=patch, value=value)
+
+    def clear(self, *, essence: BodyEssence) -> BodyEssence:
+        for storage in self.storages:
+            essence = storage.clear(essence=essence)
+        return essence
+
+    def flush(self) -> None:
+        for storage in self.storages:
+            storage.flush()
+
+
+class SmartProgressStorage(MultiProgressStorage):
+    """The default storage: in annotations, but also read from the status if left there.
+
+    The operators that kept their progress in the status (Kopf before 1.45) carry on
+    from where they stopped. The status is not written to, except for the finished handlers.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "kopf",
+        field: FieldSpec = "status.{name}.progress",
+        touch_key: str = "touch-dummy",
+        touch_field: FieldSpec = "status.{name}.dummy",
+        prefix: str = "kopf.zalando.org",
+        v1: bool = True,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            [
+                AnnotationsProgressStorage(
+                    prefix=prefix, v1=v1, verbose=verbose, touch_key=touch_key
+                ),
+                _LegacyStatusProgressStorage(name=name, field=field, touch_field=touch_field),
+            ]
+        )
+
+
+class _LegacyStatusProgressStorage(StatusProgressStorage):
+    """The storage that is only read from and purged, never written to."""
+
+    def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:
+        pass
+
+    def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
+        pass
+
+
+def parse_named_field(spec: FieldSpec, *, name: str) -> FieldPath:
+    """Parse the field in a string with the placeholder for the operator's name."""
+    path = parse_field(spec.format(name=name) if isinstance(spec, str) else spec)
+    if not path:
+        raise ValueError("The storages in fields must have a field, not the whole object.")
+    return path
+
+
+def unaliased(d: dict[str, Any], path: FieldPath) -> None:
+    """Replace the dictionaries on the way to the field with copies, before changing them."""
+    for key in path[:-1]:
+        child = d.get(key)
+        if not isinstance(child, Mapping):
+            break
+        d[key] = d = dict(child)
+
+
+def _purge(body: Body, patch: Patch, path: FieldPath) -> None:
+    absent = object()
+    if resolve(body, path, absent) is not absent:
+        ensure(patch, path, None)
+    elif resolve(patch, path, absent) is not absent:
+        remove(patch, path)
