@@ -1,0 +1,65 @@
+"""The cluster: the resources, their storage, and all that works on them. Nothing of HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .admission import Admission
+from .definitions import Definitions
+from .deletions import Deleter
+from .kinds import register_builtins
+from .resources import Registry
+from .storage import Key, Versions
+from .writes import WriteOptions, Writer
+
+INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """The settings of a cluster.
+
+    ``history``: how many last changes of every resource can be watched from.
+    ``bookmark_interval``: how often idle watches get bookmarks, in seconds.
+    ``watch_timeout``: how long watches live if they do not say, in seconds.
+    """
+
+    history: int = 20_000
+    bookmark_interval: float = 60
+    watch_timeout: float = 1800
+
+
+class Cluster:
+    """A cluster in memory; it belongs to the event loop in which it is started."""
+
+    def __init__(self, options: ClusterOptions) -> None:
+        self.options = options
+        self.versions = Versions()
+        self.registry = Registry()
+        register_builtins(self.registry, self.versions, options.history)
+        self.admission = Admission()
+        self.writer = Writer(self.registry, self.admission)
+        self.deleter = Deleter(self.writer, self.admission)
+        self.definitions = Definitions(
+            self.registry, self.versions, self.deleter, history=options.history
+        )
+
+    async def start(self) -> None:
+        """Create what exists in every cluster from its very start."""
+        endpoint = self.registry.find("namespaces")
+        for name in INITIAL_NAMESPACES:
+            await self.writer.create(endpoint, "", {"metadata": {"name": name}}, WriteOptions())
+
+    def compact(self) -> None:
+        """Forget the history of all resources: older versions are answered with 410 since now."""
+        for resource in self.registry:
+            resource.store.compact()
+
+    def close(self) -> None:
+        """End all watches."""
+        for resource in self.registry:
+            resource.store.close()
+
+    @staticmethod
+    def key(namespace: str | None, name: str) -> Key:
+        return (namespace or "", name)

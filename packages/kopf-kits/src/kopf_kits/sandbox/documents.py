@@ -1,0 +1,88 @@
+"""Everything that is not a resource: discovery, the version, health, the description of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import discovery
+from .calls import TEXT, Call, Reply, page_not_found
+from .resources import Registry
+from .routing import Target
+from .statuses import method_not_allowed
+
+VERSION = "v1.33.0+sandbox"
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+_ROOT_PATHS = ("/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz",
+               "/version")  # fmt: skip
+
+
+class Documents:
+    """Answers requests for documents about the server itself."""
+
+    def __init__(self, registry: Registry, address: Callable[[], str]) -> None:
+        self._registry = registry
+        self._address = address
+
+    def answer(self, call: Call, target: Target | None) -> Reply:
+        """Answer a request for a path that names no resource."""
+        path = call.path.rstrip("/")
+        reply = self._answer_root(call, path) if target is None else None
+        if reply is None and target is not None:
+            reply = self._answer_discovery(call, target)
+        if reply is None:
+            return page_not_found()
+        if call.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        return reply
+
+    def answer_unlisted(self, call: Call, target: Target) -> Reply:
+        """Answer a request for a resource which is not in the registry."""
+        return page_not_found()
+
+    def _answer_root(self, call: Call, path: str) -> Reply | None:
+        if path == "":
+            return Reply.of({"paths": list(_ROOT_PATHS)})
+        if path == "/apis":
+            document = discovery.group_list(self._registry)
+            return self._aggregated(call, core=False) or Reply.of(document)
+        if path == "/version":
+            return Reply.of(_version())
+        if path.partition("/")[0] == "" and path.split("/")[1] in ("healthz", "livez", "readyz"):
+            return Reply(200, b"ok", TEXT)
+        return None
+
+    def _answer_discovery(self, call: Call, target: Target) -> Reply | None:
+        if not target.group and not target.version:
+            document: Any = discovery.api_versions(self._address())
+            return self._aggregated(call, core=True) or Reply.of(document)
+        if not target.version:
+            document = discovery.one_group(self._registry, target.group)
+        else:
+            document = discovery.resource_list(self._registry, target.group, target.version)
+        return None if document is None else Reply.of(document)
+
+    def _aggregated(self, call: Call, *, core: bool) -> Reply | None:
+        for version in ("v2", "v2beta1"):
+            wanted = {"g=apidiscovery.k8s.io", f"v={version}", "as=APIGroupDiscoveryList"}
+            for choice in call.accept.split(","):
+                if wanted <= {part.strip() for part in choice.split(";")}:
+                    name = f"apidiscovery.k8s.io/{version}"
+                    document = discovery.aggregated(self._registry, core=core, api_version=name)
+                    return Reply.of(document, media_type=_AGGREGATED.format(version))
+        return None
+
+
+def _version() -> dict[str, str]:
+    major, minor, *_ = VERSION.removeprefix("v").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "kopf/sandbox",
+    }

@@ -1,0 +1,35 @@
+"""Kubeconfigs that point to the sandbox."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+NAME = "sandbox"
+
+
+def make_kubeconfig(url: str, *, namespace: str = "default", token: str = NAME) -> dict[str, Any]:
+    """A kubeconfig with the only context: the sandbox at that URL."""
+    context = {"cluster": NAME, "user": NAME, "namespace": namespace}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": NAME,
+        "clusters": [{"name": NAME, "cluster": {"server": url}}],
+        "users": [{"name": NAME, "user": {"token": token}}],
+        "contexts": [{"name": NAME, "context": context}],
+    }
+
+
+def write_kubeconfig(path: str | os.PathLike[str], url: str, **options: str) -> Path:
+    """Write a kubeconfig to a file, readable only by its owner; returns the path."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    temporary.touch(mode=0o600)
+    temporary.write_text(yaml.safe_dump(make_kubeconfig(url, **options), sort_keys=False))
+    temporary.replace(target)
+    return target

@@ -1,0 +1,175 @@
+"""Reading: lists with their pages, and the options of lists and watches."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Any
+
+from . import jsons
+from .resources import Endpoint
+from .selectors import Predicate, combine, parse_fields, parse_labels
+from .statuses import (
+    TOO_OLD_CONTINUE,
+    Cause,
+    StatusError,
+    bad_request,
+    expired,
+    invalid,
+    too_large_version,
+)
+from .storage import Key, Stored
+
+Query = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of a list: the objects, and the metadata of the list."""
+
+    items: list[Stored]
+    metadata: dict[str, Any]
+
+
+def parse_selectors(endpoint: Endpoint, query: Query, name: str | None = None) -> Predicate | None:
+    """What the objects are selected by; none if all of them are."""
+    labels = parse_labels(query["labelSelector"]) if query.get("labelSelector") else None
+    fields = None
+    if query.get("fieldSelector"):
+        fields = parse_fields(query["fieldSelector"], endpoint.served.selectable)
+        if fields is not None and not endpoint.native:
+            selects = fields
+            fields = lambda obj: selects(endpoint.encode(obj))  # noqa: E731
+    named: Predicate | None = None
+    if name is not None:
+        named = lambda obj: obj["metadata"]["name"] == name  # noqa: E731
+    return combine(named, labels, fields)
+
+
+def parse_version(query: Query) -> int | None:
+    """The resource version that is asked for; none if it is not."""
+    text = query.get("resourceVersion", "")
+    if not text:
+        return None
+    if not text.isdigit():
+        raise bad_request(f'invalid resource version "{text}": strconv.ParseUint: parsing '
+                          f'"{text}": invalid syntax')  # fmt: skip
+    return int(text)
+
+
+def parse_flag(query: Query, name: str) -> bool:
+    """A flag of the query: present without a value, it is true."""
+    return name in query and query[name].lower() not in ("false", "0")
+
+
+def parse_number(query: Query, name: str) -> int:
+    text = query.get(name) or "0"
+    try:
+        return int(text)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def list_page(endpoint: Endpoint, namespace: str | None, query: Query) -> Page:
+    """The page of objects that the query asks for."""
+    selects = parse_selectors(endpoint, query)
+    limit = parse_number(query, "limit")
+    if query.get("continue"):
+        version, start = _parse_token(query)
+        stored = _read_continued(endpoint, namespace, version, start)
+        if version < 0:
+            version = endpoint.resource.store.versions.current
+    else:
+        version, stored = _read_first(endpoint, namespace, query)
+    found = [one for one in stored if selects is None or selects(one.obj)] if selects else stored
+    if not limit or len(found) <= limit:
+        return Page(found, {"resourceVersion": str(version)})
+    items = found[:limit]
+    metadata: dict[str, Any] = {
+        "resourceVersion": str(version),
+        "continue": _make_token(version, items[-1].key),
+    }
+    if selects is None:
+        metadata["remainingItemCount"] = len(found) - limit
+    return Page(items, metadata)
+
+
+def _read_first(
+    endpoint: Endpoint, namespace: str | None, query: Query
+) -> tuple[int, list[Stored]]:
+    store = endpoint.resource.store
+    wanted = parse_version(query)
+    match = query.get("resourceVersionMatch")
+    _check_match(wanted, match)
+    current = store.versions.current
+    if wanted is not None and wanted > current:
+        raise too_large_version(wanted, current)
+    if match == "Exact" and wanted is not None and wanted < current:
+        try:
+            return wanted, store.select_at(wanted, namespace)
+        except StatusError:
+            text = "The resourceVersion for the provided list is too old."
+            raise expired(text) from None
+    return current, store.select(namespace)
+
+
+def _check_match(wanted: int | None, match: str | None) -> None:
+    if match is None:
+        return
+    problem = None
+    if match not in ("Exact", "NotOlderThan"):
+        problem = Cause(
+            "FieldValueNotSupported",
+            "resourceVersionMatch",
+            f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""',
+        )
+    elif wanted is None:
+        problem = Cause(
+            "FieldValueForbidden",
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        )
+    elif match == "Exact" and wanted == 0:
+        problem = Cause(
+            "FieldValueForbidden",
+            "resourceVersionMatch",
+            'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+        )
+    if problem is not None:
+        raise invalid("meta.k8s.io", "ListOptions", "", [problem])
+
+
+def _read_continued(
+    endpoint: Endpoint, namespace: str | None, version: int, start: Key
+) -> list[Stored]:
+    store = endpoint.resource.store
+    if version < 0:
+        stored = store.select(namespace)
+    else:
+        try:
+            stored = store.select_at(version, namespace)
+        except StatusError:
+            raise expired(TOO_OLD_CONTINUE, _make_token(-1, start)) from None
+    low, high = 0, len(stored)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if stored[middle].key <= start else (low, middle)
+    return stored[low:]
+
+
+def _make_token(version: int, last: Key) -> str:
+    token = {"v": "meta.k8s.io/v1", "rv": version, "start": "/".join(last) + "\0"}
+    return base64.urlsafe_b64encode(jsons.dumps(token)).decode().rstrip("=")
+
+
+def _parse_token(query: Query) -> tuple[int, Key]:
+    if query.get("resourceVersion") not in (None, "", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+    text = query["continue"]
+    try:
+        token = jsons.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        namespace, _, name = token["start"].rstrip("\0").partition("/")
+        return int(token["rv"]), (namespace, name)
+    except (binascii.Error, ValueError, KeyError, TypeError):
+        raise bad_request("continue key is not valid: illegal base64 data") from None

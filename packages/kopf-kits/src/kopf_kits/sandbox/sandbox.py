@@ -1,0 +1,217 @@
+"""The sandbox: a local Kubernetes API server for trying and testing operators."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+from . import jsons, kubeconfigs, patches
+from .cluster import Cluster, ClusterOptions
+from .deletions import DeleteOptions
+from .reads import list_page
+from .resources import Endpoint
+from .server import Server
+from .storage import Stored
+from .writes import Modify, WriteOptions
+
+Obj = dict[str, Any]
+Objs = list[Obj]
+Manifest = Obj | Objs | str | Path
+
+
+class Sandbox:
+    """A Kubernetes API server in memory, over plain HTTP on the loopback interface only.
+
+    A tool for development and tests: it accepts any credentials, or none, and keeps nothing.
+    Use it as an asynchronous context manager::
+
+        async with Sandbox() as sandbox:
+            await sandbox.apply(Path("crd.yaml"))
+            ...  # run an operator with sandbox.kubeconfig()
+
+    ``port`` is the port to listen on, 0 is for any free port.
+    ``host`` must be a loopback address.
+    """
+
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        options: ClusterOptions | None = None,
+    ) -> None:
+        self._port = port
+        self._host = host
+        self._options = options or ClusterOptions()
+        self._cluster: Cluster | None = None
+        self._server: Server | None = None
+
+    async def __aenter__(self) -> Sandbox:
+        self._cluster = Cluster(self._options)
+        self._server = Server(self._cluster)
+        await self._cluster.start()
+        await self._server.start(self._host, self._port)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._server is not None:
+            await self._server.stop()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The inside of the sandbox."""
+        if self._cluster is None:
+            raise RuntimeError("The sandbox is not started: use it as a context manager.")
+        return self._cluster
+
+    @property
+    def port(self) -> int:
+        """The port that the sandbox listens on."""
+        return self._server.port if self._server is not None else self._port
+
+    @property
+    def url(self) -> str:
+        """The address of the API, e.g. ``http://127.0.0.1:34567``."""
+        return f"http://{self._host}:{self.port}"
+
+    def kubeconfig(self, *, namespace: str = "default") -> Obj:
+        """The content of a kubeconfig for this sandbox."""
+        return kubeconfigs.make_kubeconfig(self.url, namespace=namespace)
+
+    def write_kubeconfig(self, path: str | os.PathLike[str]) -> Path:
+        """Write a kubeconfig for this sandbox to a file."""
+        return kubeconfigs.write_kubeconfig(path, self.url)
+
+    async def apply(self, manifest: Manifest) -> Objs:
+        """Create or update objects from a manifest: a dict, a YAML text, or a path to a file.
+
+        Returns the objects as they are stored. Those of just applied CRDs can be used at once.
+        """
+        applied = []
+        for body in _read_manifests(manifest):
+            endpoint = self._endpoint_of(body)
+            meta = body.get("metadata") or {}
+            namespace, name = self._namespace(endpoint, meta.get("namespace")), meta.get("name")
+            if name and endpoint.resource.store.get((namespace, name)) is not None:
+                applied.append(await self._update(endpoint, (namespace, name), body))
+            else:
+                applied.append(await self.create(body))
+        return applied
+
+    async def create(self, body: Obj, *, namespace: str | None = None) -> Obj:
+        """Create an object; raises `StatusError` as the API would respond."""
+        endpoint = self._endpoint_of(body)
+        meta = body.get("metadata") or {}
+        space = self._namespace(endpoint, namespace or meta.get("namespace"))
+        writer = self.cluster.writer
+        stored = await writer.create(endpoint, space, jsons.clone(body), WriteOptions())
+        self._settle(endpoint, stored)
+        return self._export(endpoint, stored)
+
+    async def get(self, resource: str, name: str, *, namespace: str | None = None) -> Obj:
+        """Get an object by any name of its resource: ``pods``, ``po``, ``plural.group``, a kind.
+
+        Objects of namespaced resources are in the namespace ``default`` if not told otherwise.
+        """
+        endpoint = self._find(resource)
+        key = (self._namespace(endpoint, namespace), name)
+        return self._export(endpoint, self.cluster.writer.require(endpoint, key))
+
+    async def list(
+        self, resource: str, *, namespace: str | None = None, selector: str = ""
+    ) -> Objs:
+        """List the objects of the namespace, or of all namespaces, by a label selector."""
+        endpoint = self._find(resource)
+        page = list_page(endpoint, namespace, {"labelSelector": selector})
+        return [self._export(endpoint, stored) for stored in page.items]
+
+    async def patch(
+        self,
+        resource: str,
+        name: str,
+        patch: Obj | Objs,
+        *,
+        namespace: str | None = None,
+        subresource: str = "",
+    ) -> Obj:
+        """Patch an object: with a merge patch if it is a dict, with a JSON patch if a list."""
+        endpoint = self._find(resource)
+        key = (self._namespace(endpoint, namespace), name)
+        return await self._update(endpoint, key, patch, subresource)
+
+    async def delete(
+        self, resource: str, name: str, *, namespace: str | None = None, policy: str | None = None
+    ) -> bool:
+        """Delete an object; true if it is gone, false if something holds it (e.g. finalizers)."""
+        endpoint = self._find(resource)
+        key = (self._namespace(endpoint, namespace), name)
+        options = DeleteOptions(policy=policy)
+        _, gone = await self.cluster.deleter.delete(endpoint, key, options, WriteOptions())
+        return gone
+
+    def compact(self) -> None:
+        """Forget the past: watching and listing from older versions fails with 410 since now."""
+        self.cluster.compact()
+
+    async def _update(
+        self, endpoint: Endpoint, key: tuple[str, str], patch: Any, subresource: str = ""
+    ) -> Obj:
+        patch = jsons.clone(patch)
+        modify: Modify
+        if isinstance(patch, list):
+            modify = lambda obj: patches.apply_json_patch(obj, patch)  # noqa: E731
+        else:
+            modify = lambda obj: patches.merge(obj, patch)  # noqa: E731
+        writer = self.cluster.writer
+        stored = await writer.update(endpoint, key, subresource, modify, WriteOptions())
+        self._settle(endpoint, stored)
+        return self._export(endpoint, stored)
+
+    def _settle(self, endpoint: Endpoint, stored: Stored) -> None:
+        if endpoint.resource.qualified == "customresourcedefinitions.apiextensions.k8s.io":
+            self.cluster.definitions.sync(stored.key[1])
+
+    def _find(self, resource: str) -> Endpoint:
+        return self.cluster.registry.find(resource)
+
+    def _endpoint_of(self, body: Obj) -> Endpoint:
+        api_version, kind = body.get("apiVersion", ""), body.get("kind", "")
+        endpoint = self.cluster.registry.by_kind(api_version, kind)
+        if endpoint is None:
+            raise LookupError(f"The sandbox serves no kind {kind!r} of {api_version!r}.")
+        return endpoint
+
+    @staticmethod
+    def _namespace(endpoint: Endpoint, namespace: str | None) -> str:
+        return (namespace or "default") if endpoint.resource.namespaced else ""
+
+    @staticmethod
+    def _export(endpoint: Endpoint, stored: Stored) -> Obj:
+        return jsons.clone(endpoint.encode(stored.obj))  # type: ignore[no-any-return]
+
+
+def _read_manifests(manifest: Manifest) -> Iterator[Obj]:
+    if isinstance(manifest, Path):
+        manifest = manifest.read_text(encoding="utf-8")
+    documents: Any = manifest
+    if isinstance(manifest, str):
+        documents = list(yaml.safe_load_all(manifest))
+    elif isinstance(manifest, dict):
+        documents = [manifest]
+    for document in documents:
+        if not document:
+            continue
+        if str(document.get("kind", "")).endswith("List") and "items" in document:
+            yield from document["items"]
+        else:
+            yield document
