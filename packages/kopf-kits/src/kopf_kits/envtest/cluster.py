@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from . import commands, kubeconfigs
+from . import commands, histories, kubeconfigs
 from .assets import Assets, find_assets
 from .certificates import write_certificates
 from .errors import EnvtestError
@@ -139,6 +139,17 @@ class Envtest:
         """Write the kubeconfig of the admin to a file that only its owner can read."""
         kubeconfigs.write_kubeconfig(pathlib.Path(path), self.kubeconfig())
         return pathlib.Path(path)
+
+    def compact(self, resource_version: int) -> None:
+        """
+        Make the control plane forget all states of all objects before the resource version.
+
+        Real clusters do so by themselves every few minutes. Then, lists to be continued from there
+        fail with HTTP 410 "Expired".
+        """
+        if self._servers is None:
+            raise EnvtestError("This control plane is not running.")
+        histories.compact(self.folder, resource_version)
 
     def _start_once(self, port: int) -> None:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kopf-envtest-")).resolve()

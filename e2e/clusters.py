@@ -1,0 +1,183 @@
+"""The clusters that the end-to-end tests can run on."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import ssl
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import yaml
+
+NAMES = ("emulator", "envtest", "k3d", "current")
+K3D_NAME = "kopf-e2e"
+# Otherwise, continued lists are served from its memory after their versions are compacted.
+FORGETFUL = ["--feature-gates=ListFromCacheSnapshot=false"]
+
+
+class ClusterError(Exception):
+    """The requested cluster cannot be had."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """A running cluster, and how to access it as its admin."""
+
+    name: str
+    url: str
+    kubeconfig: dict[str, Any]
+    kubeconfig_path: pathlib.Path
+    compact: Callable[[int], None] | None = None
+    """Make the cluster forget its history up to a resource version, if there is a way to do so."""
+
+    @property
+    def is_local(self) -> bool:
+        """Can the API server call this process back, e.g. for admission?"""
+        return self.name in ("emulator", "envtest")
+
+    @property
+    def _user(self) -> dict[str, Any]:
+        users = self.kubeconfig.get("users") or [{}]
+        user: dict[str, Any] = users[0].get("user") or {}
+        return user
+
+    def make_headers(self) -> dict[str, str]:
+        token = self._user.get("token")
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def make_ssl_context(self) -> ssl.SSLContext | None:
+        """Make the context for the connections; none is needed for plain HTTP."""
+        if not self.url.startswith("https:"):
+            return None
+        described = self.kubeconfig["clusters"][0]["cluster"]
+        authority = described.get("certificate-authority-data")
+        context = ssl.create_default_context(
+            cadata=base64.b64decode(authority).decode() if authority else None
+        )
+        if described.get("insecure-skip-tls-verify"):
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self._user.get("client-certificate-data"):
+            with tempfile.NamedTemporaryFile("wb") as file:  # only files can be loaded
+                file.write(base64.b64decode(self._user["client-certificate-data"]))
+                file.write(b"\n" + base64.b64decode(self._user["client-key-data"]))
+                file.flush()
+                context.load_cert_chain(file.name)
+        return context
+
+
+@contextlib.contextmanager
+def open_cluster(name: str, folder: pathlib.Path) -> Iterator[Cluster]:
+    """Have the cluster for as long as the context lasts; its kubeconfig is put to the folder."""
+    openers = {
+        "emulator": _open_emulator,
+        "envtest": _open_envtest,
+        "k3d": _open_k3d,
+        "current": _open_current,
+    }
+    with openers[name](folder / f"{name}.kubeconfig") as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def _open_emulator(path: pathlib.Path) -> Iterator[Cluster]:
+    from kopf_kits.sandbox import Sandbox
+
+    with _in_background(Sandbox) as sandbox:
+        kubeconfig = sandbox.kubeconfig()
+        path.write_text(yaml.safe_dump(kubeconfig), encoding="utf-8")
+        yield Cluster("emulator", sandbox.url.rstrip("/"), kubeconfig, path)
+
+
+@contextlib.contextmanager
+def _open_envtest(path: pathlib.Path) -> Iterator[Cluster]:
+    from kopf_kits.envtest import Envtest, EnvtestError
+
+    try:
+        with Envtest(apiserver_args=FORGETFUL) as envtest:
+            envtest.write_kubeconfig(path)
+            yield Cluster("envtest", envtest.url, envtest.kubeconfig(), path, envtest.compact)
+    except EnvtestError as e:
+        raise ClusterError(str(e)) from None
+
+
+@contextlib.contextmanager
+def _open_k3d(path: pathlib.Path) -> Iterator[Cluster]:
+    """Create and delete a K3s cluster in containers; of the version in `K3S_VERSION`, if set."""
+    k3d = shutil.which("k3d")
+    if k3d is None:
+        raise ClusterError("k3d is not found on PATH: install it, or use another --cluster.")
+    version = os.environ.get("K3S_VERSION")
+    image = ["--image", f"rancher/k3s:{version.replace('+', '-')}"] if version else []
+    options = ["--wait", "--timeout=180s", "--no-lb", "--kubeconfig-update-default=false"]
+    subprocess.run([k3d, "cluster", "create", K3D_NAME, *options, *image], check=True)
+    try:
+        text = subprocess.check_output([k3d, "kubeconfig", "get", K3D_NAME], text=True)
+        path.write_text(text, encoding="utf-8")
+        kubeconfig = yaml.safe_load(text)
+        url = kubeconfig["clusters"][0]["cluster"]["server"]
+        yield Cluster("k3d", url, kubeconfig, path)
+    finally:
+        subprocess.run([k3d, "cluster", "delete", K3D_NAME], check=True)
+
+
+@contextlib.contextmanager
+def _open_current(path: pathlib.Path) -> Iterator[Cluster]:
+    """Use the cluster of the current context of kubectl."""
+    command = ["kubectl", "config", "view", "--raw", "--minify", "--flatten", "-o", "json"]
+    try:
+        text = subprocess.check_output(command, text=True)
+        kubeconfig = json.loads(text)
+        url = kubeconfig["clusters"][0]["cluster"]["server"]
+    except (OSError, subprocess.CalledProcessError, LookupError, TypeError) as e:
+        raise ClusterError(f"There is no current cluster in the kubeconfig: {e!r}") from None
+    path.write_text(text, encoding="utf-8")
+    yield Cluster("current", url.rstrip("/"), kubeconfig, path)
+
+
+@contextlib.contextmanager
+def _in_background(factory: Callable[[], Any]) -> Iterator[Any]:
+    """Run an async context manager in a thread of its own, so that it outlives any one test."""
+    started, stopping = threading.Event(), threading.Event()
+    outcome: list[Any] = []
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        released = asyncio.Event()
+        async with factory() as context:
+            outcome.append(context)
+            threading.Thread(
+                target=lambda: (stopping.wait(), loop.call_soon_threadsafe(released.set)),
+                daemon=True,
+            ).start()
+            started.set()
+            await released.wait()
+
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except BaseException as e:
+            outcome.append(e)
+            started.set()
+            raise
+
+    thread = threading.Thread(target=run, name="emulator")
+    thread.start()
+    started.wait()
+    try:
+        if isinstance(outcome[-1], BaseException):
+            raise outcome[-1]
+        yield outcome[0]
+    finally:
+        stopping.set()
+        thread.join()
