@@ -162,10 +162,12 @@ class Reflector:
         return self._settings.initial_streaming and not self._streaming_refused
 
     def _make_selectors(self) -> dict[str, str]:
+        watching, resource = self._settings, self._resource
+        shards = watching.shard_selectors.collect(resource)
         selectors = {
-            "labelSelector": self._settings.label_selectors.get(self._resource),
-            "fieldSelector": self._settings.field_selectors.get(self._resource),
-            "shardSelector": self._settings.shard_selectors.get(self._resource),
+            "labelSelector": ",".join(watching.label_selectors.collect(resource)),
+            "fieldSelector": ",".join(watching.field_selectors.collect(resource)),
+            "shardSelector": shards[-1] if shards else "",  # unlike others, they cannot be joined
         }
         return {key: value for key, value in selectors.items() if value}
 

@@ -1,0 +1,205 @@
+"""
+Patching of objects: as few requests as possible for whatever is to be changed.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias, cast
+
+from kopf_cogs.clients import errors, session
+from kopf_cogs.structs import bodies, dicts, diffs, jsonpatch, patches, resources
+
+Logger: TypeAlias = logging.Logger | logging.LoggerAdapter[Any]
+
+logger = logging.getLogger(__name__)
+
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PatchResult:
+    """How the object has been patched."""
+
+    body: bodies.RawBody | None
+    """The object after the last of the requests; ``None`` if there were none, or it is gone."""
+
+    remaining: patches.Patch
+    """What was not applied since the object has changed meanwhile: for the fresher body."""
+
+    gone: bool = False
+    """The object does not exist anymore."""
+
+    inconsistencies: diffs.Diff = diffs.EMPTY
+    """What was requested but is not in the object, e.g. pruned by the schema: wishes vs. facts."""
+
+
+class _ObjectGone(Exception):
+    """There is no such object anymore; or there is another one with the same name."""
+
+
+class _ObjectChanged(Exception):
+    """The object is not what it was when the patch was calculated."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Target:
+    """The object to be patched."""
+
+    client: session.Client
+    resource: resources.Resource
+    namespace: str | None
+    name: str
+    uid: str | None
+
+    async def merge(self, payload: dict[str, Any], subresource: str | None) -> bodies.RawBody:
+        if self.uid and subresource is None:
+            metadata = {**(payload.get("metadata") or {}), "uid": self.uid}
+            payload = {**payload, "metadata": metadata}
+        try:
+            return await self._send(payload, MERGE_PATCH, subresource)
+        except (errors.APIConflictError, errors.APIUnprocessableError) as e:
+            if self.uid and _is_another_object(e):
+                raise _ObjectGone from e
+            raise
+
+    async def modify(
+        self, ops: jsonpatch.JSONPatch, version: str | None, subresource: str | None
+    ) -> bodies.RawBody:
+        test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+        try:
+            return await self._send([test, *ops], JSON_PATCH, subresource)
+        except (errors.APIConflictError, errors.APIUnprocessableError) as e:
+            raise _ObjectChanged from e
+
+    async def _send(
+        self, payload: object, content_type: str, subresource: str | None
+    ) -> bodies.RawBody:
+        url = self.resource.get_url(
+            namespace=self.namespace, name=self.name, subresource=subresource
+        )
+        try:
+            body = await self.client.patch(url, payload, content_type=content_type)
+        except errors.APINotFoundError as e:
+            raise _ObjectGone from e
+        return cast(bodies.RawBody, body)
+
+
+async def patch_object(
+    client: session.Client,
+    resource: resources.Resource,
+    namespace: str | None,
+    name: str,
+    patch: patches.Patch,
+    body: Mapping[str, Any] | bodies.RawBody | None = None,
+    *,
+    uid: str | None = None,
+    logger: Logger = logger,
+) -> PatchResult:
+    """
+    Apply the patch: its fields as merge-patches, its functions as JSON patches.
+
+    If the status is a subresource, its fields are patched separately, so there are up to
+    four requests; and none if there is nothing to change. The functions are called with copies
+    of the freshest body: either of the response, or of the ``body`` if there were no requests.
+    Their changes are applied only if that body is still the latest one.
+
+    With ``uid``, another object with the same name, i.e. deleted and re-created meanwhile,
+    is not touched (except for the status as a subresource: the API ignores the identity there).
+
+    Raises :class:`APIError`, except for absent objects: this is quiet.
+    """
+    if namespace is not None and resource.namespaced is False:
+        namespace = None
+    target = _Target(client, resource, namespace, name, uid)
+    inconsistencies: list[diffs.DiffItem] = []
+    result: Any = None
+    try:
+        for payload, subresource in _split_fields(resource, patch):
+            logger.debug(f"Merge-patching the resource with: {payload!r}")
+            result = await target.merge(payload, subresource)
+            inconsistencies += _find_inconsistencies(payload, result, ())
+        if inconsistencies:
+            diff = diffs.Diff(inconsistencies)
+            logger.warning(f"Merge-patching finished with inconsistencies: {diff!r}")
+        freshest: Any = result if result is not None else body
+        for ops, subresource in _split_ops(resource, patch, freshest):
+            logger.debug(f"JSON-patching the resource with: {ops!r}")
+            version = (freshest.get("metadata") or {}).get("resourceVersion")
+            result = freshest = await target.modify(ops, version, subresource)
+    except _ObjectGone:
+        return PatchResult(body=None, remaining=patches.Patch(), gone=True)
+    except _ObjectChanged:
+        remaining = patches.Patch(fns=patch.fns)
+    else:
+        remaining = patches.Patch()
+    return PatchResult(result, remaining, inconsistencies=diffs.Diff(inconsistencies))
+
+
+def _split_fields(
+    resource: resources.Resource, patch: patches.Patch
+) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """The payloads of merge-patches, each with the subresource it goes to."""
+    if "status" in patch and "status" in resource.subresources:
+        main = {key: value for key, value in patch.items() if key != "status"}
+        if main:
+            yield main, None
+        yield {"status": patch["status"]}, "status"
+    elif patch.keys():
+        yield dict(patch), None
+
+
+def _split_ops(
+    resource: resources.Resource, patch: patches.Patch, body: Any
+) -> Iterator[tuple[jsonpatch.JSONPatch, str | None]]:
+    """The payloads of JSON patches, each with the subresource it goes to."""
+    if not patch.fns:
+        return
+    ops = patches.Patch(fns=patch.fns).as_json_patch(body)
+    status_ops: jsonpatch.JSONPatch = []
+    if "status" in resource.subresources:
+        status_ops = [op for op in ops if _is_in_status(op["path"])]
+        ops = [op for op in ops if not _is_in_status(op["path"])]
+    if ops:
+        yield ops, None
+    if status_ops:
+        yield status_ops, "status"
+
+
+def _is_in_status(path: str) -> bool:
+    return path == "/status" or path.startswith("/status/")
+
+
+def _is_another_object(exc: errors.APIStatusError) -> bool:
+    """Whether the patch is refused because of the uid: it cannot be changed."""
+    return "Precondition failed: UID" in (exc.message or "") or any(
+        cause.get("field") == "metadata.uid" for cause in exc.causes
+    )
+
+
+def _find_inconsistencies(
+    wish: Mapping[str, Any], fact: Any, path: dicts.FieldPath
+) -> Iterator[diffs.DiffItem]:
+    """Compare only what was requested: the API servers add a lot on their own."""
+    for key, wished in wish.items():
+        field = (*path, key)
+        actual = fact.get(key) if isinstance(fact, Mapping) else None
+        if wished is None:
+            if actual is not None:
+                yield diffs.DiffItem(diffs.DiffOperation.ADD, field, None, actual)
+        elif isinstance(wished, Mapping) and isinstance(actual, Mapping):
+            yield from _find_inconsistencies(wished, actual, field)
+        elif actual is None:
+            expected = _without_nones(wished)
+            if expected not in (None, {}):
+                yield diffs.DiffItem(diffs.DiffOperation.REMOVE, field, expected, None)
+        elif not jsonpatch.same(wished, actual):
+            yield diffs.DiffItem(diffs.DiffOperation.CHANGE, field, wished, actual)
+
+
+def _without_nones(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    cleaned = {key: _without_nones(item) for key, item in value.items() if item is not None}
+    return {key: item for key, item in cleaned.items() if item != {} or value[key] == {}}
