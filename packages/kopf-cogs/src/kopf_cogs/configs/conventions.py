@@ -125,9 +125,11 @@ class StorageKeyMarkingConvention:
     Otherwise, the operators would endlessly react to the changes of each other's states.
     """
 
-    def _detect_marked_prefixes(self, keys: Collection[str]) -> frozenset[str]:
+    def _detect_marked_prefixes(self, keys: Iterable[str]) -> Collection[str]:
         """Get the prefixes which are used by other operators on this object."""
-        return frozenset(key[: -len(_MARKER) - 1] for key in keys if _is_marker(key))
+        markers = [key for key in keys if key.endswith(_MARKER)]
+        pairs = [key.partition("/") for key in markers]
+        return {prefix for prefix, _, name in pairs if name == _MARKER}
 
     def _store_marker(self, prefix: str, patch: Patch, body: Body) -> None:
         """Mark the prefix as used by an operator unless it is already marked or well-known."""
@@ -161,15 +163,6 @@ class StorageStanzaCleaner:
                 del stanzas[key]
 
 
-def is_own_annotation(key: str, marked_prefixes: Collection[str]) -> bool:
-    """Check if the annotation is put by any Kopf-based operator, incl. with marked prefixes."""
-    prefix, slash, _ = key.partition("/")
-    if not slash:
-        return False
-    if prefix in marked_prefixes or prefix == _KOPF_DOMAIN:
-        return True
-    return prefix.endswith(f".{_KOPF_DOMAIN}")
-
-
-def _is_marker(key: str) -> bool:
-    return key.endswith(f"/{_MARKER}") and key.count("/") == 1
+def is_kopf_prefix(prefix: str) -> bool:
+    """Check if the annotations with this prefix belong to Kopf-based operators, even unmarked."""
+    return prefix.endswith(_KOPF_DOMAIN) and f".{prefix}".endswith(f".{_KOPF_DOMAIN}")

@@ -1,7 +1,7 @@
 """Storages of the last handled state of objects: what the changes are detected from."""
 
 import abc
-import json
+import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, cast
 
@@ -9,9 +9,9 @@ from kopf_cogs.configs.conventions import (
     StorageKeyFormingConvention,
     StorageKeyMarkingConvention,
     StorageStanzaCleaner,
-    is_own_annotation,
+    is_kopf_prefix,
 )
-from kopf_cogs.configs.healing import decode_json
+from kopf_cogs.configs.healing import decode_json, encode_json
 from kopf_cogs.configs.progress import parse_named_field, unaliased
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.dicts import (
@@ -73,18 +73,26 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
 
     def _build_metadata(self, body: Body) -> dict[str, Any]:
         metadata: dict[str, Any] = {}
-        if labels := body.metadata.labels:
+        source = resolve(body, ("metadata",), None)
+        labels = resolve(source, ("labels",), None)
+        if labels:
             metadata["labels"] = dict(labels)
-        if annotations := body.metadata.annotations:
-            marked = self._detect_marked_prefixes(annotations.keys())
-            essential = {
-                key: val
-                for key, val in annotations.items()
-                if key != _LAST_APPLIED and not is_own_annotation(key, marked)
-            }
+        annotations = resolve(source, ("annotations",), None)
+        if annotations:
+            essential = self._build_annotations(annotations)
             if essential:
                 metadata["annotations"] = essential
         return metadata
+
+    def _build_annotations(self, annotations: Mapping[str, str]) -> dict[str, str]:
+        marked = self._detect_marked_prefixes(annotations)
+        essential = {}
+        for key, val in annotations.items():
+            prefix, slash, _ = key.partition("/")
+            if slash and (prefix in marked or is_kopf_prefix(prefix) or key == _LAST_APPLIED):
+                continue
+            essential[key] = val
+        return essential
 
     def _restore(self, essence: dict[str, Any], body: Body, path: FieldPath) -> None:
         absent = object()
@@ -128,10 +136,44 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
 
     def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
         # The newline makes it nicer in YAML as printed by kubectl.
-        encoded = json.dumps(essence, separators=(",", ":")) + "\n"
+        encoded = encode_json(essence) + "\n"
         for full_key in self.make_keys(self.key, body=body):
             patch.metadata.annotations[full_key] = encoded
         self._store_marker(prefix=self.prefix, patch=patch, body=body)
+
+
+class HashingDiffBaseStorage(AnnotationsDiffBaseStorage):
+    """The storage in an annotation, where hashes are kept instead of values of some fields.
+
+    It is for Secrets and alike: their data must not get into annotations, which are shown
+    by ``kubectl describe``. The changes are detected as usual, but the handlers get the hashes
+    in ``old``, ``new``, ``diff``, and only in the fields mentioned. All else has the values.
+
+    The hashes are different for different objects. Still, short values can be guessed by trying.
+    """
+
+    def __init__(
+        self,
+        *,
+        hashed_fields: Iterable[FieldSpec] = ("data", "stringData"),
+        prefix: str = "kopf.zalando.org",
+        key: str = "last-handled-configuration",
+        ignored_fields: Iterable[FieldSpec] | None = None,
+        v1: bool = True,
+    ) -> None:
+        super().__init__(prefix=prefix, key=key, ignored_fields=ignored_fields, v1=v1)
+        self.hashed_fields = [parse_field(field) for field in hashed_fields]
+
+    def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
+        essence = super().build(body=body, extra_fields=extra_fields)
+        stanzas = cast("dict[str, Any]", essence)
+        salt = (body.metadata.uid or "").encode()[: hashlib.blake2b.MAX_KEY_SIZE]
+        for path in self.hashed_fields:
+            value = resolve(stanzas, path, None)
+            if value is not None:
+                unaliased(stanzas, path)
+                ensure(stanzas, path, _hash_values(value, salt))
+        return essence
 
 
 class StatusDiffBaseStorage(DiffBaseStorage):
@@ -173,7 +215,7 @@ class StatusDiffBaseStorage(DiffBaseStorage):
         return cast("BodyEssence | None", decoded)
 
     def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
-        ensure(patch, self._field, json.dumps(essence, separators=(",", ":")))
+        ensure(patch, self._field, encode_json(essence))
 
 
 class MultiDiffBaseStorage(DiffBaseStorage):
@@ -213,3 +255,10 @@ def _with_system_fields(essence: BodyEssence, body: Body) -> dict[str, Any]:
     }
     system = {key: body[key] for key in ("apiVersion", "kind") if key in body}
     return {**system, **essence, "metadata": metadata}
+
+
+def _hash_values(value: Any, salt: bytes) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _hash_values(val, salt) for key, val in value.items()}
+    digest = hashlib.blake2b(encode_json(value).encode(), key=salt, digest_size=16)
+    return f"blake2b:{digest.hexdigest()}"

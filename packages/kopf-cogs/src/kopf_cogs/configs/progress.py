@@ -1,7 +1,6 @@
 """Storages of the handlers' progress: attempts, delays, outcomes; strictly per handler."""
 
 import abc
-import json
 from collections.abc import Collection, Mapping
 from typing import Any, TypedDict, cast
 
@@ -10,7 +9,7 @@ from kopf_cogs.configs.conventions import (
     StorageKeyMarkingConvention,
     StorageStanzaCleaner,
 )
-from kopf_cogs.configs.healing import decode_json, heal_record
+from kopf_cogs.configs.healing import decode_json, encode_json, heal_record
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.dicts import FieldPath, FieldSpec, ensure, parse_field, remove, resolve
 from kopf_cogs.structs.ids import HandlerId
@@ -93,9 +92,7 @@ class AnnotationsProgressStorage(
         self.touch_key = touch_key
 
     def fetch(self, *, key: HandlerId, body: Body) -> ProgressRecord | None:
-        annotations = body.metadata.annotations
-        if not annotations:
-            return None
+        annotations = resolve(body, ("metadata", "annotations"), None) or {}
         for full_key in self.make_keys(key, body=body):
             encoded = annotations.get(full_key)
             if encoded is not None:
@@ -106,7 +103,7 @@ class AnnotationsProgressStorage(
 
     def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:
         decoded = {k: v for k, v in record.items() if self.verbose or v is not None}
-        encoded = json.dumps(decoded, separators=(",", ":"))
+        encoded = encode_json(decoded)
         for full_key in self.make_keys(key, body=body):
             patch.metadata.annotations[full_key] = encoded
         self._store_marker(prefix=self.prefix, patch=patch, body=body)

@@ -220,7 +220,7 @@ class ExecutionSettings:
         self._max_workers = value
         # There is no official way to change the running pool. In CPython, it reads the limit
         # every time when it needs a thread. Where it does not, the pool remains as it was.
-        if hasattr(self._executor, "_max_workers"):
+        if isinstance(self._executor, concurrent.futures.ThreadPoolExecutor):
             self._executor._max_workers = value
 
 

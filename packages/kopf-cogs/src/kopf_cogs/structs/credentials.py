@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import os
 import ssl
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NewType
@@ -114,13 +115,10 @@ class ConnectionInfo(KubeContext):
         The data are put into temporary files, accessible only to the current user,
         and deleted as soon as they are loaded: Python can load them only from files.
 
-        Raises ``ValueError`` if the certificates are specified twice or are broken.
+        Raises ``ValueError`` if the certificates are specified twice, absent, or broken.
         """
         self._verify_ssl()
-        context = ssl.create_default_context(
-            cafile=_expand(self.ca_path),
-            cadata=_decode_pem("CA", self.ca_data).decode("ascii") if self.ca_data else None,
-        )
+        context = self._make_ssl_context()
         if self.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -140,22 +138,31 @@ class ConnectionInfo(KubeContext):
         if self.private_key_path and self.private_key_data:
             raise ValueError("Both the path & data of the private key are set; one is needed.")
 
+    def _make_ssl_context(self) -> ssl.SSLContext:
+        cadata = _decode_pem("CA", self.ca_data) if self.ca_data else None
+        with _explained("CA", self.ca_path):
+            return ssl.create_default_context(
+                cafile=_expand(self.ca_path),
+                cadata=cadata.decode("ascii") if cadata else None,
+            )
+
     def _load_client_certificate(self, context: ssl.SSLContext) -> None:
+        paths = self.certificate_path, self.private_key_path
         with (
-            _temporary_pem("certificate", self.certificate_data) as cert_file,
+            _temporary_pem("client certificate", self.certificate_data) as cert_file,
             _temporary_pem("private key", self.private_key_data) as pkey_file,
+            _explained("client certificate", *paths),
         ):
             cert = cert_file or _expand(self.certificate_path)
             pkey = pkey_file or _expand(self.private_key_path)
-            if cert and pkey:
-                context.load_cert_chain(certfile=cert, keyfile=pkey, password=_no_password)
-            elif cert and _has_private_key(cert):
-                context.load_cert_chain(certfile=cert, password=_no_password)
+            # Certificate files can contain the keys too. Without any key, they are useless.
+            if cert and (pkey or _has_private_key(cert)):
+                context.load_cert_chain(certfile=cert, keyfile=pkey, password=_refuse_password)
 
 
-def _no_password() -> str:
+def _refuse_password() -> str:
     # Otherwise, OpenSSL asks for the password in the terminal, and blocks the operator forever.
-    raise ValueError("The private key is encrypted, but encrypted keys are not supported.")
+    raise ValueError("the private key is encrypted, which is not supported.")
 
 
 def _expand(path: str | None) -> str | None:
@@ -178,13 +185,54 @@ def _decode_pem(title: str, data: str | bytes) -> bytes:
 
 
 @contextlib.contextmanager
+def _explained(title: str, *paths: str | None) -> Iterator[None]:
+    """Turn the errors of OpenSSL into those telling what is wrong with what."""
+    where = " & ".join(path for path in paths if path)
+    where = f" ({where})" if where else ""
+    try:
+        yield
+    except OSError as e:  # including ssl.SSLError
+        reason = getattr(e, "reason", None) or e.strerror or type(e).__name__
+        raise ValueError(f"The {title} cannot be loaded{where}: {reason}.") from e
+    except ValueError as e:
+        raise ValueError(f"The {title} cannot be loaded{where}: {e}") from e
+
+
+@contextlib.contextmanager
 def _temporary_pem(title: str, data: str | bytes | None) -> Iterator[str | None]:
     """Keep the data in a file for the shortest time possible; it is always 0600."""
     if not data:
         yield None
         return
-    pem = _decode_pem(title, data)
-    with tempfile.NamedTemporaryFile(prefix="kopf-", suffix=".pem") as file:
-        file.write(pem)
-        file.flush()
-        yield file.name
+    with _private_file() as (fd, path):
+        with open(fd, "wb", closefd=False) as file:
+            file.write(_decode_pem(title, data))
+        yield path
+
+
+@contextlib.contextmanager
+def _private_file() -> Iterator[tuple[int, str]]:
+    # Not a self-deleting file: such files cannot be opened for the second time on Windows.
+    try:
+        fd, path = tempfile.mkstemp(prefix="kopf-", suffix=".pem")
+    except FileNotFoundError:
+        with _memory_file() as (fd, path):
+            yield fd, path
+        return
+    try:
+        yield fd, path
+    finally:
+        os.close(fd)
+        os.unlink(path)
+
+
+@contextlib.contextmanager
+def _memory_file() -> Iterator[tuple[int, str]]:
+    """A file in memory for the containers with no writable directories; only in Linux."""
+    if sys.platform != "linux":
+        raise ValueError("There is no directory for temporary files to load certificates from.")
+    fd = os.memfd_create("kopf.pem")
+    try:
+        yield fd, f"/proc/self/fd/{fd}"
+    finally:
+        os.close(fd)
