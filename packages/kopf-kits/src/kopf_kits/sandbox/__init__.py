@@ -5,7 +5,19 @@ any credentials, and forgets everything when it stops.
 """
 
 from .cluster import ClusterOptions
+from .faults import Fault, Faults
+from .journal import Entry, Journal
 from .sandbox import Sandbox
 from .statuses import StatusError
+from .threads import SandboxThread
 
-__all__ = ["ClusterOptions", "Sandbox", "StatusError"]
+__all__ = [
+    "ClusterOptions",
+    "Entry",
+    "Fault",
+    "Faults",
+    "Journal",
+    "Sandbox",
+    "SandboxThread",
+    "StatusError",
+]

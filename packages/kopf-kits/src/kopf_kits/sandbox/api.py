@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from .bodies import parse_patch
 from .calls import Call, Reply, page_not_found
 from .cluster import Cluster
-from .deletions import DeleteOptions
 from .documents import Documents
-from .reads import Query, list_page, parse_flag, parse_selectors
+from .options import delete_options, write_options
+from .reads import list_page, parse_flag, parse_selectors
 from .resources import Endpoint
 from .routing import Target, parse
 from .statuses import method_not_allowed, not_acceptable, not_found
@@ -98,7 +97,7 @@ class API:
                 stored = self._cluster.writer.require(endpoint, key)
                 return self._show(call, endpoint, stored)
             case "PUT":
-                body, options = call.parse_body(), _write_options(call.query, call.agent)
+                body, options = call.parse_body(), write_options(call.query, call.agent)
                 options.replaced = True
                 writer = self._cluster.writer
                 stored = await writer.update(endpoint, key, "status", lambda _: body, options)
@@ -150,12 +149,12 @@ class API:
         )
 
     async def _create(self, call: Call, endpoint: Endpoint, namespace: str) -> Reply:
-        options = _write_options(call.query, call.agent)
+        options = write_options(call.query, call.agent)
         stored = await self._cluster.writer.create(endpoint, namespace, call.parse_body(), options)
         return self._show(call, endpoint, stored, options, 201)
 
     async def _replace(self, call: Call, endpoint: Endpoint, key: Key) -> Reply:
-        body, options = call.parse_body(), _write_options(call.query, call.agent)
+        body, options = call.parse_body(), write_options(call.query, call.agent)
         options.replaced = True
         rules = endpoint.resource.rules
         if rules.create_on_update and endpoint.resource.store.get(key) is None:
@@ -165,7 +164,7 @@ class API:
         return self._show(call, endpoint, stored, options)
 
     async def _patch(self, call: Call, endpoint: Endpoint, key: Key, sub: str) -> Reply:
-        options = _write_options(call.query, call.agent)
+        options = write_options(call.query, call.agent)
         patch = parse_patch(call, endpoint, key, options)
         writer = self._cluster.writer
         if options.applied is not None and endpoint.resource.store.get(key) is None and not sub:
@@ -175,8 +174,8 @@ class API:
         return self._show(call, endpoint, stored, options)
 
     async def _delete(self, call: Call, endpoint: Endpoint, key: Key) -> Reply:
-        options = _delete_options(call)
-        write = _write_options(call.query, call.agent)
+        options = delete_options(call)
+        write = write_options(call.query, call.agent)
         result, _ = await self._cluster.deleter.delete(endpoint, key, options, write)
         if isinstance(result, Stored):
             return self._show(call, endpoint, result, write)
@@ -185,8 +184,8 @@ class API:
     async def _delete_collection(
         self, call: Call, endpoint: Endpoint, namespace: str | None
     ) -> Reply:
-        options = _delete_options(call)
-        write = _write_options(call.query, call.agent)
+        options = delete_options(call)
+        write = write_options(call.query, call.agent)
         selects = parse_selectors(endpoint, call.query)
         store = endpoint.resource.store
         chosen = [one for one in store.select(namespace) if not selects or selects(one.obj)]
@@ -204,18 +203,3 @@ def _chunks(view: View, head: bytes, items: list[Stored], tail: bytes) -> Iterat
         part = b",".join(view.show(stored) for stored in items[start : start + _CHUNK])
         yield b"," + part if start else part
     yield tail
-
-
-def _write_options(query: Query, agent: str) -> WriteOptions:
-    manager = query.get("fieldManager") or agent.partition("/")[0] or "unknown"
-    return WriteOptions(
-        dry_run=query.get("dryRun") == "All",
-        manager=manager,
-        validation=query.get("fieldValidation") or "Warn",
-        force=parse_flag(query, "force"),
-    )
-
-
-def _delete_options(call: Call) -> DeleteOptions:
-    body: Any = call.parse_any() if call.body.strip() else {}
-    return DeleteOptions.parse(body if isinstance(body, dict) else {}, call.query)

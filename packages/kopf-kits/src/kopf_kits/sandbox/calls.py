@@ -15,7 +15,7 @@ JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Call:
     """A request: what is asked for."""
 
@@ -73,6 +73,7 @@ class Reply:
     body: bytes = b""
     media_type: str = JSON
     warnings: list[str] = field(default_factory=list)
+    headers: list[tuple[str, str]] = field(default_factory=list)
     chunks: Iterable[bytes] | None = None
     stream: AsyncIterator[bytes] | None = None
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from .admission import Admission
 from .definitions import Definitions
 from .deletions import Deleter
+from .garbage import Garbage
 from .kinds import register_builtins
 from .resources import Registry
-from .storage import Key, Versions
+from .storage import Versions
 from .writes import WriteOptions, Writer
 
 INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -40,8 +41,15 @@ class Cluster:
         self.admission = Admission()
         self.writer = Writer(self.registry, self.admission)
         self.deleter = Deleter(self.writer, self.admission)
+        self.garbage = Garbage(self.registry, self.deleter)
+        for resource in self.registry:
+            self.garbage.watch(resource)
         self.definitions = Definitions(
-            self.registry, self.versions, self.deleter, history=options.history
+            self.registry,
+            self.versions,
+            self.deleter,
+            self.garbage.watch,
+            history=options.history,
         )
 
     async def start(self) -> None:
@@ -59,7 +67,3 @@ class Cluster:
         """End all watches."""
         for resource in self.registry:
             resource.store.close()
-
-    @staticmethod
-    def key(namespace: str | None, name: str) -> Key:
-        return (namespace or "", name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from .crds import CLEANUP, is_established, make_resource
@@ -19,7 +20,13 @@ class Definitions:
     """Watches the CRDs, and adds, changes, and removes the resources accordingly."""
 
     def __init__(
-        self, registry: Registry, versions: Versions, deleter: Deleter, *, history: int
+        self,
+        registry: Registry,
+        versions: Versions,
+        deleter: Deleter,
+        watch: Callable[[Resource], None],
+        *,
+        history: int,
     ) -> None:
         endpoint = registry.find("customresourcedefinitions")
         self._store = endpoint.resource.store
@@ -28,6 +35,7 @@ class Definitions:
         self._deleter = deleter
         self._history = history
         self._resources: dict[str, Resource] = {}
+        self._watch = watch
         self._store.listeners.append(self._observe)
 
     def _observe(self, change: Change) -> None:
@@ -55,7 +63,10 @@ class Definitions:
         if clash is None:
             store = previous.store if previous else self._new_store(name)
             resource = make_resource(obj, store)
-            if previous is not None:
+            if previous is None:
+                self._watch(resource)
+            else:
+                resource = _adopt(previous, resource)
                 self._registry.remove(previous)
                 _rewrite(resource)
             self._resources[name] = resource
@@ -144,6 +155,14 @@ def _conditions(clash: tuple[str, str] | None) -> list[Obj]:
          "lastTransitionTime": time}
         for type, (status, reason, message) in found.items()
     ]  # fmt: skip
+
+
+def _adopt(previous: Resource, changed: Resource) -> Resource:
+    """Change the resource in place: others refer to it."""
+    for name in ("kind", "singular", "list_kind", "versions", "storage_version", "short_names",
+                 "categories"):  # fmt: skip
+        setattr(previous, name, getattr(changed, name))
+    return previous
 
 
 def _rewrite(resource: Resource) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ import yaml
 from . import jsons, kubeconfigs, patches
 from .cluster import Cluster, ClusterOptions
 from .deletions import DeleteOptions
+from .faults import Faults
+from .journal import Journal
 from .reads import list_page
 from .resources import Endpoint
 from .server import Server
@@ -48,12 +51,17 @@ class Sandbox:
         self._port = port
         self._host = host
         self._options = options or ClusterOptions()
+        self.faults = Faults()
+        """Faults on demand, for tests."""
+        self.journal = Journal()
+        """The requests that were made."""
         self._cluster: Cluster | None = None
         self._server: Server | None = None
 
     async def __aenter__(self) -> Sandbox:
         self._cluster = Cluster(self._options)
-        self._server = Server(self._cluster)
+        self.faults.bind(asyncio.get_running_loop())
+        self._server = Server(self._cluster, self.faults, self.journal)
         await self._cluster.start()
         await self._server.start(self._host, self._port)
         return self
@@ -64,6 +72,7 @@ class Sandbox:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.faults.clear()
         if self._server is not None:
             await self._server.stop()
 
@@ -162,6 +171,10 @@ class Sandbox:
     def compact(self) -> None:
         """Forget the past: watching and listing from older versions fails with 410 since now."""
         self.cluster.compact()
+
+    def cut_watches(self, path: str = "*") -> int:
+        """Break the watch-streams opened now, by their paths; returns how many there were."""
+        return self._server.cut(path) if self._server is not None else 0
 
     async def _update(
         self, endpoint: Endpoint, key: tuple[str, str], patch: Any, subresource: str = ""

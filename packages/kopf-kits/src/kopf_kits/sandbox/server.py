@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
@@ -11,6 +12,8 @@ from aiohttp import web
 from .api import API
 from .calls import Call, Reply
 from .cluster import Cluster
+from .faults import Dropped, Fault, Faults
+from .journal import Journal
 from .statuses import StatusError, internal
 
 logger = logging.getLogger(__name__)
@@ -20,8 +23,11 @@ _MAX_BODY = 3 * 1024 * 1024
 class Server:
     """Listens on the loopback interface, and answers by the API of a cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, faults: Faults, journal: Journal) -> None:
         self._cluster = cluster
+        self._faults = faults
+        self._journal = journal
+        self._streams: dict[Call, web.BaseRequest] = {}
         self._api = API(cluster, lambda: f"{self.host}:{self.port}")
         self._runner: web.ServerRunner | None = None
         self.host = ""
@@ -50,15 +56,54 @@ class Server:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         call = await _read_call(request)
+        entry = self._journal.record(call)
+        taken = self._faults.take(call)
         try:
-            reply = await self._api.answer(call)
+            reply = await self._faults.precede(taken) if taken else None
+            if reply is None:
+                reply = await self._answer(call)
+            self._journal.answered(entry, reply.status)
+            if reply.stream is not None:
+                return await self._stream(request, call, reply, taken)
+            return await _send(request, reply)
+        except Dropped:
+            if entry.status is None:
+                self._journal.answered(entry, 0)
+            _abort(request)
+            return web.Response()
+
+    async def _answer(self, call: Call) -> Reply:
+        try:
+            return await self._api.answer(call)
         except StatusError as error:
-            reply = Reply(error.code, error.as_bytes() + b"\n")
+            return Reply(error.code, error.as_bytes() + b"\n")
         except Exception as error:
             logger.exception("The sandbox failed on %s %s", call.method, call.path)
             failure = internal(f"{type(error).__name__}: {error}")
-            reply = Reply(failure.code, failure.as_bytes() + b"\n")
-        return await _send(request, reply)
+            return Reply(failure.code, failure.as_bytes() + b"\n")
+
+    async def _stream(
+        self, request: web.BaseRequest, call: Call, reply: Reply, taken: list[Fault]
+    ) -> web.StreamResponse:
+        assert reply.stream is not None
+        reply.stream = self._faults.shape(call, reply.stream, taken)
+        self._streams[call] = request
+        try:
+            return await _send(request, reply)
+        finally:
+            del self._streams[call]
+
+    def cut(self, path: str) -> int:
+        """Close the connections of the watch-streams with such paths; returns how many."""
+        found = [one for call, one in self._streams.items() if fnmatchcase(call.path, path)]
+        for request in found:
+            _abort(request)
+        return len(found)
+
+
+def _abort(request: web.BaseRequest) -> None:
+    if request.transport is not None:
+        request.transport.abort()
 
 
 async def _read_call(request: web.BaseRequest) -> Call:
@@ -80,6 +125,7 @@ async def _send(request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
         ("Content-Type", reply.media_type),
         ("Cache-Control", "no-cache, private"),
     ]
+    headers.extend(reply.headers)
     for text in reply.warnings:
         quoted = text.replace("\\", "\\\\").replace('"', '\\"')
         headers.append(("Warning", f'299 - "{quoted}"'))

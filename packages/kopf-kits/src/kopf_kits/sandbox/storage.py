@@ -114,6 +114,7 @@ class Store:
         self.objects: dict[Key, Stored] = {}
         self.watchers: set[Watcher] = set()
         self.listeners: list[Callable[[Change], None]] = []
+        self.deleting: set[Key] = set()
         self.compacted = 0
         self._keys: list[Key] = []
         self._history: deque[Change] = deque()
@@ -131,12 +132,15 @@ class Store:
         if old is None:
             insort(self._keys, key)
         self.objects[key] = stored
+        if "deletionTimestamp" in obj["metadata"]:
+            self.deleting.add(key)
         self._publish(Change("ADDED" if old is None else "MODIFIED", stored.version, stored, old))
         return stored
 
     def remove(self, key: Key, obj: dict[str, Any] | None = None) -> Stored:
         """Remove an object; its last state gets a resource version of its own."""
         old = self.objects.pop(key)
+        self.deleting.discard(key)
         self._keys.pop(bisect_left(self._keys, key))
         last = dict(old.obj if obj is None else obj)
         last["metadata"] = dict(last["metadata"])
