@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kopf_cogs.clients import errors, session
-from kopf_cogs.structs import resources
+from kopf_cogs.structs.resources import Resource
 
 _T = TypeVar("_T")
 
@@ -31,7 +31,7 @@ _AGGREGATED = ",".join(
 class ScanResult:
     """What is served by the cluster."""
 
-    resources: frozenset[resources.Resource]
+    resources: frozenset[Resource]
 
     broken_groups: Mapping[str, errors.APIError]
     """The groups that could not be scanned, fully or partially, and why; worth to retry later."""
@@ -41,7 +41,7 @@ class ScanResult:
 class _Findings:
     """What is found so far."""
 
-    resources: set[resources.Resource] = dataclasses.field(default_factory=set)
+    resources: set[Resource] = dataclasses.field(default_factory=set)
     broken: dict[str, errors.APIError] = dataclasses.field(default_factory=dict)
     versions: list["_Version"] = dataclasses.field(default_factory=list)
     """What is to be scanned yet."""
@@ -159,7 +159,7 @@ def _parse_group(group: dict[str, Any]) -> Iterator[_Version]:
         yield _Version(group["name"], name, preferred=name == (preferred or versions[0]))
 
 
-def _parse_resources(version: _Version, payload: dict[str, Any]) -> Iterator[resources.Resource]:
+def _parse_resources(version: _Version, payload: dict[str, Any]) -> Iterator[Resource]:
     """Parse a version as it is listed separately: the subresources go as resources there."""
     items = payload.get("resources") or []
     subresources: dict[str, set[str]] = {}
@@ -169,7 +169,7 @@ def _parse_resources(version: _Version, payload: dict[str, Any]) -> Iterator[res
             subresources.setdefault(plural, set()).add(subresource)
     for item in items:
         if "/" not in item["name"]:
-            yield resources.Resource(
+            yield Resource(
                 group=version.group,
                 version=version.name,
                 plural=item["name"],
@@ -184,10 +184,10 @@ def _parse_resources(version: _Version, payload: dict[str, Any]) -> Iterator[res
             )
 
 
-def _parse_aggregated(version: _Version, data: dict[str, Any]) -> Iterator[resources.Resource]:
+def _parse_aggregated(version: _Version, data: dict[str, Any]) -> Iterator[Resource]:
     for item in data.get("resources") or []:
         kind = (item.get("responseKind") or {}).get("kind")
-        yield resources.Resource(
+        yield Resource(
             group=version.group,
             version=version.name,
             plural=item["resource"],
