@@ -26,6 +26,7 @@ from kopf_cogs.structs.dicts import (
 from kopf_cogs.structs.patches import Patch
 
 _SYSTEM_STANZAS: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
+_SYSTEM_METADATA: Final = frozenset({"uid", "name", "namespace", "ownerReferences"})
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -250,7 +251,7 @@ class MultiDiffBaseStorage(DiffBaseStorage):
 def _with_system_fields(essence: BodyEssence, body: Body) -> dict[str, Any]:
     """Make the essence look like a body of its kind: some storages depend on the kind."""
     metadata: Mapping[str, Any] = {
-        **{k: v for k, v in body.metadata.items() if k == "ownerReferences"},
+        **{k: v for k, v in body.metadata.items() if k in _SYSTEM_METADATA},
         **essence.get("metadata", {}),
     }
     system = {key: body[key] for key in ("apiVersion", "kind") if key in body}
