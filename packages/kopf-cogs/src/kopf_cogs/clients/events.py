@@ -52,7 +52,7 @@ async def post_event(
         "reportingComponent": posting.reporting_component,
         "reportingInstance": posting.reporting_instance,
         "source": {"component": posting.reporting_component},
-        "involvedObject": ref,
+        "involvedObject": {**ref, "namespace": namespace},
         "firstTimestamp": now,
         "lastTimestamp": now,
         "eventTime": now,

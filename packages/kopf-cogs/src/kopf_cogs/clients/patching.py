@@ -64,12 +64,9 @@ class _Target:
                 raise _ObjectGone from e
             raise
 
-    async def modify(
-        self, ops: jsonpatch.JSONPatch, version: str | None, subresource: str | None
-    ) -> bodies.RawBody:
-        test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+    async def modify(self, ops: jsonpatch.JSONPatch, subresource: str | None) -> bodies.RawBody:
         try:
-            return await self._send([test, *ops], JSON_PATCH, subresource)
+            return await self._send(ops, JSON_PATCH, subresource)
         except (errors.APIConflictError, errors.APIUnprocessableError) as e:
             raise _ObjectChanged from e
 
@@ -117,23 +114,23 @@ async def patch_object(
     result: Any = None
     try:
         for payload, subresource in _split_fields(resource, patch):
-            logger.debug(f"Merge-patching the resource with: {payload!r}")
+            logger.debug(f"Merge-patching the {subresource or 'resource'} with: {payload!r}")
             result = await target.merge(payload, subresource)
             inconsistencies += _find_inconsistencies(payload, result, ())
-        if inconsistencies:
-            diff = diffs.Diff(inconsistencies)
-            logger.warning(f"Merge-patching finished with inconsistencies: {diff!r}")
         freshest: Any = result if result is not None else body
         for ops, subresource in _split_ops(resource, patch, freshest):
-            logger.debug(f"JSON-patching the resource with: {ops!r}")
-            version = (freshest.get("metadata") or {}).get("resourceVersion")
-            result = freshest = await target.modify(ops, version, subresource)
+            ops.insert(0, _make_version_test(freshest))
+            logger.debug(f"JSON-patching the {subresource or 'resource'} with: {ops!r}")
+            result = freshest = await target.modify(ops, subresource)
     except _ObjectGone:
         return PatchResult(body=None, remaining=patches.Patch(), gone=True)
     except _ObjectChanged:
         remaining = patches.Patch(fns=patch.fns)
     else:
         remaining = patches.Patch()
+    if inconsistencies:
+        diff = diffs.Diff(inconsistencies)
+        logger.warning(f"Merge-patching finished with inconsistencies: {diff!r}")
     return PatchResult(result, remaining, inconsistencies=diffs.Diff(inconsistencies))
 
 
@@ -167,6 +164,11 @@ def _split_ops(
         yield status_ops, "status"
 
 
+def _make_version_test(body: Any) -> jsonpatch.JSONPatchItem:
+    version = (body.get("metadata") or {}).get("resourceVersion")
+    return {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+
+
 def _is_in_status(path: str) -> bool:
     return path == "/status" or path.startswith("/status/")
 
@@ -191,15 +193,14 @@ def _find_inconsistencies(
         elif isinstance(wished, Mapping) and isinstance(actual, Mapping):
             yield from _find_inconsistencies(wished, actual, field)
         elif actual is None:
-            expected = _without_nones(wished)
-            if expected not in (None, {}):
-                yield diffs.DiffItem(diffs.DiffOperation.REMOVE, field, expected, None)
+            if _has_values(wished):
+                yield diffs.DiffItem(diffs.DiffOperation.REMOVE, field, wished, None)
         elif not jsonpatch.same(wished, actual):
             yield diffs.DiffItem(diffs.DiffOperation.CHANGE, field, wished, actual)
 
 
-def _without_nones(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    cleaned = {key: _without_nones(item) for key, item in value.items() if item is not None}
-    return {key: item for key, item in cleaned.items() if item != {} or value[key] == {}}
+def _has_values(value: Any) -> bool:
+    """Whether there is anything to be set, not only to be deleted."""
+    if isinstance(value, Mapping):
+        return any(_has_values(item) for item in value.values())
+    return value is not None

@@ -163,8 +163,7 @@ class Client:
         enforce = self.settings.networking.enforce_retry_after
         delay = retries.choose_delay(error, backoff, clock=self.clock, enforce=enforce)
         self._logger.warning(
-            f"Request attempt #{number} has failed; will retry in {delay:g} seconds: "
-            f"{title} -> {error}"
+            f"Request attempt #{number} failed; will retry in {delay:g} seconds: {title} -> {error}"
         )
         await asyncio.sleep(delay)
 
