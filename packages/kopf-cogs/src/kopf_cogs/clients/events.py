@@ -22,9 +22,9 @@ async def post_event(
     reason: str,
     message: str = "",
     backoffs: float | Iterable[float] | None = None,
-) -> None:
+) -> Any:
     """
-    Post an event about the object.
+    Post an event about the object; get the event as it is created, if it is.
 
     ``type`` is Normal, Warning, or any other word; ``reason`` is a word in CamelCase.
     Long messages are cut in the middle. Who reports the event is said by ``settings.posting``.
@@ -36,7 +36,7 @@ async def post_event(
     Raises :class:`APIError` if it is not posted. Events are not worth to fail for.
     """
     if ref.get("kind") == "Event" and ref.get("apiVersion") in ("v1", "events.k8s.io/v1"):
-        return
+        return None
     posting = client.settings.posting
     namespace = ref.get("namespace") or "default"
     now = client.clock.now().isoformat()
@@ -59,7 +59,23 @@ async def post_event(
     }
     if backoffs is None:
         backoffs = posting.default_backoffs
-    await creating.create_object(client, resources.EVENTS, namespace, body, backoffs=backoffs)
+    return await creating.create_object(
+        client, resources.EVENTS, namespace, body, backoffs=backoffs
+    )
+
+
+async def aggregate_event(
+    client: session.Client, *, namespace: str, name: str, count: int
+) -> None:
+    """
+    Count a repetition of an event instead of posting the same event again.
+
+    Raises :class:`APINotFoundError` if the event has expired already.
+    """
+    url = resources.EVENTS.get_url(namespace=namespace, name=name)
+    now = client.clock.now().isoformat()
+    payload = {"count": count, "lastTimestamp": now}
+    await client.patch(url, payload, content_type="application/merge-patch+json", backoffs=())
 
 
 def shorten(text: str, limit: int = MAX_MESSAGE_LENGTH) -> str:

@@ -1,0 +1,81 @@
+"""The least that an attempt needs to know of handlers and causes.
+
+The specific kinds of both are declared in :mod:`kopf_core.intents`.
+"""
+import functools
+import inspect
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from kopf_cogs.structs.ids import HandlerId
+from kopf_core.actions.errors import ErrorsMode
+from kopf_core.actions.loggers import AnyLogger
+
+Fn = Callable[..., Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class BaseHandler:
+    """A user's function with the options it was decorated with.
+
+    Handlers are compared by identity: two decorators make two handlers.
+    """
+
+    success_level: ClassVar[int] = logging.INFO
+    """At which level the successes are logged."""
+
+    fn: Fn
+    id: HandlerId
+    param: Any = None
+    errors: ErrorsMode | None = None
+    timeout: float | None = None
+    retries: int | None = None
+    backoff: float | None = None
+    is_async: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'is_async', is_async_fn(self.fn))
+
+    def __str__(self) -> str:
+        return f"Handler {self.id!r}"
+
+    def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
+        """Narrow the keyword arguments of a cause down to what this handler must see."""
+
+
+class BaseCause(Protocol):
+    """Why handlers are called: an object's change, an activity, etc."""
+
+    @property
+    def logger(self) -> AnyLogger: ...
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The keyword arguments common for all handlers of the cause. Not to be modified."""
+
+
+def is_async_fn(fn: Any) -> bool:
+    """Whether calling the function gives a coroutine: directly, in a partial, or as an object."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    if inspect.iscoroutinefunction(fn):
+        return True
+    wrapped = getattr(fn, '__wrapped__', None)
+    if wrapped is not None and not inspect.isroutine(fn):
+        return is_async_fn(wrapped)
+    return not inspect.isroutine(fn) and inspect.iscoroutinefunction(
+        getattr(type(fn), '__call__', None)  # noqa: B004
+    )
+
+
+def name_of_fn(fn: Any) -> str:
+    """The natural name of a function for handler ids: stable across restarts of the operator."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    name = getattr(fn, '__name__', None)
+    if name == '<lambda>':
+        code = fn.__code__
+        return f'lambda:{code.co_filename}:{code.co_firstlineno}'
+    return str(name) if name is not None else type(fn).__name__

@@ -1,0 +1,77 @@
+"""The ambient state: which operator and which invocation the users' code runs in.
+
+Users' functions are the only place where the call stack goes back from the upper layers
+to the framework (``kopf.info()``, ``@kopf.subhandler``, ``kopf.adopt()``), with no room for
+parameters. Two context variables serve them, each holding one immutable object.
+"""
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Body, ObjectReference
+from kopf_cogs.structs.ids import HandlerId
+
+if TYPE_CHECKING:
+    from kopf_core.actions.bases import BaseCause, BaseHandler
+    from kopf_core.actions.execution import Execution
+
+
+class Recorder(Protocol):
+    """An event recorder: takes Kubernetes events to be posted in the background."""
+
+    def record(
+            self,
+            ref: ObjectReference,
+            *,
+            type: str,
+            reason: str,
+            message: str,
+            backoffs: Any = None,
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorContext:
+    """The operator that the current code runs in."""
+
+    settings: OperatorSettings
+    recorder: Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The attempt of a handler that the current code runs in.
+
+    Sub-handlers registered by the handler are collected in ``subhandlers``; they are run
+    when the handler returns, unless it did so by itself.
+    """
+
+    handler: 'BaseHandler'
+    cause: 'BaseCause'
+    execution: 'Execution'
+    subhandlers: 'list[BaseHandler]' = field(default_factory=list)
+    subrefs: set[HandlerId] = field(default_factory=set)
+    executed: list[bool] = field(default_factory=list)
+    """Not empty if the handler has run its sub-handlers explicitly."""
+
+
+operator_var: ContextVar[OperatorContext] = ContextVar('kopf_operator')
+invocation_var: ContextVar[Invocation] = ContextVar('kopf_invocation')
+
+
+def current_invocation() -> Invocation:
+    """The current invocation; raises :class:`LookupError` outside of handlers."""
+    try:
+        return invocation_var.get()
+    except LookupError:
+        raise LookupError("This function can only be used inside of a handler.") from None
+
+
+def current_body() -> Body:
+    """The object being handled; raises :class:`LookupError` outside of its handlers."""
+    body = getattr(current_invocation().cause, 'body', None)
+    if body is None:
+        raise LookupError("There is no object being handled by this handler.")
+    assert isinstance(body, Body)
+    return body

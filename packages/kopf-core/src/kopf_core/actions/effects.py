@@ -1,0 +1,155 @@
+"""What handlers leave behind: their results and patches, assembled and applied to the object.
+
+The framework's own marks (progress, last handled state, results) and the users' changes are
+kept apart until the very end: if what the user has put into the patch cannot be sent,
+the marks still are, so that the handlers that have succeeded are not run again.
+"""
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_cogs.clients.errors import APIClientError, APITooManyRequestsError
+from kopf_cogs.clients.patching import PatchResult, patch_object
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.bodies import Body, RawBody
+from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.loggers import AnyLogger
+
+PatchFn = Callable[[RawBody], None]
+
+MAX_RESULT_SIZE = 512 * 1024
+"""In bytes of JSON. API servers reject objects over about 1.5 MB as a whole."""
+
+REJECTIONS = frozenset({400, 413, 422})
+"""What API servers say of patches that can never be applied, as opposed to bad moments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What has come out of a patch."""
+
+    body: RawBody | None = None
+    """The object as it is after the patch, if it was patched and still exists."""
+
+    carried: tuple[PatchFn, ...] = ()
+    """The transformation functions to be tried again on a fresher body."""
+
+    @property
+    def version(self) -> str | None:
+        return None if self.body is None else self.body['metadata'].get('resourceVersion')
+
+
+def deliver_results(
+        results: Mapping[HandlerId, Any], *, patch: Patch, logger: AnyLogger,
+) -> None:
+    """Put the results of handlers to the status stanza under the ids of these handlers.
+
+    What cannot be stored there is dropped with an error: the handler has succeeded nevertheless.
+    """
+    for id, result in results.items():
+        try:
+            size = len(json.dumps(result, allow_nan=False, default=_plain).encode('utf-8'))
+        except (TypeError, ValueError, RecursionError) as e:
+            logger.error(f"Handler {id!r} has returned a result that cannot be stored "
+                         f"in the status, so it is dropped: {type(e).__name__}: {e}")
+            continue
+        if size > MAX_RESULT_SIZE:
+            logger.error(f"Handler {id!r} has returned a result that is too large for the status "
+                         f"({size} bytes of at most {MAX_RESULT_SIZE}), so it is dropped.")
+            continue
+        patch.setdefault('status', {})[id] = _plain_deep(result)
+
+
+async def apply_patches(
+        *,
+        client: Client,
+        resource: Resource,
+        body: Body,
+        marks: Patch,
+        patch: Patch,
+        logger: AnyLogger,
+) -> Applied:
+    """Apply the framework's marks and the user's patch in the least number of requests."""
+    usable = _drop_unusable(patch, logger)
+    if not marks and not usable:
+        return Applied()
+    usable = Patch(usable, fns=usable.fns)
+    try:
+        result = await _send(client, resource, body, merge_patches(marks, usable), logger)
+    except APIClientError as e:
+        if isinstance(e, APITooManyRequestsError) or e.status not in REJECTIONS or not usable:
+            raise
+        logger.error(f"The patch made by the handlers is rejected and dropped: {e}")
+        if not marks:
+            return Applied()
+        result = await _send(client, resource, body, marks, logger)
+    carried = tuple(fn for fn in result.remaining.fns if fn in usable.fns)
+    return Applied(body=result.body, carried=carried)
+
+
+async def _send(
+        client: Client, resource: Resource, body: Body, patch: Patch, logger: AnyLogger,
+) -> PatchResult:
+    return await patch_object(
+        client,
+        resource=resource,
+        namespace=body.metadata.namespace,
+        name=body.metadata.name or '',
+        patch=patch,
+        body=body,
+        uid=body.metadata.uid,
+        logger=logger,
+    )
+
+
+def merge_patches(first: Patch, second: Patch) -> Patch:
+    """Combine two patches into a new one; the second one wins where both change the same."""
+    merged = Patch(fns=[*first.fns, *second.fns])
+    _merge(merged, first)
+    _merge(merged, second)
+    return merged
+
+
+def _merge(target: Any, source: Mapping[str, Any]) -> None:
+    for key, value in source.items():
+        if isinstance(value, Mapping):
+            branch = target.get(key)
+            if not isinstance(branch, dict):
+                branch = target[key] = {}
+            _merge(branch, value)
+        else:
+            target[key] = value
+
+
+def _drop_unusable(patch: Patch, logger: AnyLogger) -> Patch:
+    """The patch without the fields that are not JSON."""
+    if not patch:
+        return patch
+    usable = Patch(fns=list(patch.fns))
+    for key, value in patch.items():
+        try:
+            json.dumps(value, allow_nan=False, default=_plain).encode('utf-8')
+        except (TypeError, ValueError, RecursionError) as e:
+            logger.error(f"The patch made by the handlers cannot be sent, so its field {key!r} "
+                         f"is dropped: {type(e).__name__}: {e}")
+        else:
+            usable[key] = _plain_deep(value)
+    return usable
+
+
+def _plain(value: Any) -> Any:
+    """Let views of objects (such as ``spec``) be serialised as what they show."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+def _plain_deep(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain_deep(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain_deep(item) for item in value]
+    return value

@@ -1,0 +1,210 @@
+"""The handling cycle of one step: select the handlers, run them, record their outcomes.
+
+It is written once, and used for everything that can be retried: changes of objects,
+activities, daemons, timers, indices, sub-handlers.
+"""
+import asyncio
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.ids import HandlerId
+from kopf_core.actions.bases import BaseCause, BaseHandler
+from kopf_core.actions.context import Invocation, invocation_var
+from kopf_core.actions.errors import (
+    ErrorsMode,
+    HandlerRetriesError,
+    HandlerTimeoutError,
+    PermanentError,
+    SubhandlersPending,
+    TemporaryError,
+)
+from kopf_core.actions.invocation import invoke, is_being_cancelled
+from kopf_core.actions.lifecycles import Lifecycle
+from kopf_core.actions.loggers import AnyLogger
+from kopf_core.actions.outcomes import Outcome
+from kopf_core.actions.retrying import RetryPolicy, safe_message, sane_delay
+from kopf_core.actions.states import HandlerState, State
+
+_NO_TIME = datetime.timedelta(0)
+
+
+class Subhandling(Protocol):
+    """Runs the sub-handlers of an invocation; raises an error until all of them are finished."""
+
+    async def __call__(
+            self,
+            invocation: Invocation,
+            handlers: Sequence[BaseHandler],
+            lifecycle: Lifecycle | None = None,
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How to run handlers: everything that does not depend on the cause."""
+
+    settings: OperatorSettings
+    lifecycle: Lifecycle
+    errors: ErrorsMode = ErrorsMode.TEMPORARY
+    """What arbitrary errors mean if the handler does not say."""
+    subhandling: 'Subhandling | None' = None
+    """How to run sub-handlers, where they are supported."""
+
+    clock: Clock = field(default_factory=SystemClock)
+
+    async def run(
+            self,
+            handlers: Sequence[BaseHandler],
+            cause: BaseCause,
+            state: State,
+            lifecycle: Lifecycle | None = None,
+    ) -> dict[HandlerId, Outcome]:
+        """Make one step: call those of the handlers that are due and that the lifecycle picks."""
+        now = self.clock.now()
+        due = [handler for handler in handlers if state[handler.id].is_awake(now)]
+        pick = lifecycle or self.lifecycle
+        plan = pick(due, **cause.kwargs | {'state': state}) if due else ()
+        return {
+            handler.id: await self.attempt(handler, cause, state[handler.id]) for handler in plan
+        }
+
+    async def attempt(
+            self, handler: BaseHandler, cause: BaseCause, state: HandlerState,
+    ) -> Outcome:
+        """Call the handler once, and say what came out of it. Never raises but on cancellation."""
+        policy = RetryPolicy.of(handler, self.errors, self.settings.execution.default_backoff)
+        runtime = self.clock.now() - state.started
+        invocation = Invocation(handler, cause, self)
+        try:
+            policy.check_limits(handler, retry=state.retries, runtime=runtime)
+            cause.logger.debug(f"{handler} is invoked.")
+            result = await self._call(invocation, policy, state, runtime)
+        except asyncio.CancelledError:
+            cause.logger.warning(f"{handler} is cancelled. Will escalate.")
+            raise
+        except Exception as e:
+            return _judge(handler, e, cause.logger, policy, state.retries, invocation.subrefs)
+        cause.logger.log(handler.success_level, f"{handler} succeeded.")
+        return Outcome(final=True, result=result, subrefs=invocation.subrefs)
+
+    async def observe(self, handler: BaseHandler, cause: BaseCause) -> None:
+        """Call a handler whose outcome does not matter: its errors are logged and ignored."""
+        now = self.clock.now()
+        kwargs = cause.kwargs | {
+            'param': handler.param,
+            'retry': 0,
+            'started': now,
+            'runtime': _NO_TIME,
+        }
+        cause.logger.debug(f"{handler} is invoked.")
+        token = invocation_var.set(Invocation(handler, cause, self))
+        try:
+            if handler.is_async:
+                await handler.fn(**kwargs)
+            else:
+                await invoke(handler.fn, kwargs=kwargs, is_async=False,
+                             executor=self.settings.execution.executor)
+            cause.logger.log(handler.success_level, f"{handler} succeeded.")
+        except asyncio.CancelledError as e:
+            if is_being_cancelled():
+                raise
+            cause.logger.exception(f"{handler} failed with an exception and will ignore it: {e!r}")
+        except Exception as e:
+            cause.logger.exception(
+                f"{handler} failed with an exception and will ignore it: {safe_message(e)}")
+        except BaseException as e:
+            cause.logger.exception(f"{handler} failed with an exception and will ignore it: {e!r}")
+        finally:
+            invocation_var.reset(token)
+
+    async def _call(
+            self,
+            invocation: Invocation,
+            policy: RetryPolicy,
+            state: HandlerState,
+            runtime: datetime.timedelta,
+    ) -> Any:
+        handler = invocation.handler
+        kwargs = invocation.cause.kwargs | {
+            'param': handler.param,
+            'retry': state.retries,
+            'started': state.started,
+            'runtime': runtime,
+        }
+        handler.adjust_kwargs(kwargs)
+        token = invocation_var.set(invocation)
+        try:
+            if policy.timeout is None or not handler.is_async:
+                return await self._call_with_subhandlers(invocation, kwargs)
+            remaining = policy.timeout - runtime.total_seconds()
+            try:
+                async with asyncio.timeout(remaining) as scope:
+                    return await self._call_with_subhandlers(invocation, kwargs)
+            except TimeoutError as e:
+                if scope.expired():
+                    elapsed = self.clock.now() - state.started
+                    raise HandlerTimeoutError(f"{handler} has timed out after {elapsed}.") from e
+                raise
+        finally:
+            invocation_var.reset(token)
+
+    async def _call_with_subhandlers(self, invocation: Invocation, kwargs: dict[str, Any]) -> Any:
+        handler = invocation.handler
+        result = await invoke(
+            handler.fn, kwargs=kwargs, is_async=handler.is_async,
+            executor=None if handler.is_async else self.settings.execution.executor,
+        )
+        if invocation.subhandlers and not invocation.executed and self.subhandling is not None:
+            await self.subhandling(invocation, invocation.subhandlers)
+        return result
+
+
+def _judge(
+        handler: BaseHandler,
+        exc: Exception,
+        logger: AnyLogger,
+        policy: RetryPolicy,
+        retry: int,
+        subrefs: set[HandlerId],
+) -> Outcome:
+    """Decide on the handler that has failed, and say it in the log."""
+    match exc:
+        case SubhandlersPending():
+            logger.debug(f"{handler} has unfinished sub-handlers. Will retry soon.")
+            return Outcome(final=False, exception=exc, delay=exc.delay, subrefs=subrefs)
+        case HandlerTimeoutError() | HandlerRetriesError():
+            logger.error(f"{exc}")
+            return Outcome(final=True, exception=exc, subrefs=subrefs)
+        case TemporaryError() if policy.is_last(retry=retry):
+            logger.error(f"{handler} failed permanently: {safe_message(exc)}")
+            return Outcome(final=True, exception=exc, subrefs=subrefs)
+        case TemporaryError():
+            logger.error(f"{handler} failed temporarily: {safe_message(exc)}")
+            delay = sane_delay(exc.delay)
+            return Outcome(final=False, exception=exc, delay=delay, subrefs=subrefs)
+        case PermanentError():
+            logger.error(f"{handler} failed permanently: {safe_message(exc)}")
+            return Outcome(final=True, exception=exc, subrefs=subrefs)
+    failed = f"{handler} failed with an exception"
+    if policy.errors is ErrorsMode.IGNORED:
+        logger.exception(f"{failed} and will ignore it: {safe_message(exc)}")
+        return Outcome(final=True, subrefs=subrefs)
+    if policy.errors is ErrorsMode.PERMANENT or policy.is_last(retry=retry):
+        logger.exception(f"{failed} and will stop now: {safe_message(exc)}")
+        return Outcome(final=True, exception=exc, subrefs=subrefs)
+    delay = sane_delay(policy.backoff)
+    logger.exception(
+        f"{failed} and will try again in {policy.backoff} seconds: {safe_message(exc)}")
+    return Outcome(final=False, exception=exc, delay=delay, subrefs=subrefs)
+
+
+def collect_results(outcomes: Mapping[HandlerId, Outcome]) -> dict[HandlerId, Any]:
+    """What the handlers have returned, for those that returned anything."""
+    return {
+        id: outcome.result for id, outcome in outcomes.items()
+        if outcome.final and outcome.exception is None and outcome.result is not None
+    }

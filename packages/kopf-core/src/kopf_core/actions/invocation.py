@@ -1,0 +1,77 @@
+"""Calling users' functions: coroutines in the loop, regular functions in threads."""
+import asyncio
+import contextvars
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+from kopf_core.actions.bases import Fn
+
+
+class HandlerInterrupted(Exception):
+    """The function has raised something that must not go through the framework as is.
+
+    Such as ``SystemExit``, ``CancelledError`` of its own, ``StopIteration``: for the operator,
+    these are merely failures of this handler. The cause is always set.
+    """
+
+    def __str__(self) -> str:
+        return f"{type(self.__cause__).__name__}: {self.__cause__}".rstrip(': ')
+
+
+async def invoke(
+        fn: Fn,
+        *args: Any,
+        kwargs: Mapping[str, Any],
+        is_async: bool,
+        executor: Executor | None,
+) -> Any:
+    """Call the function, wait for its result, pass on its exception if it fails.
+
+    A cancellation of the current task goes through as is; everything else comes as
+    an :class:`Exception`, so that no function can tear down the loop or the worker.
+    """
+    try:
+        if is_async:
+            return await fn(*args, **kwargs)
+        return await _invoke_in_thread(fn, args, kwargs, executor)
+    except (Exception, asyncio.CancelledError) as e:
+        if isinstance(e, asyncio.CancelledError):
+            if is_being_cancelled():
+                raise
+            raise HandlerInterrupted() from e
+        raise
+    except BaseException as e:
+        raise HandlerInterrupted() from e
+
+
+def is_being_cancelled() -> bool:
+    """Whether somebody has requested the cancellation of the current task."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def _invoke_in_thread(
+        fn: Fn, args: tuple[Any, ...], kwargs: Mapping[str, Any], executor: Executor | None,
+) -> Any:
+    # The outcome is carried as a value: exceptions such as StopIteration cannot be set to futures
+    # and would hang the waiting side for ever.
+    context = contextvars.copy_context()
+    loop = asyncio.get_running_loop()
+    error, result = await loop.run_in_executor(executor, context.run, _capture, fn, args, kwargs)
+    if asyncio.iscoroutine(result):  # e.g. from a lambda that calls an async function
+        result = await result
+    if isinstance(error, StopIteration | StopAsyncIteration):
+        raise HandlerInterrupted() from error
+    if error is not None:
+        raise error
+    return result
+
+
+def _capture(
+        fn: Fn, args: tuple[Any, ...], kwargs: Mapping[str, Any],
+) -> tuple[BaseException | None, Any]:
+    try:
+        return None, fn(*args, **kwargs)
+    except BaseException as e:
+        return e, None

@@ -1,0 +1,51 @@
+"""Loggers that know which object they talk about.
+
+All messages about objects go through the logger named ``kopf.objects``. The records carry
+the reference of the object (``k8s_ref``), used for prefixes, for JSON logs, and for Kubernetes
+events made of log messages (unless ``k8s_skip`` is set: the message stays in the log only).
+"""
+import logging
+from collections.abc import MutableMapping
+from typing import Any, ClassVar
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Body, build_object_reference
+
+AnyLogger = logging.Logger | logging.LoggerAdapter[Any]
+
+objects_logger = logging.getLogger('kopf.objects')
+
+
+class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger for one object: its messages can also become Kubernetes events of that object.
+
+    They do if ``settings.posting.loggers`` is on. The reference of the object is only made
+    when a message is really logged.
+    """
+
+    is_local: ClassVar[bool] = False
+
+    def __init__(self, *, body: Body, settings: OperatorSettings) -> None:
+        super().__init__(objects_logger, {})
+        self._body = body
+        self._settings = settings
+
+    def process(
+            self, msg: Any, kwargs: MutableMapping[str, Any],
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs['extra'] = {
+            'settings': self._settings,
+            'k8s_skip': self.is_local,
+            'k8s_ref': build_object_reference(self._body),
+        } | dict(kwargs.get('extra') or {})
+        return msg, kwargs
+
+
+class LocalObjectLogger(ObjectLogger):
+    """A logger for one object whose messages stay in the log, and never become events."""
+
+    is_local = True
+
+    def log(self, *args: Any, **kwargs: Any) -> None:
+        kwargs['stacklevel'] = kwargs.get('stacklevel', 1) + 1
+        super().log(*args, **kwargs)

@@ -1,0 +1,75 @@
+"""The retry policy: pure decisions on whether and when a handler is tried again."""
+import datetime
+import math
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError
+
+MAX_DELAY = 10 * 365 * 24 * 60 * 60.0
+MAX_MESSAGE = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """The options of one handler, with the operator's defaults filled in. Times in seconds."""
+
+    errors: ErrorsMode
+    backoff: float
+    timeout: float | None
+    retries: int | None
+
+    @classmethod
+    def of(cls, handler: BaseHandler, errors: ErrorsMode, backoff: float) -> 'RetryPolicy':
+        return cls(
+            errors=handler.errors if handler.errors is not None else errors,
+            backoff=handler.backoff if handler.backoff is not None else backoff,
+            timeout=handler.timeout,
+            retries=handler.retries,
+        )
+
+    def check_limits(
+            self, handler: BaseHandler, *, retry: int, runtime: datetime.timedelta,
+    ) -> None:
+        """Raise an error if there must be no new attempt.
+
+        Raises :class:`HandlerTimeoutError` and :class:`HandlerRetriesError`.
+        """
+        if self.timeout is not None and runtime.total_seconds() >= self.timeout:
+            raise HandlerTimeoutError(f"{handler} has timed out after {runtime}.")
+        if self.retries is not None and retry >= self.retries:
+            raise HandlerRetriesError(f"{handler} has exceeded {retry} retries.")
+
+    def is_last(self, *, retry: int) -> bool:
+        """Whether the attempt number ``retry`` (from zero) is the last permitted one."""
+        return self.retries is not None and retry + 1 >= self.retries
+
+
+def sane_delay(delay: Any) -> float | None:
+    """A delay in seconds that can be slept and stored: not negative, not NaN, not endless."""
+    try:
+        value = None if delay is None else float(delay)
+    except (TypeError, ValueError):
+        return None
+    if value is None or math.isnan(value):
+        return None
+    return min(max(0.0, value), MAX_DELAY)
+
+
+def jittered(delay: float, ratio: float = 0.1) -> float:
+    """The delay moved by a random share of itself, so that many retries do not coincide."""
+    return delay * random.uniform(1 - ratio, 1 + ratio)
+
+
+def safe_message(exc: BaseException) -> str:
+    """The text of an error, whatever its class does in ``__str__()``, within a sane length."""
+    try:
+        message = str(exc)
+    except Exception:
+        message = f'<unprintable {type(exc).__name__}>'
+    if len(message) > MAX_MESSAGE:
+        message = f'{message[:MAX_MESSAGE // 2]}...{message[-MAX_MESSAGE // 2:]}'
+    return message.encode('utf-8', 'replace').decode('utf-8')
+

@@ -1,0 +1,260 @@
+"""How far each handler has got: immutable records, and their collection for one handling cycle.
+
+The records outlive the process: they are written to the object (see *progress storages*),
+so that an operator can carry on after a restart with nothing run twice.
+"""
+import datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kopf_cogs.configs.progress import ProgressRecord, ProgressStorage
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.outcomes import Outcome
+from kopf_core.actions.retrying import safe_message, sane_delay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerState:
+    """The progress of one handler in one handling cycle. All times are in UTC."""
+
+    started: datetime.datetime
+    stopped: datetime.datetime | None = None
+    delayed: datetime.datetime | None = None
+    purpose: str | None = None
+    retries: int = 0
+    success: bool = False
+    failure: bool = False
+    message: str | None = None
+    subrefs: frozenset[HandlerId] = frozenset()
+    restored: 'HandlerState | None' = None
+    """The state as it was found on the object, if it was there."""
+
+    @classmethod
+    def restore(cls, record: ProgressRecord, now: datetime.datetime) -> 'HandlerState':
+        """The state from the object, which remembers how it was there."""
+        state = cls.from_record(record, now)
+        return replace(state, restored=state)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the state differs from what is stored on the object."""
+        return self.restored is None or replace(self, restored=None) != self.restored
+
+    @property
+    def finished(self) -> bool:
+        return self.success or self.failure
+
+    def is_awake(self, now: datetime.datetime) -> bool:
+        """Whether it is the time for the next attempt."""
+        return not self.finished and (self.delayed is None or self.delayed <= now)
+
+    def with_outcome(self, outcome: Outcome, now: datetime.datetime) -> 'HandlerState':
+        """The state after the attempt that has just ended."""
+        exc = outcome.exception
+        delay = sane_delay(outcome.delay)
+        return replace(
+            self,
+            stopped=now if outcome.final else None,
+            delayed=now + datetime.timedelta(seconds=delay)
+            if not outcome.final and delay is not None else None,
+            retries=self.retries + 1,
+            success=outcome.final and exc is None,
+            failure=outcome.final and exc is not None,
+            message=None if exc is None else safe_message(exc),
+            subrefs=self.subrefs | frozenset(outcome.subrefs),
+        )
+
+    def as_record(self) -> ProgressRecord:
+        return ProgressRecord(
+            started=_format_time(self.started),
+            stopped=_format_time(self.stopped),
+            delayed=_format_time(self.delayed),
+            purpose=self.purpose,
+            retries=self.retries,
+            success=self.success,
+            failure=self.failure,
+            message=self.message,
+            subrefs=sorted(self.subrefs),
+        )
+
+    @classmethod
+    def from_record(cls, record: ProgressRecord, now: datetime.datetime) -> 'HandlerState':
+        """Restore the state; anything unusable in the record is replaced by a sane value."""
+        retries, subrefs = record.get('retries'), record.get('subrefs')
+        message, purpose = record.get('message'), record.get('purpose')
+        return cls(
+            started=min(_parse_time(record.get('started')) or now, now),
+            stopped=_parse_time(record.get('stopped')),
+            delayed=_parse_time(record.get('delayed')),
+            purpose=purpose if isinstance(purpose, str) else None,
+            retries=max(0, retries) if isinstance(retries, int) else 0,
+            success=record.get('success') is True,
+            failure=record.get('failure') is True,
+            message=message if isinstance(message, str) else None,
+            subrefs=frozenset(HandlerId(ref) for ref in subrefs if isinstance(ref, str))
+            if isinstance(subrefs, Collection) and not isinstance(subrefs, str) else frozenset(),
+        )
+
+
+class State(Mapping[HandlerId, HandlerState]):
+    """The states of all handlers involved in a handling cycle. Immutable: changes make new ones.
+
+    The *active* handlers are those of the current cause; the others are only remembered
+    from what was found on the object (e.g. of a cycle that is superseded by another one).
+    """
+
+    __slots__ = ('_active', '_states', 'now', 'purpose')
+
+    def __init__(
+            self,
+            states: Mapping[HandlerId, HandlerState],
+            *,
+            now: datetime.datetime,
+            active: frozenset[HandlerId] = frozenset(),
+            purpose: str | None = None,
+    ) -> None:
+        self._states = states
+        self._active = active
+        self.now = now
+        self.purpose = purpose
+
+    @classmethod
+    def from_scratch(cls, *, now: datetime.datetime) -> 'State':
+        return cls({}, now=now)
+
+    @classmethod
+    def from_storage(
+            cls,
+            handlers: Iterable[BaseHandler],
+            *,
+            body: Body,
+            storage: ProgressStorage,
+            now: datetime.datetime,
+    ) -> 'State':
+        """Read what is known of these handlers from the object."""
+        records = ((handler.id, storage.fetch(key=handler.id, body=body)) for handler in handlers)
+        return cls(
+            {id: HandlerState.restore(record, now) for id, record in records if record},
+            now=now,
+        )
+
+    def with_purpose(self, purpose: str | None, handlers: Iterable[BaseHandler]) -> 'State':
+        """Activate the handlers for a purpose.
+
+        Those started for another purpose go on where they are; those finished are finished.
+        """
+        states = dict(self._states)
+        active = set()
+        for handler in handlers:
+            known = states.get(handler.id)
+            states[handler.id] = (
+                HandlerState(started=self.now, purpose=purpose) if known is None
+                else replace(known, purpose=purpose))
+            active.add(handler.id)
+        return State(states, now=self.now, active=frozenset(active), purpose=purpose)
+
+    def with_outcomes(
+            self,
+            outcomes: Mapping[HandlerId, Outcome],
+            *,
+            now: datetime.datetime,
+    ) -> 'State':
+        states = dict(self._states)
+        for id, outcome in outcomes.items():
+            states[id] = states[id].with_outcome(outcome, now)
+        return State(states, now=now, active=self._active, purpose=self.purpose)
+
+    def __getitem__(self, id: HandlerId) -> HandlerState:
+        return self._states[id]
+
+    def __iter__(self) -> Iterator[HandlerId]:
+        return iter(self._states)
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    @property
+    def active(self) -> Mapping[HandlerId, HandlerState]:
+        return {id: self._states[id] for id in self._states if id in self._active}
+
+    @property
+    def superseded(self) -> Mapping[str, Sequence[HandlerState]]:
+        """The states found on the object from unfinished cycles of other purposes, by purpose."""
+        found: dict[str, list[HandlerState]] = {}
+        for state in self._states.values():
+            old = state.restored
+            if old is not None and old.purpose and old.purpose != self.purpose:
+                found.setdefault(old.purpose, []).append(old)
+        return found
+
+    @property
+    def done(self) -> bool:
+        """Whether all handlers of the current cause are over."""
+        return all(self._states[id].finished for id in self._active)
+
+    @property
+    def delay(self) -> float | None:
+        """Seconds until the first of the unfinished handlers wakes up; 0 when one is awake."""
+        pending = [self._states[id] for id in self._active if not self._states[id].finished]
+        if not pending:
+            return None
+        return min(
+            0.0 if state.delayed is None
+            else max(0.0, (state.delayed - self.now).total_seconds())
+            for state in pending
+        )
+
+    @property
+    def summary(self) -> str:
+        """How many handlers of the current cause have succeeded and failed, for the logs."""
+        states = self.active.values()
+        return (f"{sum(state.success for state in states)} succeeded; "
+                f"{sum(state.failure for state in states)} failed")
+
+    @property
+    def all_subrefs(self) -> frozenset[HandlerId]:
+        return frozenset().union(*(state.subrefs for state in self._states.values()))
+
+    def store(self, *, body: Body, patch: Patch, storage: ProgressStorage) -> None:
+        """Write the states of this cycle into the patch, except for those that are there already.
+
+        The states of superseded cycles are removed, unless they belong to this one, too.
+        """
+        for id, state in self._states.items():
+            if id not in self._active and state.purpose not in (None, self.purpose):
+                storage.purge(key=id, body=body, patch=patch)
+        for id, state in self.active.items():
+            if state.is_changed:
+                storage.store(key=id, record=state.as_record(), body=body, patch=patch)
+        storage.flush()
+
+    def purge(
+            self,
+            handlers: Iterable[BaseHandler],
+            *,
+            body: Body,
+            patch: Patch,
+            storage: ProgressStorage,
+    ) -> None:
+        """Remove everything of this cycle from the object: the cycle is over."""
+        ids = {*self._states, *self.all_subrefs, *(handler.id for handler in handlers)}
+        for id in sorted(ids):
+            storage.purge(key=id, body=body, patch=patch)
+        storage.flush()
+
+
+def _format_time(value: datetime.datetime | None) -> str | None:
+    return None if value is None else value.isoformat(timespec='microseconds')
+
+
+def _parse_time(value: object) -> datetime.datetime | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        parsed = datetime.datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=datetime.UTC)

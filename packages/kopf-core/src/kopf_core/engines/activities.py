@@ -1,0 +1,75 @@
+"""Activities: what happens to the operator itself, handled by the same rules as objects.
+
+The progress is kept in memory: the activities do not outlive the process.
+"""
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.sleeps import sleep
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.memos import AnyMemo
+from kopf_core.actions.errors import ErrorsMode
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.lifecycles import all_at_once
+from kopf_core.actions.outcomes import Outcome
+from kopf_core.actions.retrying import safe_message
+from kopf_core.actions.states import State
+from kopf_core.intents.causes import Activity, ActivityCause
+from kopf_core.intents.handlers import ActivityHandler
+
+
+class ActivityError(Exception):
+    """Some of the activity's handlers have failed for good. The errors are logged already."""
+
+    expected = True
+
+    def __init__(self, activity: Activity, outcomes: Mapping[HandlerId, Outcome]) -> None:
+        failures = ', '.join(
+            f'{id!r} ({safe_message(outcome.exception)})'
+            for id, outcome in outcomes.items() if outcome.exception is not None)
+        super().__init__(f"The {activity.value} activity has failed: {failures}")
+        self.activity = activity
+        self.outcomes = outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityRunner:
+    """Runs the activities of one operator."""
+
+    settings: OperatorSettings
+    memo: AnyMemo
+    indices: Mapping[str, Any]
+    clock: Clock = field(default_factory=SystemClock)
+
+    async def run(
+            self, activity: Activity, handlers: list[ActivityHandler],
+    ) -> dict[HandlerId, Any]:
+        """Run all handlers until each of them is over; get their results by ids.
+
+        Raises :class:`ActivityError` if any of them has failed.
+        """
+        cause = ActivityCause(
+            activity=activity,
+            settings=self.settings,
+            logger=logging.getLogger(f'kopf.activities.{activity.value}'),
+            memo=self.memo,
+            indices=self.indices,
+        )
+        execution = Execution(
+            settings=self.settings, lifecycle=all_at_once,
+            errors=ErrorsMode.TEMPORARY, clock=self.clock)
+        state = State.from_scratch(now=self.clock.now()).with_purpose(activity.value, handlers)
+        finals: dict[HandlerId, Outcome] = {}
+        while not state.done:
+            outcomes = await execution.run(handlers, cause, state)
+            state = state.with_outcomes(outcomes, now=self.clock.now())
+            finals |= {id: outcome for id, outcome in outcomes.items() if outcome.final}
+            if not state.done:
+                await sleep(state.delay)
+        if any(outcome.exception is not None for outcome in finals.values()):
+            raise ActivityError(activity, finals)
+        return {id: outcome.result for id, outcome in finals.items() if outcome.result is not None}

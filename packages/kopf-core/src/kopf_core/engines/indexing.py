@@ -1,0 +1,197 @@
+"""Indices: in-memory overviews of objects, computed by users' functions.
+
+Writing happens only here, in the event loop. Reading happens anywhere, including threads:
+the views given to handlers are read-only, and iterating over them goes over a snapshot.
+"""
+import logging
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Body, RawEvent
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.outcomes import Outcome
+from kopf_core.actions.states import HandlerState
+from kopf_core.engines.memories import ObjectMemories, ObjectMemory
+from kopf_core.intents.causes import IndexingCause
+from kopf_core.intents.handlers import IndexingHandler
+from kopf_core.intents.matching import matches
+from kopf_core.intents.registries import deduplicate
+
+K = TypeVar('K')
+V = TypeVar('V')
+
+logger = logging.getLogger('kopf.indexing')
+
+
+class Store(Collection[V], Generic[V]):
+    """The values under one key of an index, each one from its own object. Read-only."""
+
+    __slots__ = ('_items',)
+
+    def __init__(self) -> None:
+        self._items: dict[ObjectKey, V] = {}
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[V]:
+        return iter(list(self._items.values()))
+
+    def __contains__(self, value: object) -> bool:
+        return any(value == item for item in self)
+
+
+class Index(Mapping[K, Store[V]], Generic[K, V]):
+    """A mapping of arbitrary keys to the stores of values. Read-only."""
+
+    __slots__ = ('_keys_by_object', '_stores')
+
+    def __init__(self) -> None:
+        self._stores: dict[K, Store[V]] = {}
+        self._keys_by_object: dict[ObjectKey, tuple[K, ...]] = {}
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
+
+    def __bool__(self) -> bool:
+        return bool(self._stores)
+
+    def __len__(self) -> int:
+        return len(self._stores)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(list(self._stores))
+
+    def __getitem__(self, key: K) -> Store[V]:
+        return self._stores[key]
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, Hashable) and key in self._stores
+
+    def _replace(self, owner: ObjectKey, values: Mapping[K, V]) -> None:
+        """Put the values of one object in place of its previous ones."""
+        keys = tuple(values)  # also checks that they are iterable before anything is changed
+        for key in self._keys_by_object.get(owner, ()):
+            if key not in values:
+                self._remove(owner, key)
+        for key, value in values.items():
+            store = self._stores.get(key)
+            if store is None:
+                store = self._stores[key] = Store()
+            store._items[owner] = value
+        self._keys_by_object[owner] = keys
+
+    def _discard(self, owner: ObjectKey) -> None:
+        """Remove all values of one object."""
+        for key in self._keys_by_object.pop(owner, ()):
+            self._remove(owner, key)
+
+    def _remove(self, owner: ObjectKey, key: K) -> None:
+        store = self._stores[key]
+        store._items.pop(owner, None)
+        if not store._items:
+            del self._stores[key]
+
+
+class Indices(Mapping[str, Index[Any, Any]]):
+    """All indices of one operator, as they go to the keyword arguments of handlers."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._items: dict[str, Index[Any, Any]] = {name: Index() for name in names}
+
+    def __getitem__(self, name: str) -> Index[Any, Any]:
+        return self._items[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+class ResourceIndexer:
+    """Keeps the indices right for the objects of one resource."""
+
+    def __init__(
+            self,
+            *,
+            resource: Resource,
+            handlers: tuple[IndexingHandler, ...],
+            indices: Indices,
+            memories: ObjectMemories,
+            execution: Execution,
+    ) -> None:
+        self._resource = resource
+        self._handlers = deduplicate(handlers)
+        self._indices = indices
+        self._memories = memories
+        self._execution = execution
+        self._settings: OperatorSettings = execution.settings
+
+    async def index(self, key: ObjectKey, event: RawEvent) -> None:
+        """Bring the indices in line with the object's state. Never raises but on cancellation."""
+        if event['type'] == 'DELETED':
+            for handler in self._handlers:
+                self._indices[handler.id]._discard(key)
+            return
+        memory = self._memories.recall(key, is_listed=event['type'] is None)
+        cause = IndexingCause(
+            resource=self._resource, body=Body(event['object']), patch=Patch(),
+            settings=self._settings, memo=memory.memo, indices=self._indices)
+        for handler in self._handlers:
+            try:
+                await self._index_one(key, handler, cause, memory)
+            except Exception as e:
+                cause.logger.error(
+                    f"{handler} has failed on this object: {type(e).__name__}: {e}")
+
+    async def _index_one(
+            self,
+            key: ObjectKey,
+            handler: IndexingHandler,
+            cause: IndexingCause,
+            memory: ObjectMemory,
+    ) -> None:
+        index = self._indices[handler.id]
+        if not matches(handler, cause):
+            index._discard(key)
+            return
+        now = self._execution.clock.now()
+        state = (memory.indexing or {}).get(handler.id) or HandlerState(started=now)
+        if not state.is_awake(now):
+            return
+        outcome = await self._execution.attempt(handler, cause, state)
+        self._remember(handler, state, outcome, memory)
+        if outcome.exception is not None:
+            index._discard(key)
+        elif type(outcome.result) is dict:
+            index._replace(key, outcome.result)
+        elif outcome.result is not None:
+            index._replace(key, {None: outcome.result})
+
+    def _remember(
+            self,
+            handler: IndexingHandler,
+            state: HandlerState,
+            outcome: Outcome,
+            memory: ObjectMemory,
+    ) -> None:
+        """Keep the failures only: a success starts everything anew."""
+        failures = dict(memory.indexing or {})
+        if outcome.exception is None:
+            failures.pop(handler.id, None)
+        else:
+            now = self._execution.clock.now()
+            failures[handler.id] = replace(state.with_outcome(outcome, now), restored=None)
+        memory.indexing = failures or None

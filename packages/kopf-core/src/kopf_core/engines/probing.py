@@ -1,0 +1,69 @@
+"""Probing: a tiny HTTP server that tells whether the operator is alive."""
+import asyncio
+import json
+import logging
+import urllib.parse
+from typing import Any
+
+from aiohttp import web
+
+from kopf_core.engines.activities import ActivityError, ActivityRunner
+from kopf_core.intents.causes import Activity
+from kopf_core.intents.registries import OperatorRegistry
+
+logger = logging.getLogger('kopf.probes')
+
+CACHE_TIME = 10.0
+"""For how long (in seconds) the results of the probe handlers are reused."""
+
+
+class ProbeServer:
+    """Serves the results of the probe handlers, each under its handler's id."""
+
+    def __init__(self, registry: OperatorRegistry, activities: ActivityRunner) -> None:
+        self._registry = registry
+        self._activities = activities
+        self._lock = asyncio.Lock()
+        self._results: dict[Any, Any] = {}
+        self._deadline = float('-inf')
+
+    async def handle(self, _: web.Request) -> web.Response:
+        """Answer one probe. The handlers are not called more often than the cache permits."""
+        clock = self._activities.clock
+        async with self._lock:
+            if clock.monotonic() >= self._deadline:
+                handlers = self._registry.get_activity_handlers(Activity.PROBE)
+                try:
+                    self._results = await self._activities.run(Activity.PROBE, handlers)
+                except ActivityError as e:
+                    return web.json_response({'error': str(e)}, status=500)
+                self._deadline = clock.monotonic() + CACHE_TIME
+        return web.Response(
+            text=json.dumps(self._results, default=str), content_type='application/json')
+
+
+async def serve_probes(
+        endpoint: str | None, registry: OperatorRegistry, activities: ActivityRunner,
+) -> None:
+    """Serve the probes at the endpoint, such as ``http://0.0.0.0:8080/healthz``, until cancelled.
+
+    Raises :class:`ValueError` if the endpoint is not understood, and :class:`OSError`
+    if its address cannot be listened on.
+    """
+    if not endpoint:
+        await asyncio.Event().wait()
+        return
+    parts = urllib.parse.urlsplit(endpoint)
+    if parts.scheme != 'http' or not parts.port:
+        raise ValueError(f"Only http://host:port/path is supported for liveness: {endpoint!r}")
+    app = web.Application()
+    app.add_routes([web.get(parts.path or '/', ProbeServer(registry, activities).handle)])
+    runner = web.AppRunner(app, handle_signals=False)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, parts.hostname, parts.port, shutdown_timeout=1.0)
+        await site.start()
+        logger.debug(f"Serving health status at {endpoint}")
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()

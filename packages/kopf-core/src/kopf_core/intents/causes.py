@@ -1,0 +1,234 @@
+"""Causes: what has happened, with all that handlers may want to know of it.
+
+A cause is made once for an event or a handling cycle and is shared by all its handlers.
+The keyword arguments are made once, too, when the first handler or filter asks for them.
+"""
+import enum
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Body, RawEvent
+from kopf_cogs.structs.diffs import Diff
+from kopf_cogs.structs.memos import AnyMemo
+from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.loggers import AnyLogger, LocalObjectLogger, ObjectLogger
+from kopf_core.intents.stoppers import AnyStopperChecker
+
+
+class Reason(enum.StrEnum):
+    """What has happened to an object, as detected from its last handled state."""
+
+    CREATE = 'create'
+    UPDATE = 'update'
+    DELETE = 'delete'
+    RESUME = 'resume'
+    NOOP = 'noop'
+    FREE = 'free'
+    GONE = 'gone'
+
+    @property
+    def is_handled(self) -> bool:
+        """Whether there can be handlers for this reason."""
+        return self in _HANDLED
+
+
+_HANDLED = frozenset({Reason.CREATE, Reason.UPDATE, Reason.DELETE, Reason.RESUME})
+
+TITLES: Mapping[str, str] = {
+    Reason.CREATE: 'creation',
+    Reason.UPDATE: 'updating',
+    Reason.DELETE: 'deletion',
+    Reason.RESUME: 'resuming',
+}
+"""How the reasons are named in the logs."""
+
+
+class Activity(enum.Enum):
+    """The moments in the operator's life that can be handled."""
+
+    STARTUP = 'startup'
+    CLEANUP = 'cleanup'
+    AUTHENTICATION = 'authentication'
+    PROBE = 'probe'
+
+
+class Cause:
+    """The base of all causes; ``kwargs`` are made once and are not to be modified."""
+
+    __slots__ = ('_kwargs', 'indices', 'logger', 'memo')
+
+    logger: AnyLogger
+
+    def __init__(self, *, logger: AnyLogger, memo: AnyMemo, indices: Mapping[str, Any]) -> None:
+        self.logger = logger
+        self.memo = memo
+        self.indices = indices
+        self._kwargs: dict[str, Any] | None = None
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        if self._kwargs is None:
+            self._kwargs = self._make_kwargs() | dict(self.indices)
+        return self._kwargs
+
+    def _make_kwargs(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+class ActivityCause(Cause):
+    """Something happens to the operator as a whole."""
+
+    __slots__ = ('activity', 'settings')
+
+    def __init__(
+            self,
+            *,
+            activity: Activity,
+            settings: OperatorSettings,
+            logger: AnyLogger,
+            memo: AnyMemo,
+            indices: Mapping[str, Any],
+    ) -> None:
+        super().__init__(logger=logger, memo=memo, indices=indices)
+        self.activity = activity
+        self.settings = settings
+
+    def _make_kwargs(self) -> dict[str, Any]:
+        return {
+            'activity': self.activity,
+            'settings': self.settings,
+            'memo': self.memo,
+            'logger': self.logger,
+        }
+
+
+class ResourceCause(Cause):
+    """Something happens to one object of a resource."""
+
+    __slots__ = ('body', 'patch', 'resource', 'settings')
+
+    logger_type: ClassVar[type[ObjectLogger]] = ObjectLogger
+
+    def __init__(
+            self,
+            *,
+            resource: Resource,
+            body: Body,
+            patch: Patch,
+            settings: OperatorSettings,
+            memo: AnyMemo,
+            indices: Mapping[str, Any],
+    ) -> None:
+        super().__init__(
+            logger=self.logger_type(body=body, settings=settings), memo=memo, indices=indices)
+        self.resource = resource
+        self.body = body
+        self.patch = patch
+        self.settings = settings
+
+    def _make_kwargs(self) -> dict[str, Any]:
+        body = self.body
+        meta = body.metadata
+        return {
+            'logger': self.logger,
+            'memo': self.memo,
+            'resource': self.resource,
+            'patch': self.patch,
+            'body': body,
+            'spec': body.spec,
+            'meta': meta,
+            'status': body.status,
+            'uid': meta.uid,
+            'name': meta.name,
+            'namespace': meta.namespace,
+            'labels': meta.labels,
+            'annotations': meta.annotations,
+        }
+
+
+class WatchingCause(ResourceCause):
+    """An event of the watch-stream, as it has come."""
+
+    __slots__ = ('event', 'type')
+
+    logger_type = LocalObjectLogger
+
+    def __init__(self, *, event: RawEvent, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.event = event
+        self.type = event['type']
+
+    def _make_kwargs(self) -> dict[str, Any]:
+        return super()._make_kwargs() | {'event': self.event, 'type': self.type}
+
+
+class IndexingCause(ResourceCause):
+    """An object is to be put into the indices."""
+
+    __slots__ = ()
+
+    logger_type = LocalObjectLogger
+
+
+class ChangingCause(ResourceCause):
+    """A change of an object, as compared to its last handled state.
+
+    ``initial`` is true when the object is seen for the first time since the operator's start:
+    resuming handlers are then mixed into whatever else has happened.
+    """
+
+    __slots__ = ('diff', 'initial', 'marks', 'new', 'old', 'reason')
+
+    def __init__(
+            self,
+            *,
+            initial: bool,
+            reason: Reason,
+            diff: Diff,
+            old: Any,
+            new: Any,
+            marks: Patch,
+            **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.initial = initial
+        self.reason = reason
+        self.diff = diff
+        self.old = old
+        self.new = new
+        self.marks = marks
+        """The framework's own changes of the object, kept apart from the handlers' patch."""
+
+    def _make_kwargs(self) -> dict[str, Any]:
+        return super()._make_kwargs() | {
+            'reason': self.reason,
+            'diff': self.diff,
+            'old': self.old,
+            'new': self.new,
+        }
+
+
+class SpawningCause(ResourceCause):
+    """An object is checked for daemons and timers to be spawned or stopped."""
+
+    __slots__ = ('reset',)
+
+    def __init__(self, *, reset: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reset = reset
+        """Whether the essence of the object has changed, so that idling starts anew."""
+
+
+class DaemonCause(ResourceCause):
+    """A daemon or a timer lives along with the object. The body is a live view."""
+
+    __slots__ = ('stopper',)
+
+    def __init__(self, *, stopper: AnyStopperChecker, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stopper = stopper
+
+    def _make_kwargs(self) -> dict[str, Any]:
+        return super()._make_kwargs() | {'stopped': self.stopper}

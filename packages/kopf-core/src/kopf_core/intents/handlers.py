@@ -1,0 +1,124 @@
+"""Handlers: users' functions with everything that was declared about them."""
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kopf_cogs.structs.dicts import FieldPath, resolve
+from kopf_cogs.structs.diffs import reduce
+from kopf_cogs.structs.selectors import Selector
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.intents.causes import Activity, Reason
+from kopf_core.intents.filters import MetaFilter, ValueFilter, WhenFn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ActivityHandler(BaseHandler):
+    """Called for something that happens to the operator itself."""
+
+    activity: Activity
+
+    def __str__(self) -> str:
+        return f"Activity {self.id!r}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ResourceHandler(BaseHandler):
+    """Called for the objects of the selected resources that match the filters."""
+
+    selector: Selector | None = None
+    """Sub-handlers have none: they follow their parents."""
+
+    labels: MetaFilter | None = None
+    annotations: MetaFilter | None = None
+    when: WhenFn | None = None
+    field: FieldPath | None = None
+    value: ValueFilter = None
+
+    @property
+    def requires_patching(self) -> bool:
+        """Whether the framework leaves its marks on the objects because of this handler."""
+        return True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WatchingHandler(ResourceHandler):
+    """``@kopf.on.event``: called for every event, never retried."""
+
+    @property
+    def requires_patching(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class IndexingHandler(ResourceHandler):
+    """``@kopf.index``: computes what goes to the index named by the handler's id."""
+
+    # It happens for every event of every object, and is of no interest on its own.
+    success_level: ClassVar[int] = logging.DEBUG
+
+    def __str__(self) -> str:
+        return f"Indexer {self.id!r}"
+
+    @property
+    def requires_patching(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ChangingHandler(ResourceHandler):
+    """``@kopf.on.create/update/delete/resume/field``: called for changes, retried until done."""
+
+    reason: Reason | None = None
+    """The only reason to be called for; ``None`` means any reason (resuming, fields)."""
+
+    initial: bool = False
+    """Called only for objects seen for the first time in this process (resuming)."""
+
+    deleted: bool = False
+    """For resuming: called even if the object is being deleted."""
+
+    requires_finalizer: bool = False
+    field_needs_change: bool = False
+    """Called only if the field is affected by the change (updates and fields)."""
+
+    old: ValueFilter = None
+    new: ValueFilter = None
+
+    def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
+        if self.field and 'diff' in kwargs:
+            kwargs['old'] = resolve(kwargs['old'], self.field, None)
+            kwargs['new'] = resolve(kwargs['new'], self.field, None)
+            kwargs['diff'] = reduce(kwargs['diff'], self.field)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SpawningHandler(ResourceHandler):
+    """Runs in background for as long as the object exists and matches."""
+
+    initial_delay: float | Callable[..., float] | None = None
+    requires_finalizer: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class DaemonHandler(SpawningHandler):
+    """``@kopf.daemon``: a long-running function for every object."""
+
+    cancellation_backoff: float | None = None
+    cancellation_timeout: float | None = None
+    cancellation_polling: float | None = None
+
+    def __str__(self) -> str:
+        return f"Daemon {self.id!r}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TimerHandler(SpawningHandler):
+    """``@kopf.timer``: a function called for every object by schedule."""
+
+    interval: float | None = None
+    sharp: bool | None = None
+    idle: float | None = None
+
+    def __str__(self) -> str:
+        return f"Timer {self.id!r}"

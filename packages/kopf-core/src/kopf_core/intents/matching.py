@@ -1,0 +1,115 @@
+"""Matching: does this handler want this cause? Pure functions, the cheapest checks first."""
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.dicts import FieldPath, resolve
+from kopf_core.intents.causes import ChangingCause, Reason, ResourceCause
+from kopf_core.intents.filters import ABSENT, MISSING, PRESENT, MetaFilter, value_matches
+from kopf_core.intents.handlers import ChangingHandler, ResourceHandler
+
+
+def matches(handler: ResourceHandler, cause: ResourceCause) -> bool:
+    """Whether the handler is to be called for this cause."""
+    if isinstance(handler, ChangingHandler) and isinstance(cause, ChangingCause):
+        return (
+            _matches_reason(handler, cause)
+            and prematches(handler, cause)
+            and _matches_change(handler, cause)
+        )
+    return prematches(handler, cause)
+
+
+def prematches(handler: ResourceHandler, cause: ResourceCause) -> bool:
+    """Whether the handler is interested in the object at all, whatever happens to it."""
+    if handler.labels or handler.annotations or handler.field or handler.when:
+        def kwargs() -> Mapping[str, Any]:
+            return cause.kwargs | {'param': handler.param}
+        meta = cause.body.metadata
+        return (
+            _matches_meta(handler.labels, meta.labels, kwargs)
+            and _matches_meta(handler.annotations, meta.annotations, kwargs)
+            and _matches_field(handler, cause, kwargs)
+            and (handler.when is None or bool(handler.when(**kwargs())))
+        )
+    return True
+
+
+def may_match(handler: ResourceHandler, body: Body) -> bool:
+    """A quick check by the metadata alone; false only if the handler surely does not match."""
+    if handler.labels and not _may_match_meta(handler.labels, body.metadata.labels):
+        return False
+    return not handler.annotations or _may_match_meta(
+        handler.annotations, body.metadata.annotations)
+
+
+def _may_match_meta(criteria: MetaFilter, content: Mapping[str, str]) -> bool:
+    return all(
+        value_matches(criterion, content.get(key, MISSING), dict)
+        for key, criterion in criteria.items()
+        if criterion is PRESENT or criterion is ABSENT or not callable(criterion)
+    )
+
+
+def _matches_meta(
+        criteria: MetaFilter | None,
+        content: Mapping[str, str],
+        kwargs: Callable[[], Mapping[str, Any]],
+) -> bool:
+    return not criteria or all(
+        value_matches(criterion, content.get(key, MISSING), kwargs)
+        for key, criterion in criteria.items()
+    )
+
+
+def _matches_field(
+        handler: ResourceHandler,
+        cause: ResourceCause,
+        kwargs: Callable[[], Mapping[str, Any]],
+) -> bool:
+    if not handler.field:
+        return True
+    criterion = PRESENT if handler.value is None else handler.value
+    if isinstance(handler, ChangingHandler) and handler.field_needs_change:
+        if handler.value is None and (handler.old is not None or handler.new is not None):
+            return True
+        # Updates belong to both states: the one before the change, and the one after it.
+        assert isinstance(cause, ChangingCause)
+        return any(
+            value_matches(criterion, get_field(state, handler.field), kwargs)
+            for state in (cause.old, cause.new)
+        )
+    return value_matches(criterion, get_field(cause.body, handler.field), kwargs)
+
+
+def _matches_reason(handler: ChangingHandler, cause: ChangingCause) -> bool:
+    if handler.initial and (not cause.initial or cause.reason == Reason.CREATE):
+        return False  # what was never handled cannot be resumed
+    if handler.initial and cause.reason == Reason.DELETE and not handler.deleted:
+        return False
+    return handler.reason is None or handler.reason == cause.reason
+
+
+def _matches_change(handler: ChangingHandler, cause: ChangingCause) -> bool:
+    if not handler.field_needs_change:
+        return True
+    if not handler.field:
+        return True
+    old = get_field(cause.old, handler.field)
+    new = get_field(cause.new, handler.field)
+    if old == new:
+        return False
+
+    def kwargs() -> Mapping[str, Any]:
+        return cause.kwargs | {'param': handler.param}
+
+    return (
+        (handler.old is None or value_matches(handler.old, old, kwargs))
+        and (handler.new is None or value_matches(handler.new, new, kwargs))
+    )
+
+
+def get_field(content: Mapping[str, Any] | None, path: FieldPath) -> Any:
+    """The value of the field or :data:`MISSING`. For Kubernetes, null means absence."""
+    value = None if content is None else resolve(content, path, None)
+    return MISSING if value is None else value

@@ -1,0 +1,185 @@
+"""Registries: all handlers of an operator, and those of them for one resource.
+
+The handlers are selected once for every resource, when the resource is discovered;
+the events of its objects only go through these few handlers.
+"""
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kopf_cogs.structs.dicts import FieldPath
+from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.selectors import Selector
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.intents.causes import Activity, ChangingCause, ResourceCause
+from kopf_core.intents.handlers import (
+    ActivityHandler,
+    ChangingHandler,
+    IndexingHandler,
+    ResourceHandler,
+    SpawningHandler,
+    WatchingHandler,
+)
+from kopf_core.intents.matching import matches, prematches
+
+H = TypeVar('H', bound=ResourceHandler)
+
+
+class OperatorRegistry:
+    """All handlers of an operator, in the order of their registration.
+
+    Usually, there is one in a process: the default one, where decorators put the handlers
+    if not told otherwise. Several operators in one process need several registries.
+    """
+
+    def __init__(self) -> None:
+        self._activities: list[ActivityHandler] = []
+        self._resources: list[ResourceHandler] = []
+
+    def append(self, handler: BaseHandler) -> None:
+        """Add a handler of any kind."""
+        if isinstance(handler, ActivityHandler):
+            self._activities.append(handler)
+        elif isinstance(handler, ResourceHandler):
+            self._resources.append(handler)
+        else:
+            raise TypeError(f"Handlers of this kind cannot be registered: {handler!r}")
+
+    def get_activity_handlers(self, activity: Activity) -> list[ActivityHandler]:
+        return deduplicate(
+            handler for handler in self._activities if handler.activity == activity)
+
+    @property
+    def resource_handlers(self) -> Collection[ResourceHandler]:
+        return tuple(self._resources)
+
+    @property
+    def index_ids(self) -> Collection[str]:
+        return {str(h.id) for h in self._resources if isinstance(h, IndexingHandler)}
+
+    @property
+    def selectors(self) -> Collection[Selector]:
+        """All distinct selectors of resources used by the handlers."""
+        return {handler.selector for handler in self._resources if handler.selector is not None}
+
+    def get_resource_handlers(
+            self, resource: Resource, is_selected: Callable[[Selector], bool] | None = None,
+    ) -> 'ResourceHandlers':
+        """The handlers of one resource.
+
+        ``is_selected`` decides on selectors in the context of other resources of the cluster
+        (e.g. preferred versions); by default, each selector decides alone.
+        """
+        check = is_selected if is_selected is not None else (lambda s: s.check(resource))
+        handlers = [h for h in self._resources if h.selector is not None and check(h.selector)]
+        return ResourceHandlers(
+            indexing=tuple(h for h in handlers if isinstance(h, IndexingHandler)),
+            watching=tuple(h for h in handlers if isinstance(h, WatchingHandler)),
+            spawning=tuple(h for h in handlers if isinstance(h, SpawningHandler)),
+            changing=tuple(h for h in handlers if isinstance(h, ChangingHandler)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceHandlers:
+    """The handlers of one resource, sorted by their kind."""
+
+    indexing: tuple[IndexingHandler, ...] = ()
+    watching: tuple[WatchingHandler, ...] = ()
+    spawning: tuple[SpawningHandler, ...] = ()
+    changing: tuple[ChangingHandler, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.indexing or self.watching or self.spawning or self.changing)
+
+    @property
+    def requires_patching(self) -> bool:
+        return bool(self.spawning or self.changing)
+
+    @property
+    def extra_fields(self) -> frozenset[FieldPath]:
+        """The fields which must be tracked for changes even if they are not essential."""
+        return frozenset(h.field for h in self.changing if h.field)
+
+    def select_watching(self, cause: ResourceCause) -> list[WatchingHandler]:
+        return _select(self.watching, cause)
+
+    def select_indexing(self, cause: ResourceCause) -> list[IndexingHandler]:
+        return _select(self.indexing, cause)
+
+    def select_spawning(self, cause: ResourceCause) -> list[SpawningHandler]:
+        return _select(self.spawning, cause)
+
+    def select_changing(self, cause: ChangingCause) -> list[ChangingHandler]:
+        return _select(self.changing, cause)
+
+    def is_interested(self, cause: ChangingCause) -> bool:
+        """Whether any change handler can ever be called for the object in its current state."""
+        return any(prematches(handler, cause) for handler in self.changing)
+
+    def requires_finalizer(self, cause: ResourceCause) -> bool:
+        """Whether the object must not vanish before its deletion is handled."""
+        return (
+            any(h.requires_finalizer and prematches(h, cause) for h in self.changing)
+            or any(h.requires_finalizer and prematches(h, cause) for h in self.spawning)
+        )
+
+
+def _select(handlers: tuple[H, ...], cause: ResourceCause) -> list[H]:
+    if not handlers:
+        return []
+    if len(handlers) == 1:
+        return [handlers[0]] if matches(handlers[0], cause) else []
+    return deduplicate(handler for handler in handlers if matches(handler, cause))
+
+
+HH = TypeVar('HH', bound=BaseHandler)
+
+
+def deduplicate(handlers: Iterable[HH]) -> list[HH]:
+    """Leave only the first one of the handlers with the same function and the same id."""
+    unique: dict[Any, HH] = {}
+    for handler in handlers:
+        unique.setdefault((identify_fn(handler.fn), handler.id), handler)
+    return list(unique.values())
+
+
+def find_clashes(handlers: Iterable[HH]) -> Iterator[tuple[HH, HH]]:
+    """Pairs of handlers with one id but different functions."""
+    seen: dict[Any, HH] = {}
+    for handler in handlers:
+        other = seen.setdefault(handler.id, handler)
+        if identify_fn(other.fn) != identify_fn(handler.fn):
+            yield other, handler
+
+
+def identify_fn(fn: Any) -> Any:
+    """What makes two references to a function the same: bound methods are made on every access."""
+    bound = getattr(fn, '__self__', None)
+    inner = getattr(fn, '__func__', None)
+    return (id(bound), id(inner)) if inner is not None else id(fn)
+
+
+class DefaultRegistry:
+    """The process-wide registry for decorators and operators that name no other one."""
+
+    def __init__(self) -> None:
+        self.current: OperatorRegistry | None = None
+
+    def get(self) -> OperatorRegistry:
+        if self.current is None:
+            self.current = OperatorRegistry()
+        return self.current
+
+
+_default = DefaultRegistry()
+
+
+def get_default_registry() -> OperatorRegistry:
+    """The registry used by decorators and operators unless they are given another one."""
+    return _default.get()
+
+
+def set_default_registry(registry: OperatorRegistry) -> None:
+    """Replace the default registry of this process."""
+    _default.current = registry

@@ -1,0 +1,145 @@
+"""Stoppers: how daemons are told to stop, and how they find out.
+
+The framework holds a :class:`DaemonStopper`; the daemons get one of its checkers,
+made for synchronous or asynchronous code: with a regular or an awaitable ``wait()``.
+"""
+import asyncio
+import enum
+import threading
+import time
+from collections.abc import Generator
+from typing import Any, Protocol, runtime_checkable
+
+
+class DaemonStoppingReason(enum.Flag):
+    """Why a daemon is stopped, and how far its stopping has got."""
+
+    DONE = enum.auto()  # the function has exited on its own
+    FILTERS_MISMATCH = enum.auto()
+    RESOURCE_DELETED = enum.auto()
+    OPERATOR_PAUSING = enum.auto()
+    OPERATOR_EXITING = enum.auto()
+    DAEMON_SIGNALLED = enum.auto()
+    DAEMON_CANCELLED = enum.auto()
+    DAEMON_ABANDONED = enum.auto()
+
+
+@runtime_checkable
+class DaemonStopped(Protocol):
+    """The ``stopped`` argument of daemons: true when the daemon is asked to exit."""
+
+    def __bool__(self) -> bool: ...
+    def is_set(self) -> bool: ...
+
+    @property
+    def reason(self) -> DaemonStoppingReason | None: ...
+
+
+class DaemonStopper:
+    """The stop-flag of one daemon: set from the loop, checked from the loop or a thread."""
+
+    __slots__ = ('_reason', '_sync_event', '_waiters', 'async_checker', 'sync_checker', 'when')
+
+    def __init__(self) -> None:
+        self._reason: DaemonStoppingReason | None = None
+        self._sync_event = threading.Event()
+        self._waiters: set[asyncio.Future[None]] = set()
+        self.when: float | None = None
+        """The monotonic time of when the stopping was first requested, in seconds."""
+        self.sync_checker = SyncDaemonStopperChecker(self)
+        self.async_checker = AsyncDaemonStopperChecker(self)
+
+    @property
+    def reason(self) -> DaemonStoppingReason | None:
+        return self._reason
+
+    def is_set(self, reason: DaemonStoppingReason | None = None) -> bool:
+        """Whether the stopping is requested: for this reason among others, if it is given."""
+        if reason is None or self._reason is None:
+            return self._reason is not None
+        return reason in self._reason
+
+    def set(self, reason: DaemonStoppingReason) -> None:
+        """Request the stopping, or add one more reason to it. Only from the loop's thread."""
+        self._reason = reason if self._reason is None else self._reason | reason
+        self.when = time.monotonic() if self.when is None else self.when
+        self._sync_event.set()
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def wait_in_thread(self, timeout: float | None) -> bool:
+        return self._sync_event.wait(timeout)
+
+    async def wait_in_loop(self, timeout: float | None) -> bool:
+        if self._reason is None:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.add(waiter)
+            try:
+                await asyncio.wait([waiter], timeout=timeout)
+            finally:
+                self._waiters.discard(waiter)
+        return self.is_set()
+
+
+class _Checker:
+    __slots__ = ('_stopper',)
+
+    def __init__(self, stopper: DaemonStopper) -> None:
+        self._stopper = stopper
+
+    def __repr__(self) -> str:
+        return f'<{type(self).__name__}: {self._stopper.is_set()}, reason={self.reason}>'
+
+    def __bool__(self) -> bool:
+        return self._stopper.is_set()
+
+    def is_set(self) -> bool:
+        """Whether the daemon is asked to exit."""
+        return self._stopper.is_set()
+
+    @property
+    def reason(self) -> DaemonStoppingReason | None:
+        """Why the daemon is asked to exit, or ``None`` if it is not."""
+        return self._stopper.reason
+
+
+class SyncDaemonStopperChecker(_Checker):
+    """The stop-flag for synchronous daemons, to be used in threads."""
+
+    __slots__ = ()
+
+    def wait(self, timeout: float | None = None) -> 'SyncDaemonStopperChecker':
+        """Sleep for ``timeout`` seconds, or less if the daemon is asked to exit."""
+        self._stopper.wait_in_thread(timeout)
+        return self
+
+
+class AsyncDaemonStopperChecker(_Checker):
+    """The stop-flag for asynchronous daemons, to be used in the operator's loop."""
+
+    __slots__ = ()
+
+    def wait(self, timeout: float | None = None) -> 'AwaitableWait':
+        """Sleep (with ``await``) for ``timeout`` seconds, or less if the daemon is to exit."""
+        return AwaitableWait(self, timeout)
+
+
+class AwaitableWait:
+    """A wait that starts when it is awaited and gives the checker back."""
+
+    __slots__ = ('_checker', '_timeout')
+
+    def __init__(self, checker: AsyncDaemonStopperChecker, timeout: float | None) -> None:
+        self._checker = checker
+        self._timeout = timeout
+
+    def __await__(self) -> Generator[Any, None, AsyncDaemonStopperChecker]:
+        yield from self._checker._stopper.wait_in_loop(self._timeout).__await__()
+        return self._checker
+
+    def __bool__(self) -> bool:
+        raise TypeError("stopped.wait() must be awaited in asynchronous daemons.")
+
+
+AnyStopperChecker = SyncDaemonStopperChecker | AsyncDaemonStopperChecker

@@ -1,0 +1,203 @@
+"""Observation: which resources and namespaces exist in the cluster now, and which are served."""
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from kopf_cogs.clients.discovery import scan
+from kopf_cogs.clients.errors import APIError, APIForbiddenError, APINotFoundError
+from kopf_cogs.clients.reflector import Reflector
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import RawEvent
+from kopf_cogs.structs.namespaces import (
+    NamespacePattern,
+    match_namespace,
+    select_specific_namespaces,
+)
+from kopf_cogs.structs.resources import CRDS, NAMESPACES, Resource
+from kopf_cogs.structs.selectors import Selector
+from kopf_core.actions.retrying import jittered
+
+logger = logging.getLogger('kopf.reactor.observation')
+
+BROKEN_GROUPS_DELAY = 30.0
+"""How soon (in seconds) to retry the API groups that could not be discovered."""
+
+Notify = Callable[[], None]
+
+
+class Insights:
+    """What is known of the cluster. The changes are signalled to those who wait for them."""
+
+    def __init__(self) -> None:
+        self.resources: frozenset[Resource] = frozenset()
+        self.namespaces: frozenset[str | None] = frozenset()
+        self._revised = asyncio.Event()
+        self._pending = {'resources', 'namespaces'}
+
+    async def wait(self) -> None:
+        """Wait for a change since the last time. The first one is when everything is known."""
+        await self._revised.wait()
+        self._revised.clear()
+
+    def set_resources(self, resources: Collection[Resource]) -> None:
+        self.resources = frozenset(resources)
+        self._notify('resources')
+
+    def set_namespaces(self, namespaces: Collection[str | None]) -> None:
+        self.namespaces = frozenset(namespaces)
+        self._notify('namespaces')
+
+    def _notify(self, kind: str) -> None:
+        self._pending.discard(kind)
+        if not self._pending:
+            self._revised.set()
+
+
+@dataclass(slots=True)
+class _Sink:
+    """Remembers the names of objects, and tells when they change."""
+
+    notify: Notify
+    names: set[str]
+    is_listed: bool = False
+
+    def on_event(self, event: RawEvent) -> None:
+        name = event['object']['metadata']['name']
+        if event['type'] == 'DELETED':
+            self.names.discard(name)
+        else:
+            self.names.add(name)
+        if self.is_listed:
+            self.notify()
+
+    def on_listed(self) -> None:
+        self.is_listed = True
+        self.notify()
+
+    async def drain(self) -> None:
+        pass
+
+
+class ResourceObserver:
+    """Discovers the resources: at the start, and when custom resources come and go."""
+
+    def __init__(
+            self,
+            *,
+            client: Client,
+            settings: OperatorSettings,
+            selectors: Collection[Selector],
+            insights: Insights,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._groups = _get_groups(selectors)
+        self._insights = insights
+        self._wakeup = asyncio.Event()
+        self._complaints: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Discover for as long as the operator runs. Raises the errors of the first discovery."""
+        broken = await self._discover()
+        watcher: asyncio.Task[None] | None = None
+        if not self._settings.scanning.disabled and await _is_permitted(
+                self._client, CRDS, "new custom resources will not be noticed"):
+            watcher = asyncio.create_task(self._watch(), name='kopf-crd-watcher')
+        try:
+            while True:
+                await self._wait(watcher, BROKEN_GROUPS_DELAY if broken else None)
+                try:
+                    broken = await self._discover()
+                except APIError as e:
+                    logger.warning(f"The resources of the cluster cannot be discovered: {e}")
+                    broken = True
+        finally:
+            if watcher is not None:
+                watcher.cancel()
+                await asyncio.wait([watcher])
+
+    async def _wait(self, watcher: asyncio.Task[None] | None, timeout: float | None) -> None:
+        waiter = asyncio.create_task(self._wakeup.wait())
+        pool: set[asyncio.Task[object]] = {waiter} if watcher is None else {waiter, watcher}
+        try:
+            await asyncio.wait(
+                pool, timeout=None if timeout is None else jittered(timeout),
+                return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiter.cancel()
+        if watcher is not None and watcher.done():
+            await watcher  # raises its error: nobody watches for new resources anymore
+        self._wakeup.clear()
+
+    async def _watch(self) -> None:
+        sink = _Sink(notify=self._wakeup.set, names=set())
+        await Reflector(self._client, CRDS, None, settings=self._settings, sink=sink).run()
+
+    async def _discover(self) -> bool:
+        """Scan the cluster; get whether some API groups are to be scanned again."""
+        found = await scan(self._client, groups=self._groups)
+        for group, error in found.broken_groups.items():
+            if self._complaints.get(group) != str(error):
+                logger.warning(f"The API group {group!r} cannot be discovered, so its resources "
+                               f"are not served until it recovers: {error}")
+        self._complaints = {group: str(exc) for group, exc in found.broken_groups.items()}
+        kept = {res for res in self._insights.resources if res.group in found.broken_groups}
+        self._insights.set_resources(found.resources | kept)
+        return bool(found.broken_groups)
+
+
+class NamespaceObserver:
+    """Watches which namespaces match the patterns."""
+
+    def __init__(
+            self,
+            *,
+            client: Client,
+            settings: OperatorSettings,
+            patterns: Collection[NamespacePattern],
+            insights: Insights,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._patterns = patterns
+        self._insights = insights
+        self._sink = _Sink(notify=self._revise, names=set())
+
+    async def run(self) -> None:
+        """Watch for as long as the operator runs, unless it is pointless or not permitted."""
+        specific: set[str | None] = {*select_specific_namespaces(self._patterns)}
+        if self._settings.scanning.disabled or not await _is_permitted(
+                self._client, NAMESPACES, "only the namespaces with exact names are served"):
+            self._insights.set_namespaces(specific)
+            await asyncio.Event().wait()
+        reflector = Reflector(
+            self._client, NAMESPACES, None, settings=self._settings, sink=self._sink)
+        await reflector.run()
+
+    def _revise(self) -> None:
+        names = {
+            name for name in self._sink.names
+            if any(match_namespace(name, pattern) for pattern in self._patterns)
+        }
+        if self._insights.namespaces != names or not names:
+            self._insights.set_namespaces(names)
+
+
+async def _is_permitted(client: Client, resource: Resource, consequence: str) -> bool:
+    try:
+        await client.get(resource.get_url(), params={'limit': '1'})
+    except APIForbiddenError:
+        logger.warning(f"Not enough permissions to list & watch {resource}; so, {consequence}. "
+                       f"Grant the permissions, or set settings.scanning.disabled = True.")
+        return False
+    except APINotFoundError:
+        return False
+    return True
+
+
+def _get_groups(selectors: Collection[Selector]) -> Collection[str] | None:
+    """The API groups to be scanned; ``None`` for all of them, if some handlers need them all."""
+    groups = {selector.group for selector in selectors}
+    return None if None in groups else {group for group in groups if group is not None}

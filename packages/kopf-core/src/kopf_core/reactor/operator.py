@@ -1,0 +1,197 @@
+"""The operator: the composition root, where all the parts are put together."""
+import asyncio
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.flags import Flag, raise_flag, wait_flag
+from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.vault import Vault
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.helpers.versions import get_version
+from kopf_cogs.structs.memos import AnyMemo, Memo
+from kopf_cogs.structs.namespaces import NamespacePattern
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.context import OperatorContext, operator_var
+from kopf_core.actions.errors import ErrorsMode
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
+from kopf_core.engines.activities import ActivityRunner
+from kopf_core.engines.authentication import Authenticator
+from kopf_core.engines.background import BackgroundEngine
+from kopf_core.engines.indexing import Indices, ResourceIndexer
+from kopf_core.engines.memories import ObjectMemories
+from kopf_core.engines.posting import EventRecorder, event_logging
+from kopf_core.engines.probing import serve_probes
+from kopf_core.intents.causes import Activity
+from kopf_core.intents.registries import (
+    OperatorRegistry,
+    ResourceHandlers,
+    get_default_registry,
+)
+from kopf_core.reactor.informers import Informer
+from kopf_core.reactor.observation import Insights, NamespaceObserver, ResourceObserver
+from kopf_core.reactor.orchestration import Orchestrator
+from kopf_core.reactor.readiness import Readiness
+from kopf_core.reactor.reconciliation import Reconciler
+from kopf_core.reactor.subhandling import run_subhandlers
+
+logger = logging.getLogger('kopf.reactor')
+
+POSTING_TIMEOUT = 1.0
+"""How long (in seconds) the exiting operator posts the remaining events."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorOptions:
+    """How to run an operator. Everything has a default suitable for most operators."""
+
+    registry: OperatorRegistry = field(default_factory=get_default_registry)
+    settings: OperatorSettings = field(default_factory=OperatorSettings)
+    lifecycle: Lifecycle = field(default_factory=get_default_lifecycle)
+    memo: AnyMemo = field(default_factory=Memo)
+    vault: Vault | None = None
+    clusterwide: bool = False
+    namespaces: Collection[NamespacePattern] = ()
+    stop_flag: Flag | None = None
+    ready_flag: Flag | None = None
+    liveness_endpoint: str | None = None
+    clock: Clock = field(default_factory=SystemClock)
+
+
+class Operator:
+    """One operator: a set of handlers that serves a set of resources in a cluster.
+
+    To be created and run in one event loop, once.
+    """
+
+    def __init__(self, options: OperatorOptions) -> None:
+        settings = options.settings
+        self._options = options
+        self._settings = settings
+        self._vault = options.vault if options.vault is not None else Vault(clock=options.clock)
+        self._client = Client(self._vault, settings, clock=options.clock)
+        self._recorder = EventRecorder(self._client, settings)
+        self._memories = ObjectMemories(options.memo)
+        self._indices = Indices(options.registry.index_ids)
+        self._activities = ActivityRunner(settings, options.memo, self._indices, options.clock)
+        self._execution = Execution(
+            settings=settings, lifecycle=options.lifecycle,
+            subhandling=run_subhandlers, clock=options.clock)
+        self._stopping = asyncio.Event()
+        self._readiness = Readiness()
+        self._insights = Insights()
+        self._background = BackgroundEngine(
+            client=self._client, settings=settings, indices=self._indices,
+            execution=self._execution, wake=self._wake)
+        self._orchestrator = Orchestrator(
+            registry=options.registry, settings=settings, insights=self._insights,
+            readiness=self._readiness, make_informer=self._make_informer,
+            on_removed=self._background.stop_resource)
+
+    async def run(self) -> None:
+        """Start, serve until stopped, and clean up.
+
+        Raises the error of whatever part has failed if it cannot be recovered from.
+        Stopping by the flag is a normal exit. Cancelling is re-raised after the clean-up.
+        """
+        logger.debug(f"Starting Kopf {get_version()}.")
+        operator_var.set(OperatorContext(self._settings, self._recorder))
+        with event_logging:
+            try:
+                await self._run_activity(Activity.STARTUP)
+                raise_flag(self._options.ready_flag)
+                await self._serve()
+            finally:
+                await self._shut_down()
+
+    def stop(self) -> None:
+        """Request a graceful exit, the same as with the stop-flag."""
+        self._stopping.set()
+
+    async def pause(self) -> None:
+        """Stop handling and stop all daemons until resumed. The process lives on."""
+        await self._orchestrator.pause()
+        await self._background.pause()
+
+    def resume(self) -> None:
+        """Continue after the pause, as if everything has just been noticed."""
+        self._background.resume()
+        self._orchestrator.resume()
+
+    async def _serve(self) -> None:
+        """Run all the parts until the stop-flag is raised or any of the parts fails."""
+        options = self._options
+        authenticator = Authenticator(
+            vault=self._vault, registry=options.registry, activities=self._activities)
+        resources = ResourceObserver(
+            client=self._client, settings=self._settings, insights=self._insights,
+            selectors=options.registry.selectors)
+        parts = {
+            'stop-flag': wait_flag(options.stop_flag),
+            'stopping': self._stopping.wait(),
+            'credentials retriever': authenticator.run(),
+            'resource observer': resources.run(),
+            'namespace observer': self._observe_namespaces(),
+            'orchestrator': self._orchestrator.run(),
+            'probes': serve_probes(
+                options.liveness_endpoint, options.registry, self._activities),
+        }
+        tasks = [asyncio.create_task(coro, name=f'kopf-{name}') for name, coro in parts.items()]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await self._stop_parts(tasks)
+        for task in done:
+            task.result()
+
+    async def _observe_namespaces(self) -> None:
+        if self._options.clusterwide or not self._options.namespaces:
+            self._insights.set_namespaces([None])
+            await asyncio.Event().wait()
+        await NamespaceObserver(
+            client=self._client, settings=self._settings, insights=self._insights,
+            patterns=self._options.namespaces).run()
+
+    async def _stop_parts(self, tasks: Collection[asyncio.Task[Any]]) -> None:
+        await self._orchestrator.stop(self._settings.queueing.exit_timeout)
+        await self._background.exit()
+        await self._recorder.close(POSTING_TIMEOUT)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    async def _shut_down(self) -> None:
+        try:
+            await self._run_activity(Activity.CLEANUP)
+        finally:
+            self._vault.close()
+            await self._client.close()
+
+    async def _run_activity(self, activity: Activity) -> None:
+        handlers = self._options.registry.get_activity_handlers(activity)
+        await self._activities.run(activity, handlers)
+
+    def _make_informer(
+            self, resource: Resource, handlers: ResourceHandlers, namespace: str | None,
+    ) -> Informer:
+        reconciler = Reconciler(
+            client=self._client, resource=resource, handlers=handlers,
+            execution=self._execution, memories=self._memories, indices=self._indices,
+            background=self._background)
+        indexer = ResourceIndexer(
+            resource=resource, handlers=handlers.indexing, indices=self._indices,
+            memories=self._memories,
+            execution=Execution(
+                settings=self._settings, lifecycle=self._options.lifecycle,
+                errors=ErrorsMode.IGNORED, clock=self._options.clock),
+        ) if handlers.indexing else None
+        return Informer(
+            client=self._client, reconciler=reconciler, namespace=namespace,
+            indexer=indexer, readiness=self._readiness)
+
+    def _wake(self, key: Any) -> None:
+        for informer in self._orchestrator.informers:
+            informer.queue.wake(key)

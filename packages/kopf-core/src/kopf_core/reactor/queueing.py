@@ -1,0 +1,191 @@
+"""The work queue: events of every object in order, objects independently of each other.
+
+Unlike the work queues of client-go, which hold only the keys of objects and so merge the events,
+this one holds the events: low-level handlers are promised every single one of them.
+The change handlers see only the newest state nevertheless.
+
+There is a task only for an object that is being worked on. An object that waits for its time
+costs a timer in the event loop; an object that waits for nothing costs nothing.
+"""
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_cogs.structs.bodies import RawBody, RawEvent, RawEventType
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_core.engines.memories import is_as_new
+
+logger = logging.getLogger('kopf.reactor.queueing')
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What comes next for the object: to be processed again, even if nothing happens to it."""
+
+    after: float
+    """In seconds from now."""
+
+
+class Slot:
+    """The place of one object in the queue."""
+
+    __slots__ = ('_deadline', '_expected', '_timer', 'events', 'key', 'latest', 'task', 'type')
+
+    def __init__(self, key: ObjectKey) -> None:
+        self.key = key
+        self.events: deque[RawEvent] = deque()
+        self.latest: RawBody | None = None
+        """The newest known state of the object: streamed or returned from our own patch."""
+
+        self.type: RawEventType = None
+        """How that state has come."""
+
+        self.task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._expected: str | None = None
+        self._deadline = 0.0
+
+    def expect(self, version: str | None, deadline: float = 0.0) -> None:
+        """The state is inconsistent until our own patch comes back, or the deadline passes."""
+        self._expected = version
+        self._deadline = deadline
+
+    def notice(self, body: RawBody) -> None:
+        """A state has come from the stream: maybe, this is the one we waited for."""
+        if self._expected is not None and (
+                body['metadata'].get('resourceVersion') == self._expected
+                or is_as_new(body, self._expected)):
+            self._expected = None
+
+    def inconsistent_for(self, now: float) -> float:
+        """For how long to wait until the state can be relied on; zero if it can be now."""
+        return 0.0 if self._expected is None else max(0.0, self._deadline - now)
+
+    def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
+
+
+Process = Callable[[Slot], Awaitable[Again | None]]
+
+
+class WorkQueue:
+    """The queue of one stream of events.
+
+    ``process`` is called for a slot when there are events in it, or when its time has come.
+    It takes all the events away, and never raises. Nothing is processed until the queue is opened.
+    """
+
+    def __init__(self, process: Process, *, limit: int | None = None) -> None:
+        self._process = process
+        self._limit = limit
+        self._slots: dict[ObjectKey, Slot] = {}
+        self._waiting: deque[Slot] = deque()
+        self._running = 0
+        self._is_open = False
+        self._idle: asyncio.Event = asyncio.Event()
+        self._idle.set()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def put(self, key: ObjectKey, event: RawEvent) -> None:
+        """Take an event. The object's worker gets it when it is done with the earlier ones."""
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._slots[key] = Slot(key)
+        slot.events.append(event)
+        if slot.task is None and self._is_open:
+            self._start(slot)
+        elif not self._is_open and len(slot.events) == 1:
+            self._waiting.append(slot)
+
+    def wake(self, key: ObjectKey) -> None:
+        """Process the object again though nothing has happened to it in the cluster."""
+        slot = self._slots.get(key)
+        if slot is not None and slot.task is None and self._is_open and slot not in self._waiting:
+            self._start(slot)
+
+    def open(self) -> None:
+        """Start processing what is there already, and what comes later."""
+        if not self._is_open:
+            self._is_open = True
+            waiting, self._waiting = self._waiting, deque()
+            for slot in waiting:
+                if slot.task is None:
+                    self._start(slot)
+
+    def clear(self) -> None:
+        """Forget all the events and timers, e.g. because everything is going to be listed anew."""
+        for slot in self._slots.values():
+            slot.set_timer(None)
+            slot.events.clear()
+        self._slots.clear()
+        self._waiting.clear()
+
+    async def close(self, timeout: float) -> None:
+        """Take no more work, wait for the current one to finish, and cancel what does not."""
+        self._is_open = False
+        for slot in self._slots.values():
+            slot.set_timer(None)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
+        except TimeoutError:
+            tasks = [slot.task for slot in self._slots.values() if slot.task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=timeout)
+            if self._running:
+                logger.warning(f"{self._running} objects are still being processed; left as is.")
+
+    def _start(self, slot: Slot) -> None:
+        slot.set_timer(None)
+        if self._limit is not None and self._running >= self._limit:
+            self._waiting.append(slot)
+            return
+        self._running += 1
+        self._idle.clear()
+        slot.task = asyncio.create_task(self._work(slot))
+
+    async def _work(self, slot: Slot) -> None:
+        try:
+            while True:
+                again = await self._process(slot)
+                if not slot.events or not self._is_open:
+                    break
+        except asyncio.CancelledError:
+            again = None
+        finally:
+            slot.task = None
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+        self._settle(slot, again)
+        while self._waiting and self._is_open and (
+                self._limit is None or self._running < self._limit):
+            following = self._waiting.popleft()
+            if following.task is None:
+                self._start(following)
+
+    def _settle(self, slot: Slot, again: Again | None) -> None:
+        if not self._is_open:
+            return
+        if again is None:
+            self._slots.pop(slot.key, None)
+        else:
+            loop = asyncio.get_running_loop()
+            slot.set_timer(loop.call_later(again.after, self._start_if_idle, slot))
+
+    def _start_if_idle(self, slot: Slot) -> None:
+        if slot.task is None and self._is_open:
+            self._start(slot)
+
+
+def summarize(queue: WorkQueue) -> dict[str, Any]:
+    """The figures of the queue, for probes and debugging."""
+    return {'objects': len(queue), 'running': queue._running, 'waiting': len(queue._waiting)}

@@ -1,0 +1,370 @@
+"""The spine: what happens to an object, from an event to the requests to the API.
+
+Two functions to be read from top to bottom:
+
+* :meth:`Reconciler.on_event` is called once for each event, in order.
+* :meth:`Reconciler.reconcile` is called when the state of the object is settled:
+  there are no newer events, and our own last patch has come back (or its deadline has passed).
+"""
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from kopf_cogs.aiokits.sleeps import sleep
+from kopf_cogs.clients.errors import APIError
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Body, RawBody, RawEvent, RawEventType
+from kopf_cogs.structs.diffs import EMPTY, diff
+from kopf_cogs.structs.finalizers import (
+    allow_deletion,
+    block_deletion,
+    is_deletion_blocked,
+    is_deletion_ongoing,
+)
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.effects import apply_patches, deliver_results
+from kopf_core.actions.execution import Execution, collect_results
+from kopf_core.actions.loggers import ObjectLogger
+from kopf_core.actions.states import State
+from kopf_core.actions.throttling import Throttler
+from kopf_core.engines.indexing import Indices
+from kopf_core.engines.memories import ObjectMemories, ObjectMemory, is_newer, parse_version
+from kopf_core.intents.causes import (
+    TITLES,
+    ChangingCause,
+    Reason,
+    ResourceCause,
+    SpawningCause,
+    WatchingCause,
+)
+from kopf_core.intents.detection import detect_reason
+from kopf_core.intents.handlers import ChangingHandler
+from kopf_core.intents.matching import may_match
+from kopf_core.intents.registries import ResourceHandlers, find_clashes
+from kopf_core.reactor.queueing import Again, Slot
+
+NOTHING_CHANGED_DELAY = 1.0
+"""The least delay in seconds before the next attempt if the progress cannot be stored."""
+
+
+C = TypeVar('C', bound=ResourceCause)
+
+
+class Background(Protocol):
+    """Daemons and timers, as the spine needs them."""
+
+    def adjust(
+            self, key: ObjectKey, memory: ObjectMemory, cause: SpawningCause,
+            handlers: ResourceHandlers,
+    ) -> None:
+        """Spawn what matches and is not there yet, stop what does not match anymore."""
+
+    def stop_deleted(self, memory: ObjectMemory) -> None:
+        """Stop everything of the object that is being deleted."""
+
+    def is_running(self, memory: ObjectMemory) -> bool:
+        """Whether there is anything that must end before the object is let go."""
+
+
+@dataclass(slots=True)
+class Subject:
+    """An object in the course of processing."""
+
+    slot: Slot
+    memory: ObjectMemory
+    patch: Patch
+    """The changes made by the handlers."""
+
+    marks: Patch = field(default_factory=Patch)
+    """The changes made by the framework itself."""
+
+    body: Body = field(default_factory=lambda: Body({}))
+    """The newest known state of the object."""
+
+    type: RawEventType = None
+
+
+class Reconciler:
+    """Processes the objects of one resource."""
+
+    def __init__(
+            self,
+            *,
+            client: Client,
+            resource: Resource,
+            handlers: ResourceHandlers,
+            execution: Execution,
+            memories: ObjectMemories,
+            indices: Indices,
+            background: Background,
+    ) -> None:
+        self.resource = resource
+        self.settings: OperatorSettings = execution.settings
+        self._client = client
+        self._handlers = handlers
+        self._execution = execution
+        self._memories = memories
+        self._indices = indices
+        self._background = background
+        self._clock = execution.clock
+        self._extra_fields = handlers.extra_fields
+
+    async def process(self, slot: Slot) -> Again | None:
+        """Process all that is there for the object, and say when to do it again."""
+        is_listed = bool(slot.events) and slot.events[0]['type'] is None
+        memory = self._memories.recall(slot.key, is_listed=is_listed)
+        subject = Subject(slot=slot, memory=memory, patch=memory.take_carried())
+        try:
+            while slot.events:
+                await self.on_event(subject, slot.events.popleft())
+                if slot.events and subject.patch:
+                    await self._apply(subject)
+            again = await self._reconcile_if_settled(subject)
+        except APIError as e:
+            return await self._throttle(subject, f"{e}", None)
+        except Exception as e:
+            return await self._throttle(subject, repr(e), e)
+        if memory.throttler is not None:
+            memory.throttler = None
+            self._logger(subject).info(
+                "Throttling is over. Switching back to normal operations.")
+        return again
+
+    async def on_event(self, subject: Subject, event: RawEvent) -> None:
+        """Process one event: see what it is, call the handlers of events, adjust the daemons."""
+        self._remember(subject, event)
+        body = Body(event['object'])
+        if self._handlers.watching:
+            watching = self._make_cause(WatchingCause, subject, body, event=event)
+            for handler in self._handlers.select_watching(watching):
+                await self._execution.observe(handler, watching)
+        if self._handlers.spawning:
+            if event['type'] == 'DELETED' or is_deletion_ongoing(body):
+                self._background.stop_deleted(subject.memory)
+            else:
+                spawning = self._make_cause(SpawningCause, subject, body)
+                self._background.adjust(
+                    subject.slot.key, subject.memory, spawning, self._handlers)
+
+    async def reconcile(self, subject: Subject) -> Again | None:
+        """Bring the object to the state where all its changes are handled. One step of that."""
+        cause = self._detect(subject)
+        is_ours = self._handlers.is_interested(cause)
+        match cause.reason:
+            case Reason.GONE:
+                if is_ours:
+                    cause.logger.debug("Deleted, really deleted, and we are notified.")
+                self._memories.forget(subject.slot.key)
+                return None
+            case Reason.FREE:
+                if is_ours:
+                    cause.logger.debug("Deletion, but we are done with it, and we do not care.")
+                return await self._apply(subject)
+            case Reason.DELETE if self._background.is_running(subject.memory):
+                return await self._apply(subject)  # woken up when the daemons are over
+        if cause.reason is not Reason.DELETE and self._fix_finalizer(subject, cause):
+            return await self._apply(subject)
+        if is_ours:  # the other objects are left without our marks, as if we were not there
+            delay = await self._handle(subject, cause)
+            if delay is not None:
+                return await self._apply(subject, delay)
+            self._finish(subject, cause)
+        if cause.reason is Reason.DELETE:
+            self._release(subject, cause)
+        return await self._apply(subject)
+
+    async def _handle(self, subject: Subject, cause: ChangingCause) -> float | None:
+        """Make one step of the handling cycle; get the delay to the next one, if there is one."""
+        if cause.reason is Reason.NOOP:
+            cause.logger.debug(
+                "Something has changed, but we are not interested (the essence is the same).")
+            return None
+        storage = self.settings.persistence.progress_storage
+        handlers = self._handlers.select_changing(cause)
+        state = State.from_storage(
+            self._handlers.changing, body=cause.body, storage=storage, now=self._clock.now(),
+        ).with_purpose(cause.reason, handlers)
+        self._announce(cause, state)
+        if handlers:
+            self._warn_of_clashes(subject, handlers)
+            outcomes = await self._execution.run(handlers, cause, state)
+            state = state.with_outcomes(outcomes, now=self._clock.now())
+            deliver_results(collect_results(outcomes), patch=subject.marks, logger=cause.logger)
+            if not state.done:
+                state.store(body=cause.body, patch=subject.marks, storage=storage)
+                return state.delay
+            title = TITLES[cause.reason].capitalize()
+            cause.logger.info(f"{title} is processed: {state.summary}.")
+        state.purge(self._handlers.changing, body=cause.body, patch=subject.marks, storage=storage)
+        storage.touch(body=cause.body, patch=subject.marks, value=None)
+        return None
+
+    def _finish(self, subject: Subject, cause: ChangingCause) -> None:
+        """The cycle is over: remember the handled state."""
+        if cause.old is None or cause.diff:
+            self.settings.persistence.diffbase_storage.store(
+                body=cause.body, patch=subject.marks, essence=cause.new)
+        subject.memory.is_handled = True
+        if not subject.marks and not subject.patch and cause.reason is not Reason.DELETE:
+            cause.logger.debug("Handling cycle is finished, waiting for new changes.")
+
+    def _release(self, subject: Subject, cause: ChangingCause) -> None:
+        """Everything is done about the deletion: let the object go."""
+        cause.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
+        subject.marks.fns.append(
+            partial(allow_deletion, finalizer=self.settings.persistence.finalizer))
+
+    def _fix_finalizer(self, subject: Subject, cause: ChangingCause) -> bool:
+        """Add or remove the finalizer; get whether there is anything to be done about it."""
+        finalizer = self.settings.persistence.finalizer
+        is_blocked = is_deletion_blocked(cause.body, finalizer)
+        is_required = self._handlers.requires_finalizer(cause)
+        if is_required and not is_blocked:
+            cause.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
+            subject.marks.fns.append(partial(block_deletion, finalizer=finalizer))
+            return True
+        if is_blocked and not is_required and not self._background.is_running(subject.memory):
+            cause.logger.debug(
+                "Removing the finalizer, as there are no handlers requiring it.")
+            subject.marks.fns.append(partial(allow_deletion, finalizer=finalizer))
+            return True
+        return False
+
+    async def _reconcile_if_settled(self, subject: Subject) -> Again | None:
+        slot = subject.slot
+        if slot.latest is None:
+            return None
+        subject.body, subject.type = Body(slot.latest), slot.type
+        if subject.type == 'DELETED':
+            return await self.reconcile(subject)
+        if not self._handlers.requires_patching:
+            return await self._apply(subject)
+        remaining = slot.inconsistent_for(self._clock.monotonic())
+        if remaining:
+            if subject.patch:
+                await self._apply(subject)
+            return Again(after=remaining)
+        if subject.memory.is_outdated(slot.latest):
+            return await self._apply(subject)
+        return await self.reconcile(subject)
+
+    def _detect(self, subject: Subject) -> ChangingCause:
+        """Find out what has happened to the object since it was handled for the last time."""
+        storage = self.settings.persistence.diffbase_storage
+        is_promising = any(
+            may_match(handler, subject.body) for handler in self._handlers.changing)
+        old = storage.fetch(body=subject.body) if is_promising else None
+        new = storage.build(
+            body=subject.body, extra_fields=self._extra_fields) if is_promising else None
+        changes = diff(old, new) if old != new else EMPTY
+        initial = subject.memory.initial
+        reason = detect_reason(
+            event_type=subject.type, body=subject.body, old=old, diff=changes, initial=initial,
+            finalizer=self.settings.persistence.finalizer)
+        return self._make_cause(
+            ChangingCause, subject, subject.body,
+            initial=initial, reason=reason, diff=changes, old=old, new=new, marks=subject.marks)
+
+    def _make_cause(
+            self, cls: type[C], subject: Subject, body: Body, **specifics: Any,
+    ) -> C:
+        return cls(
+            resource=self.resource,
+            body=body,
+            patch=subject.patch,
+            settings=self.settings,
+            memo=subject.memory.memo,
+            indices=self._indices,
+            **specifics,
+        )
+
+    def _announce(self, cause: ChangingCause, state: State) -> None:
+        title = TITLES[cause.reason].capitalize()
+        for purpose, states in state.superseded.items():
+            successes = sum(old.success for old in states)
+            failures = sum(old.failure for old in states)
+            cause.logger.info(
+                f"{TITLES.get(purpose, purpose).capitalize()} is superseded by {title.lower()}: "
+                f"{successes} succeeded; {failures} failed; "
+                f"{len(states) - successes - failures} left to the moment.")
+        if cause.logger.isEnabledFor(logging.DEBUG):
+            cause.logger.debug(f"{title} is in progress: {cause.body!r}")
+            if cause.diff and cause.old is not None:
+                cause.logger.debug(f"{title} diff: {cause.diff!r}")
+
+    def _warn_of_clashes(self, subject: Subject, handlers: Sequence[ChangingHandler]) -> None:
+        for one, other in find_clashes(handlers):
+            if subject.memory.warn_once(f'clash:{one.id}'):
+                self._logger(subject).warning(
+                    f"Two different functions are registered as {one.id!r}, and only the progress "
+                    f"of one of them can be tracked: {_where(one.fn)} and {_where(other.fn)}. "
+                    f"Use the id= option for one of them.")
+
+    def _remember(self, subject: Subject, event: RawEvent) -> None:
+        """Keep the newest state of the object: streams can lag behind our own patches."""
+        slot = subject.slot
+        if event['type'] in (None, 'DELETED'):
+            subject.memory.patched_version = None
+            slot.expect(None)
+        elif slot.latest is not None and is_newer(slot.latest, event['object']):
+            return
+        slot.latest, slot.type = event['object'], event['type']
+        slot.notice(event['object'])
+
+    async def _apply(self, subject: Subject, delay: float | None = None) -> Again | None:
+        """Send the changes to the API, and decide on when to get back to the object."""
+        slot, memory = subject.slot, subject.memory
+        if not subject.marks and not subject.patch:
+            if delay:
+                self._logger(subject).debug(
+                    f"Sleeping for {delay} seconds for the delayed handlers.")
+            return None if delay is None else Again(after=delay)
+        if delay:
+            self._logger(subject).debug(
+                f"Sleeping was skipped because of the patch, {delay} seconds left.")
+        source: RawBody | Any = slot.latest
+        applied = await apply_patches(
+            client=self._client, resource=self.resource, body=Body(source),
+            marks=subject.marks, patch=subject.patch, logger=self._logger(subject))
+        subject.patch.clear()
+        subject.marks.clear()
+        memory.carried = applied.carried
+        if applied.body is None or applied.version == source['metadata'].get('resourceVersion'):
+            # If nothing has changed though it should have, a new attempt would be the same.
+            return None if delay is None else Again(after=max(delay, NOTHING_CHANGED_DELAY))
+        timeout = self.settings.persistence.consistency_timeout
+        slot.latest, slot.type = applied.body, 'MODIFIED'
+        slot.expect(applied.version, self._clock.monotonic() + timeout)
+        memory.patched_version = parse_version(applied.body)
+        return Again(after=timeout)
+
+    async def _throttle(
+            self, subject: Subject, reason: str, exc: Exception | None,
+    ) -> Again | None:
+        """Leave the object alone for a while: something is wrong with it, or with us."""
+        throttler = subject.memory.throttler
+        if throttler is None:
+            throttler = subject.memory.throttler = Throttler()
+        delay = throttler.fail(self.settings.queueing.error_delays)
+        if delay is None:
+            self._logger(subject).error(f"Processing has failed: {reason}", exc_info=exc)
+            return None
+        self._logger(subject).error(
+            f"Throttling for {delay} seconds due to an unexpected error: {reason}", exc_info=exc)
+        await sleep(delay)
+        return Again(after=0)
+
+    def _logger(self, subject: Subject) -> ObjectLogger:
+        return ObjectLogger(body=Body(subject.slot.latest or {}), settings=self.settings)
+
+
+def _where(fn: Any) -> str:
+    while isinstance(fn, partial):
+        fn = fn.func
+    code = getattr(fn, '__code__', None)
+    return repr(fn) if code is None else f"{code.co_filename}:{code.co_firstlineno}"

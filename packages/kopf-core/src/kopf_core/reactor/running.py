@@ -1,0 +1,169 @@
+"""Running operators: from synchronous code, in an existing loop, or as a set of tasks."""
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Collection
+from typing import Any
+
+from kopf_cogs.aiokits.flags import Flag
+from kopf_cogs.clients.vault import Vault
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.memos import AnyMemo, Memo
+from kopf_cogs.structs.namespaces import NamespacePattern
+from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
+from kopf_core.intents.registries import OperatorRegistry, get_default_registry
+from kopf_core.reactor.operator import Operator, OperatorOptions
+
+logger = logging.getLogger('kopf.reactor.running')
+
+Tasks = Collection['asyncio.Task[None]']
+
+
+def run(*, loop: asyncio.AbstractEventLoop | None = None, **kwargs: Any) -> None:
+    """Run an operator synchronously, until it is stopped. See :func:`operator` for the options.
+
+    If a loop is not specified, a new one is used, and closed in the end.
+    """
+    if loop is not None:
+        loop.run_until_complete(operator(**kwargs))
+    else:
+        with asyncio.Runner(loop_factory=_get_loop_factory()) as runner:
+            runner.run(operator(**kwargs))
+
+
+async def operator(**kwargs: Any) -> None:
+    """Run an operator in the current loop, until it is stopped.
+
+    It is stopped by ``stop_flag``, by SIGINT/SIGTERM if it runs in the main thread, by cancelling,
+    or by a failure that it cannot recover from; the failure is raised then.
+    """
+    await run_tasks(await spawn_tasks(**kwargs))
+
+
+async def spawn_tasks(
+        *,
+        lifecycle: Lifecycle | None = None,
+        indexers: object | None = None,
+        registry: OperatorRegistry | None = None,
+        settings: OperatorSettings | None = None,
+        memories: object | None = None,
+        insights: object | None = None,
+        identity: str | None = None,
+        standalone: bool | None = None,
+        priority: int | None = None,
+        peering_name: str | None = None,
+        liveness_endpoint: str | None = None,
+        clusterwide: bool = False,
+        namespaces: Collection[NamespacePattern] = (),
+        namespace: NamespacePattern | None = None,
+        stop_flag: Flag | None = None,
+        ready_flag: Flag | None = None,
+        vault: Vault | None = None,
+        memo: AnyMemo | None = None,
+        _command: object | None = None,
+) -> Tasks:
+    """Start an operator in the current loop, and get its tasks for :func:`run_tasks`."""
+    settings = settings if settings is not None else OperatorSettings()
+    if namespace:
+        namespaces = [*namespaces, namespace]
+    if clusterwide and namespaces:
+        raise TypeError("The operator can be either cluster-wide or namespaced, not both.")
+    if peering_name is not None:
+        settings.peering.mandatory = True
+        settings.peering.name = peering_name
+    if standalone is not None:
+        settings.peering.standalone = standalone
+    if priority is not None:
+        settings.peering.priority = priority
+    options = OperatorOptions(
+        registry=registry if registry is not None else get_default_registry(),
+        settings=settings,
+        lifecycle=lifecycle if lifecycle is not None else get_default_lifecycle(),
+        memo=memo if memo is not None else Memo(),
+        vault=vault,
+        clusterwide=clusterwide,
+        namespaces=namespaces,
+        stop_flag=stop_flag,
+        ready_flag=ready_flag,
+        liveness_endpoint=liveness_endpoint,
+    )
+    return [asyncio.create_task(_supervise(Operator(options), settings), name='kopf-operator')]
+
+
+async def run_tasks(
+        root_tasks: Tasks, *, ignored: Collection['asyncio.Task[Any]'] = frozenset(),
+) -> None:
+    """Wait until the operator ends, and raise its error, if there is one.
+
+    If cancelled, the operator is stopped, too. No other tasks of the loop are ever touched
+    (``ignored`` is accepted for compatibility only).
+    """
+    try:
+        await asyncio.wait(root_tasks, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        await _stop(root_tasks)
+        raise
+    await _stop(root_tasks)
+    for task in root_tasks:
+        if not task.cancelled():
+            task.result()
+
+
+async def _stop(tasks: Tasks) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def _supervise(operator: Operator, settings: OperatorSettings) -> None:
+    """Run the operator; stop it gracefully at the first signal, and forcefully at the second."""
+    task = asyncio.create_task(operator.run(), name='kopf-operator-core')
+    signalled: list[signal.Signals] = []
+
+    def stop(signum: signal.Signals) -> None:
+        if not signalled:
+            logger.info(f"Signal {signum.name} is received. Operator is stopping.")
+            operator.stop()
+        else:
+            logger.warning(f"Signal {signum.name} is received again. Operator is aborted.")
+            task.cancel()
+        signalled.append(signum)
+
+    installed = _install_signals(stop)
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        operator.stop()
+        timeout = settings.process.ultimate_exiting_timeout
+        _, pending = await asyncio.wait([task], timeout=timeout)
+        for hung in pending:
+            hung.cancel()
+        raise
+    finally:
+        loop = asyncio.get_running_loop()
+        for signum in installed:
+            loop.remove_signal_handler(signum)
+    if not task.cancelled():
+        task.result()
+
+
+def _install_signals(stop: Any) -> list[signal.Signals]:
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    loop = asyncio.get_running_loop()
+    signals = [signal.SIGINT, signal.SIGTERM]
+    try:
+        for signum in signals:
+            loop.add_signal_handler(signum, stop, signum)
+    except (NotImplementedError, RuntimeError):
+        return []  # not supported on this platform or in this loop: KeyboardInterrupt as usual
+    return signals
+
+
+def _get_loop_factory() -> Any:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,93 @@
+"""Sub-handlers: handlers that are made on the fly by other handlers, and belong to them.
+
+They are executed within an attempt of their parent, one step at a time, with the progress stored
+on the object along with the parent's one. The parent is called again until all of them are over.
+"""
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.context import Invocation, current_invocation
+from kopf_core.actions.effects import deliver_results
+from kopf_core.actions.errors import SubhandlersPending
+from kopf_core.actions.execution import collect_results
+from kopf_core.actions.lifecycles import Lifecycle
+from kopf_core.actions.states import State
+from kopf_core.intents.causes import ChangingCause
+from kopf_core.intents.decorators import make_subhandler
+from kopf_core.intents.handlers import ChangingHandler
+from kopf_core.intents.matching import matches
+from kopf_core.intents.registries import OperatorRegistry, deduplicate
+
+
+async def run_subhandlers(
+        invocation: Invocation,
+        handlers: Sequence[BaseHandler],
+        lifecycle: Lifecycle | None = None,
+) -> None:
+    """Make one step over the sub-handlers of the current attempt.
+
+    Raises :class:`SubhandlersPending` if some of them are not finished yet.
+    """
+    cause, execution = invocation.cause, invocation.execution
+    assert isinstance(cause, ChangingCause)
+    storage = execution.settings.persistence.progress_storage
+    selected = deduplicate(
+        handler for handler in handlers
+        if isinstance(handler, ChangingHandler) and matches(handler, cause))
+    state = State.from_storage(
+        selected, body=cause.body, storage=storage, now=execution.clock.now(),
+    ).with_purpose(cause.reason, selected)
+    outcomes = await execution.run(selected, cause, state, lifecycle)
+    state = state.with_outcomes(outcomes, now=execution.clock.now())
+    state.store(body=cause.body, patch=cause.marks, storage=storage)
+    deliver_results(collect_results(outcomes), patch=cause.marks, logger=cause.logger)
+    invocation.subrefs.update(state.active, state.all_subrefs)
+    if not state.done:
+        raise SubhandlersPending(delay=state.delay)
+
+
+Fns = Mapping[Any, Callable[..., Any]] | Iterable[Callable[..., Any]]
+
+
+async def execute(
+        *,
+        fns: Fns | None = None,
+        handlers: Iterable[ChangingHandler] | None = None,
+        registry: OperatorRegistry | None = None,
+        lifecycle: Lifecycle | None = None,
+        cause: ChangingCause | None = None,
+) -> None:
+    """Run the sub-handlers of the current handler now, in place of doing so when it returns.
+
+    ``fns`` are functions, or a mapping of ids to functions; or else ``handlers`` are handlers;
+    or else ``registry`` is a registry of handlers. If nothing is specified, those registered
+    with ``@kopf.subhandler`` are run. Raises an error until all of them are finished:
+    the handler must not catch it, as it is called again because of it.
+    """
+    if len([arg for arg in (fns, handlers, registry) if arg is not None]) > 1:
+        raise TypeError("Only one of the fns, handlers, registry can be passed. Got more.")
+    invocation = current_invocation()
+    if not isinstance(invocation.cause, ChangingCause):
+        raise RuntimeError("Sub-handlers are supported only in handlers of changes.")
+    if fns is not None:
+        subhandlers = _make_of_functions(fns, invocation.handler)
+    elif handlers is not None:
+        subhandlers = list(handlers)
+    elif registry is not None:
+        known = registry.resource_handlers
+        subhandlers = [handler for handler in known if isinstance(handler, ChangingHandler)]
+    else:
+        subhandlers = [h for h in invocation.subhandlers if isinstance(h, ChangingHandler)]
+    invocation.executed.append(True)
+    await run_subhandlers(invocation, subhandlers, lifecycle)
+
+
+def _make_of_functions(fns: Fns, parent: BaseHandler) -> list[ChangingHandler]:
+    pairs: Iterable[tuple[Any, Callable[..., Any]]] = (
+        fns.items() if isinstance(fns, Mapping) else ((None, fn) for fn in fns))
+    return [
+        make_subhandler(fn, parent, {'id': None if id is None else str(id)})
+        for id, fn in pairs
+    ]
+
