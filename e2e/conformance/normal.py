@@ -13,6 +13,7 @@ PATTERNS = [
     (re.compile(r"(resource version: )\d+"), r"\1(version)"),
     (re.compile(r"(, current: )\d+"), r"\1(version)"),
     (re.compile(r"(version: \(version\) )\(\d+\)"), r"\1((version))"),
+    (re.compile(r"(ResourceVersion in (the precondition|record) )\(\d+\)"), r"\1(version)"),
     (re.compile(r"\b127\.0\.0\.1:\d+"), "(address)"),
 ]
 VOLATILE = {"uid": "(uid)", "resourceVersion": "(version)", "continue": "(token)"}

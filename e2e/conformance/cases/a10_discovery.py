@@ -20,7 +20,8 @@ ENTRY = ("name", "singularName", "namespaced", "kind", "group", "version", "verb
 
 def entry(listing: Any, name: str) -> dict[str, Any]:
     found = [item for item in listing["resources"] if item["name"] == name]
-    return {key: found[0].get(key, ABSENT) for key in (*ENTRY, "categories")} if found else {}
+    shown = {key: item.get(key, ABSENT) for item in found for key in (*ENTRY, "categories")}
+    return shown | {"verbs": sorted(shown["verbs"])} if shown else {}
 
 
 @area.behaviour("/api names the only version of the core group")
@@ -71,6 +72,7 @@ async def aggregated(api: Api) -> Any:
     versions = found[0]["versions"]
     for resource in pick(versions, "0.resources"):
         subresources = pick(resource, "subresources.*.subresource")
+        resource["verbs"].sort()
         resource["subresources"] = sorted(subresources) if subresources != ABSENT else []
     return [reply.headers["Content-Type"], reply["apiVersion"], reply["kind"], versions]
 
@@ -81,11 +83,13 @@ async def aggregated_core(api: Api) -> Any:
     [version] = reply["items.0.versions"]
     found = [item for item in version["resources"] if item["resource"] == "pods"]
     keys = ("resource", "responseKind", "scope", "singularResource", "verbs", "shortNames")
-    shown = {key: found[0].get(key, ABSENT) for key in keys}
+    shown = {key: found[0].get(key, ABSENT) for key in keys} | {"verbs": sorted(found[0]["verbs"])}
     return [reply["items.0.metadata.name"], version["version"], version["freshness"], shown]
 
 
-@area.behaviour("An unknown group, version, resource, or path is not found; by a text, no Status")
+@area.behaviour(
+    "Unknown groups, versions, resources, and paths are not found: by a Status or a text"
+)
 async def unknown_paths(api: Api) -> Any:
     paths = [
         "/apis/unknown.dev",

@@ -241,7 +241,7 @@ async def resource_version(api: Api) -> Any:
 
 @area.behaviour("The status is dropped on creation where it is a subresource, and kept where not")
 async def status(api: Api) -> Any:
-    fields = {"status": {"phase": "Mine"}}
+    fields: dict[str, Any] = {"status": {"phase": "Mine"}}
     return [
         (await api.create("stricts", strict(**fields))).show("status"),
         (await api.create("plains", plain(**fields))).show("status"),
@@ -297,7 +297,7 @@ async def wrong_field_validation(api: Api) -> Any:
 
 @area.behaviour("Labels and annotations must be strings with valid keys; of a built-in object")
 async def invalid_labels(api: Api) -> Any:
-    metas = [
+    metas: list[dict[str, Any]] = [
         {"labels": {"a b": "x"}},
         {"labels": {"a": "x y"}},
         {"labels": {"a": "x" * 64}},
@@ -313,7 +313,7 @@ async def invalid_labels(api: Api) -> Any:
 
 @area.behaviour("Labels and annotations must be strings with valid keys; of a custom object")
 async def invalid_custom_labels(api: Api) -> Any:
-    metas = [
+    metas: list[dict[str, Any]] = [
         {"labels": {"a b": "x"}},
         {"labels": {"a": "x y"}},
         {"annotations": {"a/b/c": "x"}},

@@ -75,9 +75,7 @@ async def other_name(api: Api) -> Any:
     old = await api.make("plains")
     return [
         (await api.put("configmaps/x", meta("y"))).show(),
-        (
-            await api.put("plains/x", plain("y", **{"metadata": {**old["metadata"], "name": "y"}}))
-        ).show(),
+        (await api.put("plains/x", {**old.body, **meta("y", resourceVersion=old.version)})).show(),
     ]
 
 
