@@ -77,7 +77,7 @@ class HandlerState:
             success=self.success,
             failure=self.failure,
             message=self.message,
-            subrefs=sorted(self.subrefs),
+            subrefs=sorted(self.subrefs) or None,
         )
 
     @classmethod

@@ -519,7 +519,9 @@ def _make_handler(
         **specifics: Any,
 ) -> ResourceHandler:
     field = parse_field(options.get('field')) or None
-    id = make_handler_id(fn, options.get('id'), field=field, prefix=prefix)
+    # The ids of indices are the names of keyword arguments, so they are taken as they are.
+    suffix = None if cls is IndexingHandler else field
+    id = make_handler_id(fn, options.get('id'), field=suffix, prefix=prefix)
     return cls(**_pick(options, cls) | {'fn': fn, 'id': id, 'field': field} | specifics)
 
 
