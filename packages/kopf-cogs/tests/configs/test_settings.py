@@ -1,0 +1,184 @@
+import concurrent.futures
+import dataclasses
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage
+from kopf_cogs.configs.progress import SmartProgressStorage
+from kopf_cogs.configs.selectors_map import SelectorMapping
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.resources import Resource
+
+DEFAULTS = {
+    "process.ultimate_exiting_timeout": 600,
+    "posting.enabled": True,
+    "posting.loggers": False,
+    "posting.level": 20,
+    "posting.default_backoffs": (1, 1, 2, 3, 5, 8, 13, 21),
+    "posting.logging_backoffs": (1, 1, 2, 3, 5),
+    "posting.worker_limit": None,
+    "posting.idle_timeout": 1.0,
+    "posting.reporting_component": "kopf",
+    "posting.reporting_instance": "dev",
+    "posting.event_name_prefix": "kopf-event-",
+    "peering.name": "default",
+    "peering.stealth": False,
+    "peering.priority": 0,
+    "peering.lifetime": 60,
+    "peering.mandatory": False,
+    "peering.standalone": False,
+    "peering.clusterwide": False,
+    "peering.namespaced": True,
+    "watching.server_timeout": None,
+    "watching.client_timeout": None,
+    "watching.connect_timeout": None,
+    "watching.reconnect_backoff": 0.1,
+    "watching.inactivity_timeout": 70.0,
+    "watching.chunk_size": None,
+    "watching.initial_streaming": False,
+    "watching.label_selectors": SelectorMapping({}),
+    "watching.field_selectors": SelectorMapping({}),
+    "watching.shard_selectors": SelectorMapping({}),
+    "queueing.worker_limit": None,
+    "queueing.idle_timeout": 5.0,
+    "queueing.exit_timeout": 2.0,
+    "queueing.error_delays": (1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610),
+    "scanning.disabled": False,
+    "admission.server": None,
+    "admission.managed": None,
+    "execution.default_backoff": 60,
+    "execution.max_workers": None,
+    "background.cancellation_polling": 60,
+    "background.instant_exit_timeout": None,
+    "background.instant_exit_zero_time_cycles": 10,
+    "networking.request_timeout": 300,
+    "networking.connect_timeout": None,
+    "networking.error_backoffs": (1, 1, 2, 3, 5, 8, 13, 21),
+    "networking.enforce_retry_after": False,
+    "networking.trust_env": False,
+    "persistence.finalizer": "kopf.zalando.org/KopfFinalizerMarker",
+    "persistence.consistency_timeout": 5.0,
+}
+
+
+@pytest.mark.parametrize("name", list(DEFAULTS))
+def test_defaults_are_as_documented(name):
+    group, field = name.split(".")
+    assert getattr(getattr(OperatorSettings(), group), field) == DEFAULTS[name]
+
+
+def test_nothing_is_forgotten_in_the_defaults():
+    settings = OperatorSettings()
+    names = {
+        f"{group.name}.{field.name}"
+        for group in dataclasses.fields(settings)
+        for field in dataclasses.fields(getattr(settings, group.name))
+        if not field.name.startswith("_")
+    }
+    storages = {"persistence.progress_storage", "persistence.diffbase_storage"}
+    assert names == DEFAULTS.keys() - {"peering.namespaced", "execution.max_workers"} | storages
+
+
+def test_default_storages():
+    persistence = OperatorSettings().persistence
+    assert type(persistence.progress_storage) is SmartProgressStorage
+    assert type(persistence.diffbase_storage) is AnnotationsDiffBaseStorage
+    assert persistence.progress_storage is not OperatorSettings().persistence.progress_storage
+
+
+def test_f4_operators_share_no_settings():
+    settings1, settings2 = OperatorSettings(), OperatorSettings()
+    settings1.posting.level = 40
+    settings1.watching.label_selectors["pods"] = "a=b"
+    assert settings2.posting.level == 20
+    assert not settings2.watching.label_selectors
+    assert settings1.execution.executor is not settings2.execution.executor
+
+
+def test_namespaced_is_the_opposite_of_clusterwide():
+    settings = OperatorSettings()
+    settings.peering.namespaced = False
+    assert settings.peering.clusterwide is True
+    settings.peering.clusterwide = False
+    assert settings.peering.namespaced is True
+
+
+def test_selectors_can_be_assigned_as_dicts():
+    settings = OperatorSettings()
+    settings.watching.label_selectors = {"pods": "a=b"}
+    assert settings.watching.label_selectors.collect(Resource("", "v1", "pods")) == ["a=b"]
+    with pytest.raises(TypeError, match="label_selectors must be a mapping"):
+        settings.watching.label_selectors = "a=b"
+
+
+def test_no_threads_are_started_by_settings():
+    before = threading.active_count()
+    settings = OperatorSettings()
+    assert settings.execution.executor is settings.execution.executor
+    assert threading.active_count() == before
+
+
+def test_imports_are_lazy():
+    code = (
+        "import sys, kopf_cogs.configs.settings as s; s.OperatorSettings(); "
+        "print([m for m in ('concurrent.futures.thread', 'aiohttp', 'yaml') if m in sys.modules])"
+    )
+    output = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert output.strip() == "[]"
+
+
+def run_together(executor, parties):
+    """Run tasks which can only finish in groups, and get the number of threads they ran in."""
+    barrier = threading.Barrier(parties, timeout=30)
+
+    def work():
+        barrier.wait()
+        return threading.get_ident()
+
+    futures = [executor.submit(work) for _ in range(parties * 10)]
+    return len({future.result() for future in futures})
+
+
+def test_max_workers_before_the_executor_is_used():
+    settings = OperatorSettings()
+    settings.execution.max_workers = 2
+    with settings.execution.executor as executor:
+        assert run_together(executor, 2) == 2
+
+
+def test_max_workers_after_the_executor_is_used():
+    settings = OperatorSettings()
+    settings.execution.max_workers = 1
+    with settings.execution.executor as executor:
+        executor.submit(int).result()
+        settings.execution.max_workers = 3
+        assert settings.execution.max_workers == 3
+        assert settings.execution.executor is executor
+        assert run_together(executor, 3) == 3
+
+
+def test_executor_can_be_replaced():
+    settings = OperatorSettings()
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        settings.execution.executor = executor
+        assert settings.execution.executor is executor
+
+
+@pytest.mark.parametrize("value", [0, -1])
+def test_max_workers_must_be_positive(value):
+    settings = OperatorSettings()
+    with pytest.raises(ValueError, match="at least one worker"):
+        settings.execution.max_workers = value
+
+
+def test_deprecated_names():
+    settings = OperatorSettings()
+    with pytest.warns(DeprecationWarning, match=r"settings\.queueing"):
+        assert settings.batching is settings.queueing
+    with pytest.warns(DeprecationWarning, match="does not exist anymore"):
+        settings.queueing.batch_window = 3
+    with pytest.warns(DeprecationWarning, match="does not exist anymore"):
+        assert settings.queueing.batch_window == 3
