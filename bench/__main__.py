@@ -6,17 +6,21 @@ import argparse
 import dataclasses
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from bench.config import Config
 from bench.driver import Measurement, measure
 from bench.engines import Engine, make_engines
 from bench.imports import measure_import
-from bench.report import Results, render
+from bench.instructions import count_instructions
+from bench.report import Results, instructions_table, render
 from bench.scenarios import Scenario, all_scenarios
 
 ENGINES = "predecessor,ours,floor,floor-orjson"
+COUNTED = ("start", "hot", "create", "create-5", "delete-sync", "index")
 QUICK = ("start", "hot", "create", "update", "delete", "index", "timers", "latency")
 
 
@@ -27,6 +31,7 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", default=[], metavar="NAME[,NAME]")
     parser.add_argument("--engines", default=ENGINES, help=f"also ours-json; default: {ENGINES}")
     parser.add_argument("--repeat", type=int, default=1, help="print medians of so many runs")
+    parser.add_argument("--instructions", action="store_true", help="count them under valgrind")
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
     return parser.parse_args(argv)
 
@@ -35,8 +40,9 @@ def select(args: argparse.Namespace) -> list[Scenario]:
     names = [name for group in args.only for name in group.split(",")]
     if names:
         return [s for s in all_scenarios() if s.name in names]
-    if args.quick:
-        return [s for s in all_scenarios() if s.name in QUICK]
+    if args.quick or args.instructions:
+        chosen = COUNTED if args.instructions else QUICK
+        return [s for s in all_scenarios() if s.name in chosen]
     return [s for s in all_scenarios() if args.full or not s.extra]
 
 
@@ -63,6 +69,9 @@ def main() -> None:
             print(f"{scenario.name:14} {scenario.title}")
         return
     config = Config(repeat=args.repeat)
+    if args.instructions:
+        print_instructions(config, scenarios, make_engines(config, args.engines.split(",")))
+        return
     if args.quick:
         config = dataclasses.replace(config, sizes=1, scale=0.25, window=3.0)
     runs: list[Measurement] = []
@@ -73,6 +82,23 @@ def main() -> None:
     print(render(Results(runs), scenarios))
     save(config, runs)
     print(f"\nTook {time.monotonic() - started:.0f} s.", file=sys.stderr)
+
+
+def print_instructions(
+    config: Config, scenarios: Sequence[Scenario], engines: Sequence[Engine]
+) -> None:
+    """A table of its own: few objects are enough, as nothing disturbs the counts."""
+    runs = []
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        for scenario in scenarios:
+            for engine in engines:
+                if engine.supports(scenario) and not scenario.is_window:
+                    out = Path(folder) / "callgrind.out"
+                    run = count_instructions(config, scenario, engine, 200, out)
+                    runs.append(run)
+                    what = run.error or f"{run.instructions / run.size:,.0f} a unit"
+                    print(f"{scenario.name:14} {engine.name:12} {what}", file=sys.stderr)
+    print(instructions_table(Results(runs), scenarios))
 
 
 def progress(run: Measurement) -> str:

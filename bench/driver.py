@@ -48,6 +48,7 @@ class Measurement:
     rss: int = 0  # bytes, the growth
     peak: int = 0  # bytes, the growth of the high-water mark
     calls: int = 0
+    instructions: int = 0  # only when counted, see the module for them
     requests: dict[str, int] = field(default_factory=dict)
     left: int = 0  # objects on the server in the end
     yardstick: float = 0.0  # seconds for a fixed work around the run: how slow the machine was

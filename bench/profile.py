@@ -6,14 +6,12 @@ use into its own environment): the functions by their own time, by the time with
 by the modules. The startup of the operator is left out, as it is in the bench.
 
 ``--tool callgrind`` counts instructions (~50 times slower; needs valgrind; use small numbers):
-the counts repeat to a percent on any machine, busy or not, and show the compiled code too.
+they do not depend on how busy the machine is, and show the compiled code too.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import shutil
 import signal
 import subprocess
 from collections import Counter
@@ -24,22 +22,9 @@ from pathlib import Path
 from bench.config import Config
 from bench.driver import Run
 from bench.engines import Engine, make_engines
+from bench.instructions import count_instructions
 from bench.scenarios import Scenario, all_scenarios
 from bench.setup_envs import ensure_py_spy
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class UnderValgrind(Engine):
-    """The same engine with its instructions counted."""
-
-    out: str = "callgrind.out"
-
-    def command(self, scenario: Scenario, server: str) -> list[str]:
-        command = Engine.command(self, scenario, server)
-        if not self.is_floor:  # scripts are not executables for valgrind
-            command = [str(self.folder / "python"), *command]
-        options = ["--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={self.out}"]
-        return ["valgrind", *options, *command]
 
 
 @contextmanager
@@ -58,15 +43,6 @@ def sampling(config: Config, run: Run, out: Path, rate: int) -> Iterator[None]:
         _, errors = sampler.communicate(timeout=60)
     if not out.exists():
         raise SystemExit(f"py-spy has failed: {errors.decode().strip()}")
-
-
-@contextmanager
-def counting(run: Run) -> Iterator[None]:
-    """Let valgrind count from now on."""
-    pid = str(run.operator.pid)
-    subprocess.run(["callgrind_control", "-i", "on", pid], check=True, capture_output=True)
-    yield
-    subprocess.run(["callgrind_control", "-i", "off", pid], check=True, capture_output=True)
 
 
 def print_stacks(path: Path, size: int, cpu: float, top: int) -> None:
@@ -112,7 +88,7 @@ def main() -> None:
     parser.add_argument("--engine", default="ours", choices=["ours", "ours-json", "floor"])
     args = parser.parse_args()
     [scenario] = (s for s in all_scenarios() if s.name == args.scenario)
-    config = Config(deadline=1800.0 if args.tool == "callgrind" else 180.0)
+    config = Config()
     [engine] = make_engines(config, [args.engine])
     config.results.mkdir(exist_ok=True)
     size = args.n or (200 if args.tool == "callgrind" else scenario.sizes[-1])
@@ -141,22 +117,15 @@ def profile_stacks(
 def profile_instructions(
     config: Config, scenario: Scenario, engine: Engine, size: int, top: int
 ) -> None:
-    if shutil.which("valgrind") is None:
-        raise SystemExit("valgrind is not installed.")
     out = config.results / f"callgrind-{scenario.name}.out"
-    fields = {f.name: getattr(engine, f.name) for f in dataclasses.fields(engine)}
-    with Run(config, scenario, UnderValgrind(**fields, out=str(out)), size) as run:
-        for step in scenario.prepare:
-            run.perform(step)
-        with counting(run):
-            for step in scenario.measured:
-                run.perform(step)
+    result = count_instructions(config, scenario, engine, size, out)
+    if result.error:
+        raise SystemExit(result.error)
+    print(f"{result.instructions / size:,.0f} instructions a unit.\n")
     command = ["callgrind_annotate", "--auto=no", str(out)]
     lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
-    totals = next(line for line in lines if "PROGRAM TOTALS" in line)
-    count = int(totals.split()[0].replace(",", ""))
-    print(f"{count / size:,.0f} instructions a unit.\n")
-    print("\n".join(lines[: 25 + top]))
+    start = next(n for n, line in enumerate(lines) if "file:function" in line)
+    print("\n".join(lines[start : start + 2 + top]))
 
 
 if __name__ == "__main__":

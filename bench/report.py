@@ -155,6 +155,23 @@ def special_figures(scenario: Scenario) -> list[tuple[str, Figure, float | None]
     return []
 
 
+def instructions_table(results: Results, scenarios: Sequence[Scenario]) -> str:
+    engines = ("predecessor", "ours", "floor", "floor-orjson")
+    rows = []
+    for s in scenarios:
+        sizes = {run.size for run in results.runs if run.scenario == s.name}
+        for size in sorted(sizes):
+            p, o, f, fo = (
+                results.median(s.name, e, size, lambda run: run.instructions / run.size / 1e3)
+                for e in engines
+            )
+            rows.append([s.name, text(size), text(p), text(o), ratio(p, o), text(f), text(fo),
+                         ratio(o, fo or f)])  # fmt: skip
+    head = ["1,000 instructions per unit", "size", "predecessor", "ours", "fewer", "floor",
+            "floor, orjson", "ours/floor"]  # fmt: skip
+    return table(head, rows)
+
+
 def render(results: Results, scenarios: Sequence[Scenario]) -> str:
     usual = [s for s in scenarios if not s.is_window and not s.is_latency]
     yardsticks = [run.yardstick for run in results.runs if run.yardstick]

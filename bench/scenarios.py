@@ -103,8 +103,8 @@ def all_scenarios() -> Iterator[Scenario]:
                    (Step("create", 1), Step("delete", 1)), (Step("open"),), objects=0,
                    env={"BENCH_CAUSES": "create,delete", "BENCH_SYNC": "1"},
                    budget=1300)  # fmt: skip
-    yield Scenario("index", "start with an index", "indexing.py", (1000, 4000, 16000),
-                   (Step("open", 1),), predecessor_sizes=(250, 500, 1000),
+    yield Scenario("index", "start with an index", "indexing.py", (2000, 8000, 32000),
+                   (Step("open", 1),), predecessor_sizes=(500, 1000, 2000),
                    floor="events", budget=200)  # fmt: skip
     yield Scenario("index-50k", "start with an index", "indexing.py", (50000,),
                    (Step("open", 1),), floor="events", budget=200, extra=True,
