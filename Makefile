@@ -44,8 +44,8 @@ e2e: $(UV) ## Run the end-to-end tests on the emulator (no cluster needed)
 e2e-real: e2e-assets ## Run the end-to-end tests on a real kube-apiserver with etcd
 	$(RUN) pytest e2e --cluster envtest $(ARGS)
 
-e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted here (K3S=v1.34.1-k3s1)
-	RUN="$(RUN)" tools/k3d.sh $(ARGS)
+e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted here (K3S_VERSION=...)
+	$(RUN) pytest e2e --cluster k3d $(ARGS)
 
 e2e-assets: $(UV) ## Build kube-apiserver and etcd with Go, once for each version, into the user's cache
 	$(RUN) python tools/e2e_assets.py

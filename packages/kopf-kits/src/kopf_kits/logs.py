@@ -7,11 +7,13 @@ go the same way, and either can be tuned further with the usual means of :mod:`l
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import enum
 import json
 import logging
 import sys
+from collections.abc import Iterator
 from typing import IO, Any
 
 DEFAULT_REFKEY = "object"
@@ -160,3 +162,20 @@ def configure(
     asyncio_logger.propagate = bool(debug)
     if not asyncio_logger.handlers:
         asyncio_logger.addHandler(logging.NullHandler())
+
+
+@contextlib.contextmanager
+def preserved_logging() -> Iterator[None]:
+    """Put everything that :func:`configure` changes back at exit; for tests."""
+    root, low = logging.getLogger(), logging.getLogger("asyncio")
+    before = root.level, [h for h in root.handlers if isinstance(h, OperatorStreamHandler)]
+    propagate = low.propagate
+    try:
+        yield
+    finally:
+        for handler in [h for h in root.handlers if isinstance(h, OperatorStreamHandler)]:
+            root.removeHandler(handler)
+        root.setLevel(before[0])
+        for handler in before[1]:
+            root.addHandler(handler)
+        low.propagate = propagate

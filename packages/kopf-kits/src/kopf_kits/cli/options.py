@@ -1,0 +1,94 @@
+"""The options which several commands have in common."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from kopf_kits.logs import LogFormat, configure
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class LogFormatParamType(click.Choice):  # type: ignore[type-arg,unused-ignore]
+    """The formats of the logs by their names."""
+
+    def __init__(self) -> None:
+        super().__init__([fmt.name.lower() for fmt in LogFormat], case_sensitive=False)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> LogFormat:
+        if isinstance(value, LogFormat):
+            return value
+        return LogFormat[str(super().convert(value, param, ctx)).upper()]
+
+
+def logging_options(fn: F) -> F:
+    """
+    Add the options of logging to a command of click, and configure the logs before it starts.
+
+    The command itself does not get these options. The verbosity is in ``ctx.meta``
+    under ``"kopf.verbose"`` and ``"kopf.debug"``.
+    """
+
+    @click.option("-v", "--verbose", is_flag=True, help="Show what the framework is doing.")
+    @click.option("-d", "--debug", is_flag=True, help="Show also asyncio and the API traffic.")
+    @click.option("-q", "--quiet", is_flag=True, help="Show only warnings and errors.")
+    @click.option(
+        "--log-format",
+        type=LogFormatParamType(),
+        default="full",
+        help="How the logs look; 'full' by default.",
+    )
+    @click.option("--log-refkey", help="The key of JSON logs for the object's reference.")
+    @click.option(
+        "--log-prefix/--no-log-prefix",
+        default=None,
+        help="Begin with the object's name; it is so by default, but not for JSON.",
+    )
+    @functools.wraps(fn)  # to keep the other options and the docstring
+    def wrapper(
+        verbose: bool,
+        debug: bool,
+        quiet: bool,
+        log_format: LogFormat,
+        log_refkey: str | None,
+        log_prefix: bool | None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        configure(
+            debug=debug,
+            verbose=verbose,
+            quiet=quiet,
+            log_format=log_format,
+            log_refkey=log_refkey,
+            log_prefix=log_format is not LogFormat.JSON if log_prefix is None else log_prefix,
+        )
+        meta = click.get_current_context().meta
+        meta["kopf.verbose"], meta["kopf.debug"] = verbose or debug, debug
+        return fn(*args, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def manifest_options(fn: F) -> F:
+    """Add the options of local clusters: what to apply, and what to serve it with."""
+    fn = click.option(
+        "-f",
+        "--file",
+        "files",
+        multiple=True,
+        metavar="PATH",
+        help="A manifest to apply to the sandbox at the start (repeatable).",
+    )(fn)
+    return click.option(
+        "--engine",
+        type=click.Choice(["emulator", "envtest"]),
+        default="emulator",
+        help="The emulator, or the real kube-apiserver with etcd.",
+    )(fn)

@@ -1,0 +1,79 @@
+"""``kopf run``: load the handlers and run the operator."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import click
+
+from kopf_core.intents.registries import set_default_registry
+from kopf_core.reactor import running
+from kopf_kits.cli.controls import CLIControls
+from kopf_kits.cli.options import logging_options, manifest_options
+from kopf_kits.loading import preload
+from kopf_kits.locals import Engine, local_cluster, using_kubeconfig
+from kopf_kits.loops import proper_loop
+
+DEV_PRIORITY = 666
+
+
+@click.command()
+@logging_options
+@click.option("-A", "--all-namespaces", "clusterwide", is_flag=True, help="Serve all namespaces.")
+@click.option(
+    "-n",
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    help="Serve this namespace, or those matching the pattern (repeatable).",
+)
+@click.option("--standalone", is_flag=True, default=None, help="Ignore all other operators.")
+@click.option("--dev", is_flag=True, help=f"Development mode: the priority of {DEV_PRIORITY}.")
+@click.option("-L", "--liveness", "liveness_endpoint", help="Serve the probes at this URL.")
+@click.option("-P", "--peering", "peering_name", help="The name of the peering object.")
+@click.option("-p", "--priority", type=int, help="The priority among the peers; 0 by default.")
+@click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
+@click.option("--sandbox", is_flag=True, help="Start a local cluster, and run on it.")
+@manifest_options
+@click.argument("paths", nargs=-1)
+@click.make_pass_decorator(CLIControls, ensure=True)
+def run(
+    controls: CLIControls,
+    /,
+    paths: Collection[str],
+    modules: Collection[str],
+    dev: bool,
+    sandbox: bool,
+    files: Collection[str],
+    engine: str,
+    **options: Any,
+) -> None:
+    """Run the operator with the handlers from the files and modules."""
+    if options["namespaces"] and options["clusterwide"]:
+        raise click.UsageError("Use either --namespace or --all-namespaces, not both.")
+    if files and not sandbox:
+        raise click.UsageError("Use --file with --sandbox: other clusters are not to be changed.")
+    if dev and options["priority"] is None:
+        options["priority"] = DEV_PRIORITY
+    if controls.registry is not None:
+        set_default_registry(controls.registry)
+    preload(paths=paths, modules=modules)
+    with contextlib.ExitStack() as stack:
+        if sandbox:
+            stack.enter_context(_started_sandbox(Engine(engine), files))
+            options["clusterwide"] = options["clusterwide"] or not options["namespaces"]
+        controls_kwargs = controls.as_kwargs()
+        loop = stack.enter_context(proper_loop(controls_kwargs.pop("loop", None)))
+        running.run(loop=loop, **options, **controls_kwargs)
+
+
+@contextlib.contextmanager
+def _started_sandbox(engine: Engine, files: Collection[str]) -> Iterator[None]:
+    with local_cluster(engine) as cluster, using_kubeconfig(cluster.kubeconfig):
+        click.echo(f"The sandbox is ready: export KUBECONFIG={cluster.kubeconfig}", err=True)
+        for title in cluster.apply([pathlib.Path(path) for path in files]):
+            click.echo(f"Applied {title}", err=True)
+        yield

@@ -1,0 +1,121 @@
+"""
+Loading the files and modules with handlers: the handlers are registered when imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+from types import ModuleType
+
+_FRAMEWORK = frozenset({"kopf", "kopf_cogs", "kopf_core", "kopf_kits"})
+
+
+class LoadingError(Exception):
+    """
+    A file or a module with handlers cannot be loaded; the message is one line for the user.
+
+    The original exception is the cause. ``details`` is its traceback in the user's code only.
+    """
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details
+
+
+def preload(paths: Iterable[str] = (), modules: Iterable[str] = ()) -> None:
+    """
+    Import the files and then the modules, in order.
+
+    As with Python itself, files can import other files from their own folders,
+    modules are looked for in the current folder, too.
+    Raises :class:`LoadingError` if something is absent or broken.
+    """
+    for number, path in enumerate(paths):
+        _load_file(path, name=_make_name(number, path))
+    for name in modules:
+        _load_module(name)
+
+
+def _make_name(number: int, path: str) -> str:
+    """Name the modules uniquely, also for files of the same name in different folders."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    safe = "".join(char if char.isalnum() else "_" for char in stem)
+    return f"kopf_handlers_{number}_{safe}"
+
+
+def _load_file(path: str, name: str) -> ModuleType:
+    if not os.path.exists(path):
+        raise LoadingError(f"The file {path!r} does not exist.")
+    if os.path.isdir(path):
+        raise LoadingError(f"{path!r} is a folder, not a file; use -m for packages.")
+    folder = os.path.dirname(os.path.abspath(path))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(name, os.path.abspath(path))
+    if spec is None or spec.loader is None:
+        raise LoadingError(f"{path!r} is not a Python file: the name must end with '.py'.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as e:
+        del sys.modules[name]
+        raise _explain(e, path) from e
+    except SystemExit as e:
+        del sys.modules[name]
+        raise LoadingError(f"{path}: it has exited when loaded (code {e.code}).") from e
+    return module
+
+
+def _load_module(name: str) -> ModuleType:
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        if e.name is not None and (e.name == name or name.startswith(f"{e.name}.")):
+            raise LoadingError(f"The module {name!r} is not found.") from e
+        raise _explain(e, name) from e
+    except Exception as e:
+        raise _explain(e, name) from e
+    except SystemExit as e:
+        raise LoadingError(f"{name}: it has exited when loaded (code {e.code}).") from e
+
+
+def _explain(exc: Exception, title: str) -> LoadingError:
+    """Say in one line what is wrong and where; keep the traceback of the user's code aside."""
+    frames = _get_user_frames(exc)
+    reason = traceback.format_exception_only(exc)[-1].strip()
+    if isinstance(exc, SyntaxError) and exc.filename:
+        place = f"{_shorten(exc.filename)}:{exc.lineno}"
+    elif frames:
+        place = f"{_shorten(frames[-1].filename)}:{frames[-1].lineno}"
+    else:
+        place = title
+    details = "".join(traceback.format_list(frames) + traceback.format_exception_only(exc))
+    return LoadingError(f"{place}: {reason}", details)
+
+
+def _shorten(filename: str) -> str:
+    """Relative to the current folder if it is inside, or absolute if not."""
+    path = os.path.abspath(filename)
+    return os.path.relpath(path) if path.startswith(os.getcwd() + os.sep) else path
+
+
+def _get_user_frames(exc: Exception) -> list[traceback.FrameSummary]:
+    """The frames in the user's files; if there are none, all frames as they are."""
+    frames = traceback.extract_tb(exc.__traceback__)
+    return [frame for frame in frames if not _is_library(frame.filename)] or list(frames)
+
+
+def _is_library(filename: str) -> bool:
+    path = os.path.abspath(filename)
+    is_installed = f"{os.sep}site-packages{os.sep}" in path
+    is_standard = filename.startswith("<") or path.startswith(os.path.dirname(os.__file__) + os.sep)
+    is_framework = any(f"{os.sep}src{os.sep}{name}{os.sep}" in path for name in _FRAMEWORK)
+    return is_installed or is_standard or is_framework

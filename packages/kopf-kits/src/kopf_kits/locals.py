@@ -1,0 +1,96 @@
+"""
+Local clusters for development: the emulated one, or real servers, started in this process.
+
+Both are used in the same way: by a kubeconfig, as any other cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kopf_cogs.clients.kubeconfig import read_kubeconfig
+from kopf_cogs.clients.session import Client
+from kopf_kits.manifests import apply_manifests
+
+
+class Engine(enum.StrEnum):
+    """What serves the API of a local cluster."""
+
+    EMULATOR = "emulator"
+    """The sandbox of this framework: needs nothing, starts at once."""
+
+    ENVTEST = "envtest"
+    """The real kube-apiserver with etcd: needs their binaries, starts in some seconds."""
+
+
+@dataclass(frozen=True)
+class LocalCluster:
+    """A running local cluster."""
+
+    url: str
+    kubeconfig: pathlib.Path
+
+    def apply(self, paths: Sequence[pathlib.Path]) -> list[str]:
+        """Apply manifests; returns the names of objects. Raises :class:`ManifestError`."""
+        return asyncio.run(self._apply(paths))
+
+    async def _apply(self, paths: Sequence[pathlib.Path]) -> list[str]:
+        async with Client(read_kubeconfig([self.kubeconfig])) as client:
+            return await apply_manifests(client, paths)
+
+
+@contextlib.contextmanager
+def local_cluster(
+    engine: Engine = Engine.EMULATOR,
+    *,
+    port: int = 0,
+    kubeconfig: pathlib.Path | None = None,
+) -> Iterator[LocalCluster]:
+    """
+    Start a local cluster, and stop it at exit.
+
+    :param port: The port on the loopback interface; 0 is any free port.
+    :param kubeconfig: Where to write the kubeconfig; by default, to a temporary file,
+        which is removed at exit. A file at a chosen path stays.
+
+    Raises :class:`OSError` if the port is taken, :class:`EnvtestError` if the real servers
+    cannot be started.
+    """
+    with contextlib.ExitStack() as stack:
+        if kubeconfig is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kopf-sandbox-"))
+            kubeconfig = pathlib.Path(folder) / "kubeconfig"
+        # These are not for operators in clusters, so they are not imported until needed.
+        if engine is Engine.EMULATOR:
+            from kopf_kits.sandbox import SandboxThread
+
+            sandbox = stack.enter_context(SandboxThread(port=port))
+            sandbox.write_kubeconfig(kubeconfig)
+            yield LocalCluster(sandbox.url, kubeconfig)
+        else:
+            from kopf_kits.envtest import Envtest
+
+            envtest = stack.enter_context(Envtest(port=port or None))
+            envtest.write_kubeconfig(kubeconfig)
+            yield LocalCluster(envtest.url, kubeconfig)
+
+
+@contextlib.contextmanager
+def using_kubeconfig(path: pathlib.Path) -> Iterator[None]:
+    """Make the kubeconfig the current one of this process, for all client libraries."""
+    before = os.environ.get("KUBECONFIG")
+    os.environ["KUBECONFIG"] = str(path)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("KUBECONFIG", None)
+        else:
+            os.environ["KUBECONFIG"] = before
