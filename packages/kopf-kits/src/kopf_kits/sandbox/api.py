@@ -15,6 +15,7 @@ from .routing import Target, parse
 from .statuses import method_not_allowed, not_acceptable, not_found
 from .storage import Key, Stored
 from .subresources import Subresources
+from .tables import table_view
 from .views import View, choose_view, object_view
 from .watches import Watch, WatchOptions
 from .writes import WriteOptions
@@ -123,7 +124,11 @@ class API:
         return Reply(status, body, view.media_type, options.warnings if options else [])
 
     def _view(self, call: Call, endpoint: Endpoint) -> View:
-        view = choose_view(endpoint, call.accept, call.query)
+        view = choose_view(
+            endpoint,
+            call.accept,
+            lambda found: table_view(found, call.query.get("includeObject", "Metadata")),
+        )
         if view is None:
             raise not_acceptable(_BUILTIN_MEDIA)
         return view
@@ -165,7 +170,7 @@ class API:
 
     async def _patch(self, call: Call, endpoint: Endpoint, key: Key, sub: str) -> Reply:
         options = write_options(call.query, call.agent)
-        patch = parse_patch(call, endpoint, key, options)
+        patch = parse_patch(call, endpoint, key, options, sub)
         writer = self._cluster.writer
         if options.applied is not None and endpoint.resource.store.get(key) is None and not sub:
             stored = await writer.create(endpoint, key[0], patch({}), options)

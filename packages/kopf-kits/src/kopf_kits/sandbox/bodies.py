@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import patches
+from . import managers, patches, strategic
 from .calls import Call
 from .resources import Endpoint
-from .statuses import StatusError, bad_request, unsupported_media
+from .statuses import Cause, StatusError, bad_request, invalid, unsupported_media
 from .storage import Key
 from .writes import Modify, WriteOptions
 
@@ -18,7 +18,9 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _MAX_OPERATIONS = 10_000
 
 
-def parse_patch(call: Call, endpoint: Endpoint, key: Key, options: WriteOptions) -> Modify:
+def parse_patch(
+    call: Call, endpoint: Endpoint, key: Key, options: WriteOptions, sub: str = ""
+) -> Modify:
     """What the patch does to an object; 415 if the patches of this type are not accepted."""
     match call.media_type:
         case "application/json-patch+json":
@@ -26,9 +28,9 @@ def parse_patch(call: Call, endpoint: Endpoint, key: Key, options: WriteOptions)
         case "application/merge-patch+json":
             return _merge_patch(_decode(call))
         case "application/strategic-merge-patch+json" if endpoint.resource.rules.strategic:
-            return _merge_patch(_decode(call))
+            return _strategic_patch(endpoint, _decode(call))
         case "application/apply-patch+yaml":
-            return _merge_patch(_decode(call))
+            return _apply_patch(call, endpoint, key, options, sub)
     accepted = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
     if not endpoint.resource.rules.strategic:
         accepted.remove(STRATEGIC_PATCH)
@@ -57,3 +59,44 @@ def _merge_patch(patch: Any) -> Modify:
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: json: cannot unmarshal into Go value of type map")
     return lambda obj: patches.merge(obj, patch)
+
+
+def _strategic_patch(endpoint: Endpoint, patch: Any) -> Modify:
+    schema = endpoint.served.schema
+    return lambda obj: strategic.merge(schema, obj, patch)
+
+
+def _apply_patch(
+    call: Call, endpoint: Endpoint, key: Key, options: WriteOptions, sub: str
+) -> Modify:
+    if not call.query.get("fieldManager"):
+        text = "Required value: is required for apply patch"
+        cause = Cause("FieldValueRequired", "fieldManager", text)
+        raise invalid("meta.k8s.io", "PatchOptions", "", [cause])
+    applied = _decode(call)
+    if not isinstance(applied, dict):
+        raise bad_request("error decoding YAML: an object is expected")
+    meta = dict(applied.get("metadata") or {})
+    if meta.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    meta.setdefault("name", key[1])
+    if key[0]:
+        meta.setdefault("namespace", key[0])
+    _check_applied(endpoint, applied, meta, key)
+    options.applied = {**applied, "metadata": meta}
+    return lambda obj: managers.apply(endpoint, obj, options, sub)
+
+
+def _check_applied(endpoint: Endpoint, applied: Any, meta: Any, key: Key) -> None:
+    for name in ("apiVersion", "kind"):
+        if not applied.get(name):
+            raise bad_request(f"invalid object type: {name} is not set")
+    if applied["apiVersion"] != endpoint.api_version or applied["kind"] != endpoint.resource.kind:
+        raise bad_request(
+            f"the API version in the data ({applied['apiVersion']}) does not match the expected "
+            f"API version ({endpoint.api_version})"
+        )
+    if meta["name"] != key[1]:
+        raise bad_request(
+            f"the name of the object ({meta['name']}) does not match the name on the URL ({key[1]})"
+        )

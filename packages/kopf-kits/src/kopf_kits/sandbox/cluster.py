@@ -38,7 +38,7 @@ class Cluster:
         self.versions = Versions()
         self.registry = Registry()
         register_builtins(self.registry, self.versions, options.history)
-        self.admission = Admission()
+        self.admission = Admission(self.registry)
         self.writer = Writer(self.registry, self.admission)
         self.deleter = Deleter(self.writer, self.admission)
         self.garbage = Garbage(self.registry, self.deleter)
@@ -63,7 +63,8 @@ class Cluster:
         for resource in self.registry:
             resource.store.compact()
 
-    def close(self) -> None:
-        """End all watches."""
+    async def close(self) -> None:
+        """End all watches, and forget the webhooks."""
         for resource in self.registry:
             resource.store.close()
+        await self.admission.close()

@@ -138,7 +138,7 @@ def _make_version(spec: Obj, version: Obj) -> Served:
     fields = (field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ())
     return Served(
         version["name"],
-        schema=compile_schema(version["schema"]["openAPIV3Schema"]),
+        compile=lambda: compile_schema(version["schema"]["openAPIV3Schema"]),
         status="status" in subresources,
         scale=_make_scale(subresources.get("scale")),
         columns=tuple(version.get("additionalPrinterColumns") or ()),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .resources import Endpoint
-from .statuses import Cause, conflict, invalid, success
+from .statuses import Cause, conflict, forbidden, invalid, success
 from .storage import Key, Stored
 from .writes import WriteOptions, Writer, is_finished, mark_deleted
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .admission import Admission
 
 Obj = dict[str, Any]
+_ETERNAL = ("default", "kube-system", "kube-public")
 _HOLDERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
 
@@ -81,8 +82,11 @@ class Deleter:
         """
         stored = self._writer.require(endpoint, key)
         self._check_preconditions(endpoint, stored, options)
-        if self._admission.applies(endpoint, "DELETE"):
+        if endpoint.resource.qualified == "namespaces" and key[1] in _ETERNAL:
+            raise forbidden("", "namespaces", key[1], "this namespace may not be deleted")
+        if self._admission.applies(endpoint):
             old = endpoint.encode(stored.obj)
+            await self._admission.mutate(endpoint, "DELETE", None, old, write)
             await self._admission.check(endpoint, "DELETE", None, old, write)
             stored = self._writer.require(endpoint, key)
         return self.delete_now(endpoint, stored, options)

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import discovery
+from . import discovery, openapi
 from .calls import TEXT, Call, Reply, page_not_found
 from .resources import Registry
-from .routing import Target
+from .routing import Target, parse
 from .statuses import method_not_allowed
 
 VERSION = "v1.33.0+sandbox"
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _ROOT_PATHS = ("/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz",
                "/version")  # fmt: skip
+_OPENAPI_V2: dict[str, Any] = {
+    "swagger": "2.0",
+    "info": {"title": "Kubernetes", "version": VERSION},
+    "paths": {},
+    "definitions": {},
+}
 
 
 class Documents:
@@ -46,11 +52,24 @@ class Documents:
         if path == "/apis":
             document = discovery.group_list(self._registry)
             return self._aggregated(call, core=False) or Reply.of(document)
+        if path == "/openapi/v3":
+            return Reply.of(openapi.index(self._registry))
+        if path.startswith("/openapi/v3/"):
+            return self._describe(path)
+        if path == "/openapi/v2":
+            return Reply.of(_OPENAPI_V2)
         if path == "/version":
             return Reply.of(_version())
         if path.partition("/")[0] == "" and path.split("/")[1] in ("healthz", "livez", "readyz"):
             return Reply(200, b"ok", TEXT)
         return None
+
+    def _describe(self, path: str) -> Reply | None:
+        target = parse(path.removeprefix("/openapi/v3"))
+        if target is None or not target.version or target.plural:
+            return None
+        document = openapi.describe(self._registry, target.group, target.version)
+        return None if document is None else Reply.of(document)
 
     def _answer_discovery(self, call: Call, target: Target) -> Reply | None:
         if not target.group and not target.version:

@@ -25,6 +25,7 @@ class Garbage:
         self._deleter = deleter
         self._dependents: dict[str, set[tuple[Resource, Key]]] = {}
         self._terminating: set[str] = set()
+        self._scheduled: set[str] = set()
 
     def watch(self, resource: Resource) -> None:
         """Look after the objects of one more resource."""
@@ -33,10 +34,15 @@ class Garbage:
         def observe(change: Change) -> None:
             self._observe(resource, change)
             if spaces or change.now.key[0] in self._terminating:
-                name = change.now.key[1] if spaces else change.now.key[0]
-                _later(self._empty_namespace, name)
+                self._schedule(change.now.key[1] if spaces else change.now.key[0])
 
         resource.store.listeners.append(observe)
+
+    def _schedule(self, namespace: str) -> None:
+        """Look at the namespace once for all the changes that come together."""
+        if namespace not in self._scheduled:
+            self._scheduled.add(namespace)
+            _later(self._empty_namespace, namespace)
 
     def _observe(self, resource: Resource, change: Change) -> None:
         now = set() if change.type == "DELETED" else _owner_uids(change.now)
@@ -155,6 +161,7 @@ class Garbage:
             resource.store.remove(key)
 
     def _empty_namespace(self, name: str) -> None:
+        self._scheduled.discard(name)
         spaces = self._registry.find("namespaces").resource
         stored = spaces.store.get(("", name))
         if stored is None or not stored.obj["metadata"].get("deletionTimestamp"):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import defaults
+from .builtins import builtin_schemas
 from .conversions import event_from_v1, event_to_v1
 from .resources import Registry, Resource, Scale, Served
 from .rules import Rules
+from .schemas import Node
 from .storage import Store, Versions
 
 _PLAIN = Rules(strategic=True, generation=False, unconditional=True)
@@ -120,8 +123,13 @@ def register_builtins(registry: Registry, versions: Versions, history: int) -> N
         registry.add(resource)
         if line.plural == "events":
             served = Served("v1", encode=event_to_v1, decode=event_from_v1)
+            served.compile = _compile("events.k8s.io/v1", "Event")
             served.selectable = _EVENT_FIELDS
             registry.alias(resource, "events.k8s.io", served)
+
+
+def _compile(api_version: str, kind: str) -> Callable[[], Node | None]:
+    return lambda: builtin_schemas().compile(api_version, kind)
 
 
 def _make(line: Kind, store: Store) -> Resource:
@@ -129,6 +137,7 @@ def _make(line: Kind, store: Store) -> Resource:
     served = {
         name: Served(
             name,
+            compile=_compile(f"{line.group}/{name}" if line.group else name, line.kind),
             status=line.status,
             scale=Scale() if line.scale else None,
             extras=tuple(name for name in line.extras.split(",") if name),

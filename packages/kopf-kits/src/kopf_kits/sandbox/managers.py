@@ -1,22 +1,231 @@
-"""Field managers: who set which fields of an object."""
+"""Field managers: who set which fields of an object, and server-side apply by them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import jsons
+from . import ownership
+from .applying import merge_applied, remove_abandoned
+from .differences import Comparison, Difference
+from .metadata import now
+from .ownership import Path, Tree
 from .resources import Endpoint
+from .statuses import StatusError
 
 if TYPE_CHECKING:
     from .writes import WriteOptions
 
 Obj = dict[str, Any]
+Entries = list[Obj]
+_UNMANAGED = frozenset(
+    (
+        "name", "namespace", "uid", "creationTimestamp", "resourceVersion", "generation",
+        "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds",
+    )
+)  # fmt: skip
+_UNOWNED = (("f:metadata",), ("f:metadata", "."))
 
 
 def track(endpoint: Endpoint, old: Obj | None, new: Obj, options: WriteOptions, sub: str) -> None:
     """Update ``metadata.managedFields`` of the new state in place."""
+    if options.applied is not None:
+        return
+    meta = new["metadata"]
+    entries = _known_entries(old, meta)
+    difference = compare(endpoint, old or {}, new)
+    if difference:
+        entries = _update(endpoint, entries, difference, options, sub)
+    if entries:
+        meta["managedFields"] = entries
+    else:
+        meta.pop("managedFields", None)
+
+
+def compare(endpoint: Endpoint, old: Obj, new: Obj) -> Difference:
+    """What has changed in what is managed."""
+    comparison = Comparison(structs=not endpoint.resource.custom)
+    comparison.compare(endpoint.served.schema, _managed(old), _managed(new), ())
+    result = comparison.result
+    result.set = [path for path in result.set if path not in _UNOWNED]
+    return result
 
 
 def same(old: Obj, new: Obj) -> bool:
-    """Whether two states are the same for all but the times of their managed fields."""
-    return old == new and jsons.dumps(old) == jsons.dumps(new)
+    """Whether two states are the same, but for the times of their managed fields."""
+    return ownership.is_same(old, new)
+
+
+def _known_entries(old: Obj | None, meta: Obj) -> Entries:
+    """What the client has set explicitly, or what is known so far."""
+    known: Entries = (old or {}).get("metadata", {}).get("managedFields") or []
+    given = meta.get("managedFields")
+    if given is None or old is None or given == known:
+        return known
+    return [entry for entry in given if entry]
+
+
+def _managed(obj: Obj) -> Obj:
+    result = {name: item for name, item in obj.items() if name not in ("apiVersion", "kind")}
+    meta = obj.get("metadata")
+    if meta is not None:
+        result["metadata"] = {k: v for k, v in meta.items() if k not in _UNMANAGED}
+    return result
+
+
+def _is_of(entry: Obj, endpoint: Endpoint, operation: str, manager: str, sub: str) -> bool:
+    return (
+        entry.get("manager") == manager
+        and entry.get("operation") == operation
+        and entry.get("subresource", "") == sub
+        and (operation == "Apply" or entry.get("apiVersion") == endpoint.api_version)
+    )
+
+
+def _update(
+    endpoint: Endpoint, entries: Entries, difference: Difference, options: WriteOptions, sub: str
+) -> Entries:
+    left: Entries = []
+    own: Obj | None = None
+    for entry in entries:
+        tree: Tree = entry.get("fieldsV1") or {}
+        mine = _is_of(entry, endpoint, "Update", options.manager, sub)
+        for path in difference.removed:
+            tree = ownership.remove(tree, path)
+        if not mine:
+            for path in difference.set:
+                tree = ownership.remove(tree, path)
+        changed = entry if tree is entry.get("fieldsV1") else {**entry, "fieldsV1": tree}
+        if mine:
+            own = changed
+        elif tree:
+            left.append(changed)
+    tree = (own or {}).get("fieldsV1") or {}
+    for path in difference.set:
+        tree = ownership.insert(tree, path)
+    if tree:
+        left.append(_entry(endpoint, "Update", options.manager, sub, tree))
+    return _sorted(left)
+
+
+def _entry(endpoint: Endpoint, operation: str, manager: str, sub: str, tree: Tree) -> Obj:
+    entry = {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": endpoint.api_version,
+        "time": now(),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": tree,
+    }
+    if sub:
+        entry["subresource"] = sub
+    return entry
+
+
+def _sorted(entries: Entries) -> Entries:
+    names = ("operation", "time", "manager", "apiVersion", "subresource")
+    return sorted(entries, key=lambda entry: tuple(str(entry.get(name, "")) for name in names))
+
+
+def apply(endpoint: Endpoint, live: Obj, options: WriteOptions, sub: str) -> Obj:
+    """Apply a configuration to an object (or to nothing); 409 if it belongs to other managers."""
+    applied = _applicable(endpoint, options.applied or {}, sub)
+    schema = endpoint.served.schema
+    entries: Entries = (live.get("metadata") or {}).get("managedFields") or []
+    known = [e for e in entries if _is_of(e, endpoint, "Apply", options.manager, sub)]
+    others = [e for e in entries if e not in known]
+    tree = _applied_tree(endpoint, applied)
+    result = merge_applied(schema, live, applied)
+    others = _settle_conflicts(compare(endpoint, live, result), others, force=options.force)
+    before: Tree = (known[0].get("fieldsV1") or {}) if known else {}
+    owned = [entry.get("fieldsV1") or {} for entry in others]
+    for path in _abandoned(before, tree, owned):
+        result = remove_abandoned(schema, result, path)
+    if known and before == tree:
+        entry = known[0]
+    else:
+        entry = _entry(endpoint, "Apply", options.manager, sub, tree)
+    meta = dict(result.get("metadata") or {})
+    meta["managedFields"] = _sorted([*others, entry] if tree else others)
+    return {**result, "metadata": meta}
+
+
+def _applicable(endpoint: Endpoint, applied: Obj, sub: str) -> Obj:
+    """Only what the (sub)resource is responsible for."""
+    if sub == "status":
+        kept = {"apiVersion", "kind", "metadata", "status"}
+        return {name: item for name, item in applied.items() if name in kept}
+    if endpoint.served.status:
+        return {name: item for name, item in applied.items() if name != "status"}
+    return applied
+
+
+def _applied_tree(endpoint: Endpoint, applied: Obj) -> Tree:
+    comparison = Comparison(structs=False)
+    comparison.compare(endpoint.served.schema, {}, _managed(applied), ())
+    tree: Tree = {}
+    for path in comparison.result.set:
+        implied = path[-1] == "." and not path[-2].startswith("k:")
+        if not implied:
+            tree = ownership.insert(tree, path)
+    return tree
+
+
+def _settle_conflicts(difference: Difference, others: Entries, *, force: bool) -> Entries:
+    conflicts: list[tuple[Obj, Path]] = []
+    left: Entries = []
+    for entry in others:
+        tree: Tree = entry.get("fieldsV1") or {}
+        for path in (*difference.set, *difference.removed):
+            if path[-1] != "." and ownership.has_any(tree, path):
+                conflicts.append((entry, path))
+                tree = ownership.remove(tree, path)
+        if tree:
+            left.append({**entry, "fieldsV1": tree})
+    if conflicts and not force:
+        raise _conflict_error(conflicts)
+    return left
+
+
+def _abandoned(before: Tree, now: Tree, others: list[Tree]) -> list[Path]:
+    """What the manager has owned and does not want any more, and nobody else owns."""
+    gone = _with_parents(before) - _with_parents(now)
+    free = [path for path in gone if not any(ownership.has_any(tree, path) for tree in others)]
+    return sorted(free, key=len, reverse=True)
+
+
+def _with_parents(tree: Tree) -> set[Path]:
+    """The members, and the fields that they are in, at any depth."""
+    found: set[Path] = set()
+    for path in ownership.members(tree):
+        found.add(path)
+        found.update(path[:end] for end in range(1, len(path)) if path[end - 1].startswith("f:"))
+    return found
+
+
+def _conflict_error(conflicts: list[tuple[Obj, Path]]) -> StatusError:
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {_name(entry)}",
+         "field": ownership.show(path)}
+        for entry, path in conflicts
+    ]  # fmt: skip
+    if len(conflicts) == 1:
+        entry, path = conflicts[0]
+        text = f"1 conflict: conflict with {_name(entry)}: {ownership.show(path)}"
+    else:
+        grouped: dict[str, list[str]] = {}
+        for entry, path in conflicts:
+            grouped.setdefault(_name(entry), []).append(f"- {ownership.show(path)}")
+        lines = []
+        for name, paths in sorted(grouped.items()):
+            lines += [f"conflicts with {name}:", *paths]
+        text = f"{len(conflicts)} conflicts: " + "\n".join(lines)
+    return StatusError(409, "Conflict", f"Apply failed with {text}", details={"causes": causes})
+
+
+def _name(entry: Obj) -> str:
+    text = f'"{entry.get("manager", "")}"'
+    if entry.get("subresource"):
+        text += f' with subresource "{entry["subresource"]}"'
+    if entry.get("operation") == "Update":
+        text += f" using {entry.get('apiVersion')}"
+    return text

@@ -30,7 +30,7 @@ class Served:
     """One version of a resource: its schema, subresources, and printed columns."""
 
     name: str
-    schema: Node | None = None
+    compile: Callable[[], Node | None] | None = None
     status: bool = False
     scale: Scale | None = None
     extras: tuple[str, ...] = ()
@@ -41,6 +41,14 @@ class Served:
     """Converts from the stored form to this version, if more than ``apiVersion`` differs."""
     decode: Convert | None = None
     """Converts from this version to the stored form."""
+    _schema: Node | None = None
+
+    @property
+    def schema(self) -> Node | None:
+        """The schema, compiled when it is first needed; none if there is no schema."""
+        if self._schema is None and self.compile is not None:
+            self._schema = self.compile()
+        return self._schema
 
 
 @dataclass(slots=True, eq=False)

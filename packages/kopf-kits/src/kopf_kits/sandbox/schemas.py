@@ -6,6 +6,7 @@ value: parts that stay as they are, are shared between the input and the output.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from . import jsons
@@ -29,14 +30,25 @@ class Node:
         "trivial",
     )  # fmt: skip
 
-    def __init__(self, spec: dict[str, Any], *, root: bool = False) -> None:
+    def __init__(
+        self,
+        spec: dict[str, Any],
+        *,
+        root: bool = False,
+        resolve: Callable[[str], Node] | None = None,
+    ) -> None:
         self.spec = spec
-        self.properties = {
-            name: Node(child) for name, child in (spec.get("properties") or {}).items()
-        }
-        additional = spec.get("additionalProperties")
-        self.additional = Node(additional) if isinstance(additional, dict) else None
-        self.items = Node(spec["items"]) if isinstance(spec.get("items"), dict) else None
+
+        def make(child: dict[str, Any]) -> Node:
+            if resolve is not None and "$ref" in child:
+                return resolve(child["$ref"])
+            return Node(child, resolve=resolve)
+
+        properties = spec.get("properties") or {}
+        additional, items = spec.get("additionalProperties"), spec.get("items")
+        self.properties = {name: make(child) for name, child in properties.items()}
+        self.additional = make(additional) if isinstance(additional, dict) else None
+        self.items = make(items) if isinstance(items, dict) else None
         self.preserve = bool(spec.get("x-kubernetes-preserve-unknown-fields")) or (
             additional is True
         )

@@ -49,7 +49,7 @@ class Server:
 
     async def stop(self) -> None:
         """End all streams, and stop listening."""
-        self._cluster.close()
+        await self._cluster.close()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

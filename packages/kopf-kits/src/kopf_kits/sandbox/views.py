@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import jsons
@@ -15,7 +15,7 @@ Obj = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """How objects are shown: a name for caching, and a function from the stored form."""
+    """How objects are shown: a name for caching (if any), and a function from the stored form."""
 
     name: str
     convert: Callable[[Obj], Obj] | None
@@ -29,10 +29,14 @@ class View:
         """One object as bytes; made once for all who look at it."""
         if self.convert is None:
             return stored.data
+        if not self.name:
+            return jsons.dumps(self.convert(stored.obj))
         return stored.rendered(self.name, self.convert)
 
     def line(self, change: Change, type: str) -> bytes:
         """One line of a watch-stream; made once for all watchers."""
+        if not self.name:
+            return b'{"type":"%b","object":%b}\n' % (type.encode(), self.show(change.now))
         key = f"{type}:{self.name}"
         line = change.lines.get(key)
         if line is None:
@@ -41,8 +45,17 @@ class View:
         return line
 
     def watched(self) -> View:
-        """The same view for a watch-stream, where every event is on its own."""
-        return self
+        """The same view for a watch-stream: there, every row is in a table of its own."""
+        if self.table is None or self.convert is None:
+            return self
+        make_row, table = self.convert, self.table
+
+        def make_table(obj: Obj) -> Obj:
+            metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+            head = {"kind": self.kind, "apiVersion": self.api_version, "metadata": metadata}
+            return {**head, **table, "rows": [make_row(obj)]}
+
+        return replace(self, convert=make_table)
 
     def envelope(self, metadata: Obj) -> tuple[bytes, bytes]:
         """What comes before and after the items of a list."""
@@ -81,7 +94,7 @@ def metadata_view(endpoint: Endpoint) -> View:
     )
 
 
-def choose_view(endpoint: Endpoint, accept: str, query: dict[str, str]) -> View | None:
+def choose_view(endpoint: Endpoint, accept: str, tables: Callable[[Endpoint], View]) -> View | None:
     """The first view of those that the client accepts; none if none of them is known."""
     if "as=" not in accept and "yaml" not in accept and "protobuf" not in accept:
         return object_view(endpoint)
@@ -92,6 +105,8 @@ def choose_view(endpoint: Endpoint, accept: str, query: dict[str, str]) -> View 
             continue
         if not shape:
             return object_view(endpoint)
+        if shape == "Table":
+            return tables(endpoint)
         if shape.startswith("PartialObjectMetadata"):
             return metadata_view(endpoint)
     return None

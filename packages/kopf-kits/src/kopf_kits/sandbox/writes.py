@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import managers
+from .builtins import check_types, find_missing
 from .metadata import check_metadata, now, prepare_changed, prepare_new
 from .resources import Endpoint
 from .schemas import apply_defaults, prune
@@ -64,11 +65,11 @@ class Writer:
         if endpoint.served.status:
             served.pop("status", None)
         served = self._shape(endpoint, served, None, options)
-        if self._admission.applies(endpoint, "CREATE"):
-            served = await self._admission.mutate(endpoint, "CREATE", served, None, options)
-            served = self._shape(endpoint, served, None, options)
+        if self._admission.applies(endpoint):
+            mutated = await self._admission.mutate(endpoint, "CREATE", served, None, options)
+            served = self._shape(endpoint, mutated or served, None, options)
         self._check(endpoint, served, None)
-        if self._admission.applies(endpoint, "CREATE"):
+        if self._admission.applies(endpoint):
             await self._admission.check(endpoint, "CREATE", served, None, options)
         managers.track(endpoint, None, served, options, "")
         key = (namespace, served["metadata"]["name"])
@@ -86,11 +87,11 @@ class Writer:
             stored = self.require(endpoint, key)
             old = endpoint.encode(stored.obj)
             new = self._merge_parts(endpoint, old, modify(old), sub, options)
-            if self._admission.applies(endpoint, "UPDATE", sub):
-                new = await self._admission.mutate(endpoint, "UPDATE", new, old, options, sub)
-                new = self._merge_parts(endpoint, old, new, sub, options)
+            if self._admission.applies(endpoint):
+                mutated = await self._admission.mutate(endpoint, "UPDATE", new, old, options, sub)
+                new = self._merge_parts(endpoint, old, mutated or new, sub, options)
             self._check(endpoint, new, old)
-            if self._admission.applies(endpoint, "UPDATE", sub):
+            if self._admission.applies(endpoint):
                 await self._admission.check(endpoint, "UPDATE", new, old, options, sub)
             if endpoint.resource.store.get(key) is stored:
                 return self._commit(endpoint, stored, old, new, sub, options)
@@ -153,6 +154,8 @@ class Writer:
         """Prune the unknown fields, and add the defaults."""
         schema = endpoint.served.schema
         if schema is not None:
+            if not endpoint.resource.custom:
+                check_types(endpoint.resource.kind, endpoint.served.name, schema, obj)
             unknown: list[str] = []
             obj = prune(schema, obj, unknown)
             self._report_unknown(endpoint, unknown, options)
@@ -186,8 +189,11 @@ class Writer:
 
     def _find_causes(self, endpoint: Endpoint, obj: Obj, old: Obj | None) -> Iterator[Cause]:
         yield from check_metadata(endpoint, obj, old)
-        if endpoint.served.schema is not None:
-            yield from validate(endpoint.served.schema, obj)
+        schema = endpoint.served.schema
+        if schema is not None and endpoint.resource.custom:
+            yield from validate(schema, obj)
+        elif schema is not None and "spec" in schema.properties:
+            yield from find_missing(schema.properties["spec"], obj.get("spec"), "spec")
         if endpoint.resource.rules.check is not None:
             yield from endpoint.resource.rules.check(obj, old)
 
