@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
 from kopf_cogs.clients import errors, session
-from kopf_cogs.structs import bodies, dicts, diffs, jsonpatch, patches, resources
+from kopf_cogs.structs import bodies, dicts, diffs, jsonpatch, patches, resources, secrecy
 
 Logger: TypeAlias = logging.Logger | logging.LoggerAdapter[Any]
 
@@ -114,13 +114,15 @@ async def patch_object(
     result: Any = None
     try:
         for payload, subresource in _split_fields(resource, patch):
-            logger.debug("Merge-patching the %s with: %r", subresource or "resource", payload)
+            shown = secrecy.Shown(resource, payload)
+            logger.debug("Merge-patching the %s with: %s", subresource or "resource", shown)
             result = await target.merge(payload, subresource)
             _find_inconsistencies(payload, result, (), inconsistencies)
         freshest: Any = result if result is not None else body
         for ops, subresource in _split_ops(resource, patch, freshest):
             ops.insert(0, _make_version_test(freshest))
-            logger.debug("JSON-patching the %s with: %r", subresource or "resource", ops)
+            shown = secrecy.Shown(resource, ops)
+            logger.debug("JSON-patching the %s with: %s", subresource or "resource", shown)
             result = freshest = await target.modify(ops, subresource)
     except _ObjectGone:
         return PatchResult(body=None, remaining=patches.Patch(), gone=True)
@@ -129,8 +131,8 @@ async def patch_object(
     else:
         remaining = patches.Patch()
     if inconsistencies:
-        diff = diffs.Diff(inconsistencies)
-        logger.warning(f"Merge-patching finished with inconsistencies: {diff!r}")
+        shown = secrecy.Shown(resource, diffs.Diff(inconsistencies))
+        logger.warning(f"Merge-patching finished with inconsistencies: {shown}")
     return PatchResult(result, remaining, inconsistencies=diffs.Diff(inconsistencies))
 
 

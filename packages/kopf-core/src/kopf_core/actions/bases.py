@@ -71,11 +71,16 @@ def is_async_fn(fn: Any) -> bool:
 
 
 def name_of_fn(fn: Any) -> str:
-    """The natural name of a function for handler ids: stable across restarts of the operator."""
+    """The natural name of a function for handler ids: stable across restarts of the operator.
+
+    Raises :class:`ValueError` if there is no name, e.g. for callable objects.
+    """
     while isinstance(fn, functools.partial):
         fn = fn.func
     name = getattr(fn, '__name__', None)
+    if name is None or isinstance(fn, type):
+        raise ValueError(f"Cannot get the handler's id of {fn!r}; specify it with the id= option.")
     if name == '<lambda>':
         code = fn.__code__
         return f'lambda:{code.co_filename}:{code.co_firstlineno}'
-    return str(name) if name is not None else type(fn).__name__
+    return str(fn.__qualname__) if inspect.ismethod(fn) else str(name)

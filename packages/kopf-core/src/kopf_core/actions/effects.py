@@ -108,18 +108,19 @@ async def _send(
 def merge_patches(first: Patch, second: Patch) -> Patch:
     """Combine two patches into a new one; the second one wins where both change the same."""
     merged = Patch(fns=[*first.fns, *second.fns])
-    _merge(merged, first)
-    _merge(merged, second)
+    merge_into(merged, first)
+    merge_into(merged, second)
     return merged
 
 
-def _merge(target: Any, source: Mapping[str, Any]) -> None:
+def merge_into(target: dict[str, Any], source: Mapping[str, Any]) -> None:
+    """Merge the fields of one patch into another one, deeply."""
     for key, value in source.items():
         if isinstance(value, Mapping):
             branch = target.get(key)
             if not isinstance(branch, dict):
                 branch = target[key] = {}
-            _merge(branch, value)
+            merge_into(branch, value)
         else:
             target[key] = value
 

@@ -112,12 +112,9 @@ class Execution:
         except asyncio.CancelledError as e:
             if is_being_cancelled():
                 raise
-            cause.logger.exception(f"{handler} failed with an exception and will ignore it: {e!r}")
-        except Exception as e:
-            cause.logger.exception(
-                f"{handler} failed with an exception and will ignore it: {safe_message(e)}")
+            _complain(cause.logger, f"{handler} failed with an exception and will ignore it", e)
         except BaseException as e:
-            cause.logger.exception(f"{handler} failed with an exception and will ignore it: {e!r}")
+            _complain(cause.logger, f"{handler} failed with an exception and will ignore it", e)
         finally:
             invocation_var.reset(token)
 
@@ -191,15 +188,24 @@ def _judge(
             return Outcome(final=True, exception=exc, subrefs=subrefs)
     failed = f"{handler} failed with an exception"
     if policy.errors is ErrorsMode.IGNORED:
-        logger.exception(f"{failed} and will ignore it: {safe_message(exc)}")
+        _complain(logger, f"{failed} and will ignore it", exc)
         return Outcome(final=True, subrefs=subrefs)
     if policy.errors is ErrorsMode.PERMANENT or policy.is_last(retry=retry):
-        logger.exception(f"{failed} and will stop now: {safe_message(exc)}")
+        _complain(logger, f"{failed} and will stop now", exc)
         return Outcome(final=True, exception=exc, subrefs=subrefs)
     delay = sane_delay(policy.backoff)
-    logger.exception(
-        f"{failed} and will try again in {policy.backoff} seconds: {safe_message(exc)}")
+    _complain(logger, f"{failed} and will try again in {policy.backoff} seconds", exc)
     return Outcome(final=False, exception=exc, delay=delay, subrefs=subrefs)
+
+
+def _complain(logger: AnyLogger, message: str, exc: BaseException) -> None:
+    """Log an unexpected error with its traceback: only of the users' code, not of our own."""
+    traceback = exc.__traceback__
+    while traceback is not None and traceback.tb_frame.f_globals.get(
+            '__name__', '').startswith('kopf_core.'):
+        traceback = traceback.tb_next
+    exc_info = (type(exc), exc, traceback or exc.__traceback__)
+    logger.error(f"{message}: {safe_message(exc)}", exc_info=exc_info)
 
 
 def collect_results(outcomes: Mapping[HandlerId, Outcome]) -> dict[HandlerId, Any]:

@@ -19,7 +19,7 @@ class ObjectMemory:
 
     __slots__ = (
         '_memo', '_origin', 'background', 'carried', 'indexing', 'is_handled', 'is_listed',
-        'patched_version', 'throttler', 'warned',
+        'losses', 'patched_version', 'throttler', 'warned',
     )
 
     def __init__(self, origin: AnyMemo, *, is_listed: bool) -> None:
@@ -31,6 +31,9 @@ class ObjectMemory:
 
         self.is_handled = False
         """A handling cycle was finished in this process: there is nothing to be resumed."""
+
+        self.losses = 0
+        """How many times our marks were removed from the object by others."""
 
         self.patched_version: int | None = None
         """The resource version of our own last patch: what is older is outdated for sure."""

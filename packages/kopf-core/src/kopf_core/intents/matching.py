@@ -24,7 +24,7 @@ def prematches(handler: ResourceHandler, cause: ResourceCause) -> bool:
     """Whether the handler is interested in the object at all, whatever happens to it."""
     if handler.labels or handler.annotations or handler.field or handler.when:
         def kwargs() -> Mapping[str, Any]:
-            return cause.kwargs | {'param': handler.param}
+            return cause.kwargs
         meta = cause.body.metadata
         return (
             _matches_meta(handler.labels, meta.labels, kwargs)
@@ -101,7 +101,7 @@ def _matches_change(handler: ChangingHandler, cause: ChangingCause) -> bool:
         return False
 
     def kwargs() -> Mapping[str, Any]:
-        return cause.kwargs | {'param': handler.param}
+        return cause.kwargs
 
     return (
         (handler.old is None or value_matches(handler.old, old, kwargs))

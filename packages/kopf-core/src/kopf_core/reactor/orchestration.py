@@ -12,6 +12,7 @@ from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.informers import Informer
 from kopf_core.reactor.observation import Insights
 from kopf_core.reactor.readiness import Readiness
+from kopf_core.reactor.safeguards import warn_of_exposed_secrets
 
 logger = logging.getLogger('kopf.reactor.orchestration')
 
@@ -116,6 +117,9 @@ class Orchestrator:
         for key, handlers in wanted.items():
             if key not in self._streams:
                 resource, namespace = key
+                if handlers.changing:
+                    warn_of_exposed_secrets(
+                        resource, self._settings.persistence.diffbase_storage, logger)
                 stream = _Stream(self._make_informer(resource, handlers, namespace))
                 self._streams[key] = stream
                 if not self._paused:

@@ -7,7 +7,6 @@ Two functions to be read from top to bottom:
   there are no newer events, and our own last patch has come back (or its deadline has passed).
 """
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -16,7 +15,7 @@ from kopf_cogs.aiokits.sleeps import sleep
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Body, RawBody, RawEvent, RawEventType
+from kopf_cogs.structs.bodies import Body, BodyEssence, RawBody, RawEvent, RawEventType
 from kopf_cogs.structs.diffs import EMPTY, diff
 from kopf_cogs.structs.finalizers import (
     allow_deletion,
@@ -27,7 +26,8 @@ from kopf_cogs.structs.finalizers import (
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
-from kopf_core.actions.effects import apply_patches, deliver_results
+from kopf_cogs.structs.secrecy import show
+from kopf_core.actions.effects import apply_patches, deliver_results, merge_into
 from kopf_core.actions.execution import Execution, collect_results
 from kopf_core.actions.loggers import ObjectLogger
 from kopf_core.actions.states import State
@@ -43,10 +43,13 @@ from kopf_core.intents.causes import (
     WatchingCause,
 )
 from kopf_core.intents.detection import detect_reason
-from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.matching import may_match
-from kopf_core.intents.registries import ResourceHandlers, find_clashes
+from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.queueing import Again, Slot
+from kopf_core.reactor.safeguards import get_lost_marks_delay, is_too_large, warn_of_clashes
+
+FOREVER = float('inf')
+"""The delay of those who only wait for changes."""
 
 NOTHING_CHANGED_DELAY = 1.0
 """The least delay in seconds before the next attempt if the progress cannot be stored."""
@@ -82,6 +85,9 @@ class Subject:
 
     marks: Patch = field(default_factory=Patch)
     """The changes made by the framework itself."""
+
+    essence: Patch = field(default_factory=Patch)
+    """The last handled state to be stored when the handling cycle is over."""
 
     body: Body = field(default_factory=lambda: Body({}))
     """The newest known state of the object."""
@@ -164,6 +170,7 @@ class Reconciler:
             case Reason.FREE:
                 if is_ours:
                     cause.logger.debug("Deletion, but we are done with it, and we do not care.")
+                    cause.logger.debug("Handling cycle is finished, waiting for new changes.")
                 return await self._apply(subject)
             case Reason.DELETE if self._background.is_running(subject.memory):
                 return await self._apply(subject)  # woken up when the daemons are over
@@ -184,6 +191,15 @@ class Reconciler:
             cause.logger.debug(
                 "Something has changed, but we are not interested (the essence is the same).")
             return None
+        if cause.reason is Reason.CREATE and subject.memory.is_handled:
+            subject.memory.is_handled = False
+            delay = get_lost_marks_delay(subject.memory, cause.logger)
+            if delay:
+                return delay
+        self._remember_essence(subject, cause)
+        if cause.reason is not Reason.DELETE and is_too_large(
+                cause.body, subject.essence, cause.logger):
+            return FOREVER
         storage = self.settings.persistence.progress_storage
         handlers = self._handlers.select_changing(cause)
         state = State.from_storage(
@@ -191,7 +207,7 @@ class Reconciler:
         ).with_purpose(cause.reason, handlers)
         self._announce(cause, state)
         if handlers:
-            self._warn_of_clashes(subject, handlers)
+            warn_of_clashes(subject.memory, handlers, cause.logger)
             outcomes = await self._execution.run(handlers, cause, state)
             state = state.with_outcomes(outcomes, now=self._clock.now())
             deliver_results(collect_results(outcomes), patch=subject.marks, logger=cause.logger)
@@ -206,12 +222,16 @@ class Reconciler:
 
     def _finish(self, subject: Subject, cause: ChangingCause) -> None:
         """The cycle is over: remember the handled state."""
-        if cause.old is None or cause.diff:
-            self.settings.persistence.diffbase_storage.store(
-                body=cause.body, patch=subject.marks, essence=cause.new)
+        merge_into(subject.marks, subject.essence)
         subject.memory.is_handled = True
         if not subject.marks and not subject.patch and cause.reason is not Reason.DELETE:
             cause.logger.debug("Handling cycle is finished, waiting for new changes.")
+
+    def _remember_essence(self, subject: Subject, cause: ChangingCause) -> None:
+        """Prepare the last handled state; it will be stored only when everything is handled."""
+        if cause.old is None or cause.diff:
+            self.settings.persistence.diffbase_storage.store(
+                body=cause.body, patch=subject.essence, essence=cause.new)
 
     def _release(self, subject: Subject, cause: ChangingCause) -> None:
         """Everything is done about the deletion: let the object go."""
@@ -242,7 +262,8 @@ class Reconciler:
         subject.body, subject.type = Body(slot.latest), slot.type
         if subject.type == 'DELETED':
             return await self.reconcile(subject)
-        if not self._handlers.requires_patching:
+        if not self._handlers.requires_patching and not is_deletion_blocked(
+                subject.body, self.settings.persistence.finalizer):
             return await self._apply(subject)
         remaining = slot.inconsistent_for(self._clock.monotonic())
         if remaining:
@@ -259,8 +280,7 @@ class Reconciler:
         is_promising = any(
             may_match(handler, subject.body) for handler in self._handlers.changing)
         old = storage.fetch(body=subject.body) if is_promising else None
-        new = storage.build(
-            body=subject.body, extra_fields=self._extra_fields) if is_promising else None
+        new = self._build_essence(subject.body) if is_promising else None
         changes = diff(old, new) if old != new else EMPTY
         initial = subject.memory.initial
         reason = detect_reason(
@@ -269,6 +289,11 @@ class Reconciler:
         return self._make_cause(
             ChangingCause, subject, subject.body,
             initial=initial, reason=reason, diff=changes, old=old, new=new, marks=subject.marks)
+
+    def _build_essence(self, body: Body) -> BodyEssence:
+        persistence = self.settings.persistence
+        essence = persistence.diffbase_storage.build(body=body, extra_fields=self._extra_fields)
+        return persistence.progress_storage.clear(essence=essence)
 
     def _make_cause(
             self, cls: type[C], subject: Subject, body: Body, **specifics: Any,
@@ -293,17 +318,9 @@ class Reconciler:
                 f"{successes} succeeded; {failures} failed; "
                 f"{len(states) - successes - failures} left to the moment.")
         if cause.logger.isEnabledFor(logging.DEBUG):
-            cause.logger.debug(f"{title} is in progress: {cause.body!r}")
+            cause.logger.debug(f"{title} is in progress: {show(self.resource, cause.body)}")
             if cause.diff and cause.old is not None:
-                cause.logger.debug(f"{title} diff: {cause.diff!r}")
-
-    def _warn_of_clashes(self, subject: Subject, handlers: Sequence[ChangingHandler]) -> None:
-        for one, other in find_clashes(handlers):
-            if subject.memory.warn_once(f'clash:{one.id}'):
-                self._logger(subject).warning(
-                    f"Two different functions are registered as {one.id!r}, and only the progress "
-                    f"of one of them can be tracked: {_where(one.fn)} and {_where(other.fn)}. "
-                    f"Use the id= option for one of them.")
+                cause.logger.debug(f"{title} diff: {show(self.resource, cause.diff)}")
 
     def _remember(self, subject: Subject, event: RawEvent) -> None:
         """Keep the newest state of the object: streams can lag behind our own patches."""
@@ -319,6 +336,8 @@ class Reconciler:
     async def _apply(self, subject: Subject, delay: float | None = None) -> Again | None:
         """Send the changes to the API, and decide on when to get back to the object."""
         slot, memory = subject.slot, subject.memory
+        if delay == FOREVER:
+            delay = None
         if not subject.marks and not subject.patch:
             if delay:
                 self._logger(subject).debug(
@@ -362,9 +381,3 @@ class Reconciler:
     def _logger(self, subject: Subject) -> ObjectLogger:
         return ObjectLogger(body=Body(subject.slot.latest or {}), settings=self.settings)
 
-
-def _where(fn: Any) -> str:
-    while isinstance(fn, partial):
-        fn = fn.func
-    code = getattr(fn, '__code__', None)
-    return repr(fn) if code is None else f"{code.co_filename}:{code.co_firstlineno}"

@@ -1,0 +1,37 @@
+"""Secrecy: what must not get into logs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kopf_cogs.structs.resources import Resource
+
+
+def is_secret(resource: Resource) -> bool:
+    """Whether the objects of this resource hold secrets: these are ``Secret`` of the core API."""
+    return resource.group == "" and resource.plural == "secrets"
+
+
+def show(resource: Resource, value: Any) -> str:
+    """The representation of an object or its part for the logs; only its keys if it is secret.
+
+    Annotations are hidden, too: the last handled state in them holds the same data.
+    """
+    if not is_secret(resource):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(sorted(map(str, value)))}}} (the values are hidden)"
+    return "(the values are hidden)"
+
+
+class Shown:
+    """The same as :func:`show`, but made only when it is really printed."""
+
+    __slots__ = ("_resource", "_value")
+
+    def __init__(self, resource: Resource, value: Any) -> None:
+        super().__init__()
+        self._resource = resource
+        self._value = value
+
+    def __str__(self) -> str:
+        return show(self._resource, self._value)

@@ -1,0 +1,105 @@
+"""Safeguards: what keeps the operator sane when objects, users, or other tools are not."""
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from kopf_cogs.configs.diffbase import (
+    AnnotationsDiffBaseStorage,
+    DiffBaseStorage,
+    HashingDiffBaseStorage,
+    MultiDiffBaseStorage,
+)
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.loggers import AnyLogger
+from kopf_core.engines.memories import ObjectMemory
+from kopf_core.intents.handlers import ChangingHandler
+from kopf_core.intents.registries import find_clashes
+
+MAX_ANNOTATIONS_SIZE = 256 * 1024
+"""In bytes, all keys and values of an object. The API servers reject objects beyond that."""
+
+HEADROOM = 4 * 1024
+"""How much of that (in bytes) is left for the progress of handlers."""
+
+LOST_MARKS_DELAYS = (0.0, 1.0, 3.0, 10.0, 30.0, 60.0)
+"""Seconds before handling an object anew when its marks are removed by others repeatedly."""
+
+
+def is_too_large(body: Body, marks: Patch, logger: AnyLogger) -> bool:
+    """Whether the object has no place for our marks. It must be found out before handling.
+
+    Otherwise, the handlers would succeed, but it would be impossible to remember that.
+    """
+    planned = (marks.get('metadata') or {}).get('annotations') or {}
+    if not planned:
+        return False
+    annotations = {**body.metadata.annotations, **planned}
+    size = sum(
+        len(key.encode()) + len(value.encode('utf-8', 'replace'))
+        for key, value in annotations.items() if isinstance(value, str))
+    if size + HEADROOM <= MAX_ANNOTATIONS_SIZE:
+        return False
+    logger.error(
+        f"The object is not handled: there is no place for the last handled state "
+        f"in its annotations ({size} bytes of at most {MAX_ANNOTATIONS_SIZE}, "
+        f"{HEADROOM} of which are reserved for the progress). Make the object smaller, "
+        f"or exclude the large fields, or use another settings.persistence.diffbase_storage.")
+    return True
+
+
+def get_lost_marks_delay(memory: ObjectMemory, logger: AnyLogger) -> float:
+    """How long to wait (in seconds) before handling an object that was already handled.
+
+    Such an object has lost its last handled state: another tool or person has removed it.
+    """
+    memory.losses += 1
+    delay = LOST_MARKS_DELAYS[min(memory.losses, len(LOST_MARKS_DELAYS)) - 1]
+    if memory.losses == 1:
+        logger.warning(
+            "The last handled state was removed from the object, so it is handled as a new one.")
+    else:
+        logger.warning(
+            f"The last handled state was removed from the object {memory.losses} times; "
+            f"is there another tool that reverts the annotations? "
+            f"The object will be handled as a new one in {delay} seconds.")
+    return delay
+
+
+def warn_of_clashes(
+        memory: ObjectMemory, handlers: Iterable[ChangingHandler], logger: AnyLogger,
+) -> None:
+    """Name the different functions that share an id: their progress cannot be told apart."""
+    for one, other in find_clashes(handlers):
+        if memory.warn_once(f'clash:{one.id}'):
+            logger.warning(
+                f"Two different functions are registered as {one.id!r}, and only one of them "
+                f"can be tracked: {_where(one.fn)} and {_where(other.fn)}. "
+                f"Use the id= option for one of them.")
+
+
+def warn_of_exposed_secrets(
+        resource: Resource, storage: DiffBaseStorage, logger: AnyLogger,
+) -> None:
+    """Tell that the data of Secrets will be copied to where everybody sees it."""
+    if resource.group == '' and resource.plural == 'secrets' and _exposes_values(storage):
+        logger.warning(
+            "Secrets are handled, and their data are copied into annotations as the last handled "
+            "state; `kubectl describe` shows annotations as is. To prevent this, set "
+            "settings.persistence.diffbase_storage = kopf.HashingDiffBaseStorage().")
+
+
+def _exposes_values(storage: DiffBaseStorage) -> bool:
+    if isinstance(storage, MultiDiffBaseStorage):
+        return any(_exposes_values(inner) for inner in storage.storages)
+    return isinstance(storage, AnnotationsDiffBaseStorage) and not isinstance(
+        storage, HashingDiffBaseStorage)
+
+
+def _where(fn: Any) -> str:
+    while isinstance(fn, partial):
+        fn = fn.func
+    code = getattr(fn, '__code__', None)
+    name = getattr(fn, '__qualname__', repr(fn))
+    return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
