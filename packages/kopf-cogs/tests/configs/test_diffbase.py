@@ -158,11 +158,20 @@ def test_extra_fields(fields, extra):
     assert json.dumps(essence) == json.dumps({**STANZAS, "metadata": META, **extra})
 
 
-def test_extra_fields_are_not_shared_with_the_body():
-    raw = {"status": {"x": {"y": 1}}}
-    essence = build(raw, extra_fields=["status.x"])
-    essence["status"]["x"]["y"] = 2
-    assert raw["status"]["x"]["y"] == 1
+def test_essence_shares_nothing_with_the_body():
+    raw = {
+        "metadata": {"labels": {"l": "1"}, "annotations": {"a": "1"}, "finalizers": ["f"]},
+        "spec": {"x": [{"y": 1}]},
+        "status": {"x": {"y": 1}},
+    }
+    essence = build(raw, extra_fields=["status.x", "metadata.finalizers"])
+    expected = copy.deepcopy(essence)
+    raw["metadata"]["labels"]["l"] = "2"
+    raw["metadata"]["annotations"]["a"] = "2"
+    raw["metadata"]["finalizers"].append("g")
+    raw["spec"]["x"][0]["y"] = 2
+    raw["status"]["x"]["y"] = 2
+    assert essence == expected
 
 
 @pytest.mark.parametrize(

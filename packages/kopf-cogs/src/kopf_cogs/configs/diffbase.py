@@ -12,7 +12,7 @@ from kopf_cogs.configs.conventions import (
     is_kopf_prefix,
 )
 from kopf_cogs.configs.healing import decode_json, encode_json
-from kopf_cogs.configs.progress import parse_named_field, unaliased
+from kopf_cogs.configs.progress import parse_named_field
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.dicts import (
     FieldPath,
@@ -48,17 +48,16 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
         The extra fields are taken even if they are not essential: e.g., when there are
         handlers for a specific field in the status.
 
-        The values are not copied: they are the same as in the body, so do not modify them.
-        The essence itself, its metadata, and the parents of affected fields are new.
+        The essence shares nothing with the body: the handlers sometimes modify the latter,
+        but what is stored as handled must be what was there before they started.
         """
-        essence = {key: val for key, val in body.items() if key not in _SYSTEM_STANZAS}
+        essence = {k: json_copy(v) for k, v in body.items() if k not in _SYSTEM_STANZAS}
         metadata = self._build_metadata(body)
         if metadata:
             essence["metadata"] = metadata
         for field in extra_fields or ():
             self._restore(essence, body, parse_field(field))
         for path in self.ignored_fields:
-            unaliased(essence, path)
             remove(essence, path)
         return cast("BodyEssence", essence)
 
@@ -99,7 +98,6 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
         absent = object()
         value = resolve(body, path, absent)
         if path and value is not absent and resolve(essence, path, absent) != value:
-            unaliased(essence, path)
             ensure(essence, path, json_copy(value))
 
 
@@ -172,7 +170,6 @@ class HashingDiffBaseStorage(AnnotationsDiffBaseStorage):
         for path in self.hashed_fields:
             value = resolve(stanzas, path, None)
             if value is not None:
-                unaliased(stanzas, path)
                 ensure(stanzas, path, _hash_values(value, salt))
         return essence
 
@@ -203,9 +200,7 @@ class StatusDiffBaseStorage(DiffBaseStorage):
     def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
         essence = super().build(body=body, extra_fields=extra_fields)
         stanzas = cast("dict[str, Any]", essence)
-        if self._field[0] in stanzas:
-            unaliased(stanzas, self._field)
-            remove(stanzas, self._field)
+        remove(stanzas, self._field)
         return essence
 
     def fetch(self, *, body: Body) -> BodyEssence | None:

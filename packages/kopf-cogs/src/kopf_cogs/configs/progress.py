@@ -1,7 +1,7 @@
 """Storages of the handlers' progress: attempts, delays, outcomes; strictly per handler."""
 
 import abc
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, TypedDict, cast
 
 from kopf_cogs.configs.conventions import (
@@ -183,10 +183,7 @@ class StatusProgressStorage(ProgressStorage):
             ensure(patch, self._touch_field, value)
 
     def clear(self, *, essence: BodyEssence) -> BodyEssence:
-        stanzas = cast("dict[str, Any]", essence)
-        if self._field[0] in stanzas or self._touch_field[0] in stanzas:
-            unaliased(stanzas, self._field)
-            remove(stanzas, self._field)
+        remove(cast("dict[str, Any]", essence), self._field)
         return essence
 
 
@@ -273,15 +270,6 @@ def parse_named_field(spec: FieldSpec, *, name: str) -> FieldPath:
     if not path:
         raise ValueError("The storages in fields must have a field, not the whole object.")
     return path
-
-
-def unaliased(d: dict[str, Any], path: FieldPath) -> None:
-    """Replace the dictionaries on the way to the field with copies, before changing them."""
-    for key in path[:-1]:
-        child = d.get(key)
-        if not isinstance(child, Mapping):
-            break
-        d[key] = d = dict(child)
 
 
 def _purge(body: Body, patch: Patch, path: FieldPath) -> None:
