@@ -166,7 +166,7 @@ class Api:
             method, f"{self.cluster.url}{self.path(what)}", data=data, headers=sent, params=strings
         ) as response:
             text = await response.text()
-            is_json = "json" in response.headers.get("Content-Type", "")
+            is_json = text and "json" in response.headers.get("Content-Type", "")
             return Reply(response.status, json.loads(text) if is_json else text, response.headers)
 
     async def create(self, what: str, body: Any, **params: Any) -> Reply:

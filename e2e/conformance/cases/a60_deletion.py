@@ -68,9 +68,7 @@ async def release_by_put(api: Api) -> Any:
     return [(await api.put("plains/x", body)).code, (await api.get("plains/x")).code]
 
 
-@area.behaviour(
-    "The events of a deletion: modified when marked, deleted as it was with its last finalizer"
-)
+@area.behaviour("The last event of an object has it as it was with its last finalizer")
 async def events(api: Api) -> Any:
     old = await api.make("plains", FINALIZERS)
     async with api.watch("plains", resourceVersion=old.version) as watch:

@@ -60,7 +60,8 @@ async def version(api: Api) -> Any:
 @area.behaviour("A limited list is continued by tokens, in the same version to the end")
 async def pages(api: Api) -> Any:
     await make_some(api, "a", "b", "c", "d", "e")
-    shown, versions, token = [], set(), ""
+    shown: list[Any] = []
+    versions, token = set(), ""
     while token != ABSENT:
         reply = await api.get("configmaps", limit=2, **({"continue": token} if token else {}))
         token = reply["metadata.continue"]

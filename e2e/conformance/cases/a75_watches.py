@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from e2e.conformance.api import Api, brief
 from e2e.conformance.normal import ABSENT, pick
+from e2e.conformance.objects import make_crd
 from e2e.conformance.registry import Area
 
 area = Area("watches")
@@ -14,7 +16,6 @@ INITIAL = {
     "resourceVersionMatch": "NotOlderThan",
     "allowWatchBookmarks": "true",
 }
-END = "metadata.annotations.k8s\\.io/initial-events-end"
 
 
 def show_bookmark(event: Any) -> Any:
@@ -85,7 +86,7 @@ async def labels(api: Api) -> Any:
     return brief(events, "metadata.labels.on", "spec.x")
 
 
-@area.behaviour("The object of a deletion by labels has its new state")
+@area.behaviour("The object of a deletion by labels has its old state, but the new version")
 async def unmatched_state(api: Api) -> Any:
     made = await api.make("plains", {"metadata": {"labels": {"on": "yes"}}})
     params = {"labelSelector": "on=yes", "resourceVersion": made.version}
@@ -202,16 +203,8 @@ async def timeout(api: Api) -> Any:
         return [watch.code, await watch.rest()]
 
 
-@area.behaviour("A version that is too old is gone")
+@area.behaviour("A version that is too old is gone: by an event in the stream")
 async def too_old(api: Api) -> Any:
-    await api.make("configmaps")
-    async with api.watch("configmaps", resourceVersion="1") as watch:
-        events = await watch.rest()
-    return [watch.code, events]
-
-
-@area.behaviour("A version that is too old is gone; of a custom resource")
-async def too_old_custom(api: Api) -> Any:
     await api.make("plains")
     async with api.watch("plains", resourceVersion="1") as watch:
         events = await watch.rest()
@@ -250,8 +243,6 @@ async def tables(api: Api) -> Any:
     url = f"{api.cluster.url}{api.path('plains')}"
     async with api.session.get(url, params={"watch": "true"}, headers=headers) as response:
         line = await response.content.readline()
-    import json
-
     event = json.loads(line)
     row = pick(event, "object.rows.0.object.metadata.name")
     return [event["type"], event["object"]["kind"], row]
@@ -259,8 +250,6 @@ async def tables(api: Api) -> Any:
 
 @area.behaviour("The instances are deleted with their definition, and the watch ends")
 async def removed_definition(api: Api) -> Any:
-    from e2e.conformance.objects import make_crd
-
     group = f"{api.namespace}.dev"
     path = f"customresourcedefinitions/things.{group}"
     await api.make("customresourcedefinitions", make_crd(group, "Thing"))
