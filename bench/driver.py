@@ -45,6 +45,8 @@ class Measurement:
     size: int
     cpu: float = 0.0  # seconds
     wall: float = 0.0  # seconds, till the last call
+    ready_cpu: float = 0.0  # seconds, for the start until the first list is asked for
+    ready_rss: int = 0  # bytes, at that time
     rss: int = 0  # bytes, the growth
     peak: int = 0  # bytes, the growth of the high-water mark
     calls: int = 0
@@ -83,6 +85,7 @@ class Run:
             self.operator = self.start_operator()
             self.wait(lambda: self.control("stats")["gated"] > 0, "listing", poll=0.1)
             self.wait_until_quiet()
+            self.ready = self.operator.usage()
             self.stack = self.stack.pop_all()
         return self
 
@@ -102,6 +105,7 @@ class Run:
             stdout=subprocess.PIPE,
         )
         self.stack.callback(child.stop)
+        self.server_process = child
         assert child.process.stdout is not None
         self.stack.enter_context(child.process.stdout)
         return f"http://127.0.0.1:{int(child.process.stdout.readline())}"
@@ -141,13 +145,14 @@ class Run:
         return lines[-1][:200] if lines else "no output"
 
     def wait_until_quiet(self) -> None:
-        """Until the process wants no CPU for some time: whatever it was doing, it is done."""
-        cpu, since = self.operator.cpu, time.monotonic()
+        """Until both sides want no CPU for some time: whatever they were doing, it is done."""
+        cpu, since = 0.0, time.monotonic()
+        both = (self.operator, self.server_process)
 
         def is_quiet() -> bool:
             nonlocal cpu, since
-            now = self.operator.cpu
-            if now - cpu > 0.003 or self.operator.is_waiting_for_cpu:
+            now = sum(child.cpu for child in both)
+            if now - cpu > 0.004 or any(child.is_waiting_for_cpu for child in both):
                 cpu, since = now, time.monotonic()
             return time.monotonic() - since > self.config.quiet
 
@@ -197,6 +202,7 @@ def measure(config: Config, scenario: Scenario, engine: Engine, size: int) -> Me
 
 
 def record(result: Measurement, run: Run, before: Usage, stats: dict[str, int]) -> None:
+    result.ready_cpu, result.ready_rss = run.ready.cpu, run.ready.rss
     after, now = run.operator.usage(), run.control("stats")
     result.cpu = after.cpu - before.cpu
     result.rss = after.rss - before.rss

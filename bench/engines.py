@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.config import HERE, Config
 from bench.scenarios import Scenario
-from bench.setup_envs import ensure_predecessor
+from bench.setup_envs import ensure_ours, ensure_predecessor
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,6 @@ class Engine:
     """One column of the table."""
 
     name: str
-    title: str
     folder: Path  # with the executables
     is_floor: bool = False
     orjson: bool = True  # if installed
@@ -45,10 +44,10 @@ class Engine:
 def make_engines(config: Config, names: list[str]) -> list[Engine]:
     here = Path(sys.executable).parent
     known = {
-        "predecessor": lambda: Engine("predecessor", "kopf 1.45.2", ensure_predecessor(config)),
-        "ours": lambda: Engine("ours", "ours", here),
-        "ours-json": lambda: Engine("ours-json", "ours, stdlib json", here, orjson=False),
-        "floor": lambda: Engine("floor", "floor", here, is_floor=True, orjson=False),
-        "floor-orjson": lambda: Engine("floor-orjson", "floor, orjson", here, is_floor=True),
+        "predecessor": lambda: Engine("predecessor", ensure_predecessor(config)),
+        "ours": lambda: Engine("ours", ensure_ours(config)),
+        "ours-json": lambda: Engine("ours-json", ensure_ours(config), orjson=False),
+        "floor": lambda: Engine("floor", here, is_floor=True, orjson=False),
+        "floor-orjson": lambda: Engine("floor-orjson", here, is_floor=True),
     }
     return [known[name]() for name in names]

@@ -31,6 +31,11 @@ class Results:
         good = [figure(run) for run in self.of(scenario, engine, size) if not run.error]
         return statistics.median(good) if good else None
 
+    def overall(self, engine: str, figure: Figure) -> float | None:
+        """Of what does not depend on the scenario."""
+        good = [figure(r) for r in self.runs if r.engine == engine and not r.error and r.ready_cpu]
+        return statistics.median(good) if good else None
+
     def sizes(self, scenario: str, engine: str) -> list[int]:
         return sorted({run.size for run in self.of(scenario, engine) if not run.error})
 
@@ -138,6 +143,13 @@ def special_table(results: Results, scenarios: Sequence[Scenario]) -> str:
         p, o, f = (results.median("import", e, 1, figure) for e in engines)
         rows.append([f"import: {what}", "1", text(p, 1), text(o, 1), ratio(p, o), text(f, 1),
                      verdict(o, limit)])  # fmt: skip
+    for what, figure in (
+        ("CPU, ms", lambda run: run.ready_cpu * 1e3),
+        ("RSS, MB", lambda run: run.ready_rss / 1e6),
+    ):
+        p, o, f = (results.overall(e, figure) for e in engines)
+        rows.append([f"ready to list: {what}", "1", text(p, 1), text(o, 1), ratio(p, o),
+                     text(f, 1), "-"])  # fmt: skip
     return table(["", "size", "predecessor", "ours", "better", "floor", "budget"], rows)
 
 

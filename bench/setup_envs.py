@@ -1,4 +1,9 @@
-"""Make the environment of the previous generation: ``python -m bench.setup_envs``."""
+"""
+The environments of both generations, equally equipped: ``python -m bench.setup_envs``.
+
+Ours is not the developers' one, as clients of Kubernetes are installed there for the tests:
+operators would import them for logging in, and would pay for that with memory.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +12,25 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.config import PREDECESSOR_VERSION, Config
+from bench.config import HERE, PREDECESSOR_VERSION, Config
 
 REQUIREMENTS = [f"kopf[uvloop]=={PREDECESSOR_VERSION}"]
+PACKAGES = ("kopf-cogs[orjson]", "kopf-core", "kopf-kits", "kopf[uvloop]")
 
 
-def predecessor_folder(config: Config) -> Path:
-    return config.envs / f"kopf-{PREDECESSOR_VERSION}"
+def ensure_ours(config: Config) -> Path:
+    """The folder with executables of the sources as they are now."""
+    folder = config.envs / "kopf-here"
+    if not (folder / "bin" / "kopf").exists():
+        packages = (f"{HERE.parent / 'packages'}/{name}" for name in PACKAGES)
+        install(folder, [part for package in packages for part in ("--editable", package)])
+    return folder / "bin"
 
 
 def ensure_predecessor(config: Config) -> Path:
     """The folder with executables of the predecessor; installed when it is not there yet."""
-    folder = predecessor_folder(config)
+    folder = config.envs / f"kopf-{PREDECESSOR_VERSION}"
     if not (folder / "bin" / "kopf").exists():
-        print(f"Installing {' '.join(REQUIREMENTS)} into {folder.name} ...", file=sys.stderr)
         install(folder, REQUIREMENTS)
     return folder / "bin"
 
@@ -34,7 +44,8 @@ def ensure_py_spy(config: Config) -> Path:
 
 
 def install(folder: Path, requirements: list[str]) -> None:
-    """With the same interpreter as ours, or the comparison is of interpreters."""
+    """With the same interpreter for all, or the comparison is of interpreters."""
+    print(f"Making the environment {folder.name} ...", file=sys.stderr)
     uv = shutil.which("uv")
     if uv is not None:
         subprocess.run([uv, "venv", "-q", "--clear", "-p", sys.executable, folder], check=True)
@@ -48,3 +59,4 @@ def install(folder: Path, requirements: list[str]) -> None:
 
 if __name__ == "__main__":
     print(ensure_predecessor(Config()))
+    print(ensure_ours(Config()))
