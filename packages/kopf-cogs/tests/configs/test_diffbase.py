@@ -158,6 +158,19 @@ def test_extra_fields(fields, extra):
     assert json.dumps(essence) == json.dumps({**STANZAS, "metadata": META, **extra})
 
 
+def test_a9_depth_bombs_are_ordinary_errors():
+    bomb = {}
+    for _ in range(10_000):
+        bomb = {"x": bomb}
+    body, patch = Body({"spec": bomb}), Patch()
+    storage = AnnotationsDiffBaseStorage()
+    with pytest.raises(RecursionError):
+        storage.build(body=body)
+    with pytest.raises(RecursionError):
+        storage.store(body=body, patch=patch, essence={"spec": bomb})
+    assert patch == {}
+
+
 def test_essence_shares_nothing_with_the_body():
     raw = {
         "metadata": {"labels": {"l": "1"}, "annotations": {"a": "1"}, "finalizers": ["f"]},

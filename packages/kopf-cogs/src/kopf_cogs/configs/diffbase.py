@@ -199,8 +199,8 @@ class StatusDiffBaseStorage(DiffBaseStorage):
 
     def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
         essence = super().build(body=body, extra_fields=extra_fields)
-        stanzas = cast("dict[str, Any]", essence)
-        remove(stanzas, self._field)
+        remove(cast("dict[str, Any]", essence), self._field)
+        self.remove_empty_stanzas(essence)
         return essence
 
     def fetch(self, *, body: Body) -> BodyEssence | None:
