@@ -1,0 +1,366 @@
+import asyncio
+import gzip
+import json
+import logging
+
+import aiohttp
+import pytest
+
+from kopf_cogs.clients import errors
+from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.vault import Vault
+from kopf_cogs.structs.credentials import AiohttpSession, ConnectionInfo, LoginError
+
+
+async def test_json_is_decoded_and_headers_are_sent(server, client):
+    server.script(server.reply({"hello": "world"}))
+    assert await client.get("/path", params={"a": "b c"}) == {"hello": "world"}
+    request, = server.requests
+    assert (request.method, request.path, request.query) == ("GET", "/path", {"a": "b c"})
+    assert request.headers["Authorization"] == "Bearer secret"
+    assert request.headers["User-Agent"].startswith("kopf/")
+    assert request.headers["Accept"] == "application/json"
+    assert "Cookie" not in request.headers
+
+
+@pytest.mark.parametrize("method", ["post", "put"])
+async def test_payloads_are_sent_as_json(server, client, method):
+    server.script(server.reply({}))
+    await getattr(client, method)("/path", {"x": "й"})
+    assert server.requests[0].method == method.upper()
+    assert server.requests[0].body == '{"x":"й"}'.encode()
+    assert server.requests[0].headers["Content-Type"] == "application/json"
+
+
+async def test_patches_have_their_content_types(server, client):
+    server.script(server.reply({}))
+    await client.patch("/path", [1], content_type="application/json-patch+json")
+    assert server.requests[0].headers["Content-Type"] == "application/json-patch+json"
+    assert server.requests[0].json == [1]
+
+
+async def test_empty_responses_are_none(server, client):
+    server.script(server.reply(b""))
+    assert await client.delete("/path") is None
+
+
+async def test_connections_are_reused(server, client):
+    server.script(server.reply({}), server.reply({}))
+    await client.get("/1")
+    await client.get("/2")
+    connector = next(iter(client._connections.values())).session.connector
+    assert sum(len(pool) for pool in connector._conns.values()) == 1
+
+
+async def test_cookies_are_not_kept(server, client):
+    server.script(server.reply({}, headers={"Set-Cookie": "a=b"}), server.reply({}))
+    await client.get("/1")
+    await client.get("/2")
+    assert "Cookie" not in server.requests[1].headers
+
+
+async def test_servers_with_paths_and_slashes(server, settings):
+    server.script(server.reply({}))
+    async with Client(ConnectionInfo(server=f"{server.url}/k8s/c-1/"), settings) as client:
+        await client.get("/api")
+    assert server.requests[0].path == "/k8s/c-1/api"
+
+
+async def test_c22_escaped_urls_are_sent_as_they_are(server, client):
+    server.script(server.reply({}))
+    await client.get("/api/v1/a%3Fx=1%20%23b%2F")
+    assert server.requests[0].path == "/api/v1/a%3Fx=1%20%23b%2F"
+
+
+@pytest.mark.parametrize(("status", "cls"), [
+    (400, errors.APIClientError),
+    (401, errors.APIUnauthorizedError),
+    (403, errors.APIForbiddenError),
+    (404, errors.APINotFoundError),
+    (409, errors.APIConflictError),
+    (410, errors.APIGoneError),
+    (422, errors.APIUnprocessableError),
+    (429, errors.APITooManyRequestsError),
+    (500, errors.APIServerError),
+    (503, errors.APIServerError),
+])
+async def test_statuses_become_errors(server, client, status, cls):
+    server.script(server.error(status, reason="Because", details={"name": "x"}))
+    with pytest.raises(cls) as err:
+        await client.get("/path")
+    assert type(err.value) is cls
+    assert err.value.status == err.value.code == status
+    assert err.value.reason == "Because"
+    assert err.value.details == {"name": "x"}
+    assert str(err.value) == f"{status} Because: error {status}"
+
+
+async def test_b12_redirects_are_not_followed(server, client):
+    location = {"Location": f"{server.url}/elsewhere"}
+    server.script(server.reply(b"<html>", status=307, headers=location))
+    with pytest.raises(errors.APIRedirectError, match="redirects are not followed"):
+        await client.get("/path")
+    assert [request.path for request in server.requests] == ["/path"]
+
+
+async def test_b13_huge_error_bodies_are_not_read(server, client):
+    head = b"HTTP/1.1 500 Oops\r\nContent-Length: 1000000000\r\n\r\n"
+    server.script(server.raw(head, b"x" * 300_000, server.HANG))
+    with pytest.raises(errors.APIServerError) as err:
+        await client.get("/path")
+    assert len(str(err.value)) < 100
+
+
+async def test_b13_html_errors_are_not_quoted(server, client):
+    server.script(server.reply(b"<html>secrets</html>", status=502))
+    with pytest.raises(errors.APIServerError) as err:
+        await client.get("/path")
+    assert str(err.value) == "502: Whatever"
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"a":', b'{"a": "\xff"}', b"{} {}"])
+async def test_b12_garbage_with_success(server, client, body):
+    server.script(server.reply(body))
+    with pytest.raises(errors.APIResponseError, match="not JSON"):
+        await client.get("/path")
+
+
+async def test_a9_deep_responses_are_not_retried(server, client, settings):
+    settings.networking.error_backoffs = [0, 0]
+    body = b"[" * 2000 + b"]" * 2000
+    server.script(server.reply(body))
+    with pytest.raises(errors.APITooDeepError) as err:
+        await client.get("/path")
+    assert err.value.body == body
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("case", ["length", "gzip", "eof", "rst", "garbage"])
+async def test_b12_broken_transport(server, client, case):
+    head = b"HTTP/1.1 200 OK\r\n"
+    step = {
+        "length": server.raw(head + b"Content-Length: 100\r\n\r\n{}", server.EOF),
+        "gzip": server.reply(b"not gzip", headers={"Content-Encoding": "gzip"}),
+        "eof": server.raw(server.EOF),
+        "rst": server.raw(server.RST),
+        "garbage": server.raw(b"not http at all\r\n\r\n", server.EOF),
+    }[case]
+    server.script(step, step)  # the HTTP library itself repeats some of requests once
+    with pytest.raises(errors.APIConnectionError) as err:
+        await client.get("/path")
+    assert str(err.value)
+    assert err.value.__cause__ is not None
+
+
+async def test_gzip_is_supported(server, client):
+    body = gzip.compress(json.dumps({"a": "b" * 1000}).encode())
+    server.script(server.reply(body, headers={"Content-Encoding": "gzip"}))
+    assert await client.get("/path") == {"a": "b" * 1000}
+
+
+async def test_unreachable_servers(settings):
+    async with Client(ConnectionInfo(server="http://127.0.0.1:1"), settings) as client:
+        with pytest.raises(errors.APIConnectionError, match="Cannot connect"):
+            await client.get("/path")
+
+
+@pytest.mark.parametrize("silent", [True, False])
+async def test_a3_requests_time_out(server, client, settings, silent):
+    settings.networking.request_timeout = 0.05
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"
+    server.script(server.raw(server.HANG) if silent else server.raw(head, server.HANG))
+    with pytest.raises(errors.APIConnectionError, match="timed out"):
+        await client.get("/path")
+
+
+async def test_a4_silent_requests_are_cancelled_at_once(server, client):
+    task = asyncio.create_task(client.get("/path"))
+    await server.until(len)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_b1_temporary_errors_are_retried(server, client, settings, caplog):
+    settings.networking.error_backoffs = (0, 0, 0)
+    for _ in range(2):  # the same settings are good for many requests
+        server.script(server.error(500), server.error(503), server.reply(b"<"))
+        server.script(server.reply({"a": 1}))
+        assert await client.get("/path?secret=x") == {"a": 1}
+    assert len(server.requests) == 8
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages[0].startswith("Request attempt #1 failed; will retry in 0 seconds: GET /path ")
+    assert not any("secret" in message for message in messages)
+
+
+async def test_b1_retries_are_bounded(server, client, settings):
+    settings.networking.error_backoffs = 0.001  # a single retry
+    server.script(server.error(500), server.error(503), server.reply({}))
+    with pytest.raises(errors.APIServerError) as err:
+        await client.get("/path")
+    assert err.value.status == 503
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 410, 422])
+async def test_permanent_errors_are_not_retried(server, client, settings, status):
+    settings.networking.error_backoffs = [0, 0]
+    server.script(server.error(status))
+    with pytest.raises(errors.APIClientError):
+        await client.get("/path")
+    assert len(server.requests) == 1
+
+
+async def test_an_error_in_a_retry_can_be_permanent(server, client, settings):
+    settings.networking.error_backoffs = [0, 0]
+    server.script(server.error(500), server.error(404))
+    with pytest.raises(errors.APINotFoundError):
+        await client.get("/path")
+    assert len(server.requests) == 2
+
+
+async def test_backoffs_of_individual_requests(server, client):
+    server.script(server.error(500), server.reply({}))
+    assert await client.get("/path", backoffs=[0]) == {}
+
+
+async def test_a18_too_many_requests_are_retried_when_asked(server, client, settings):
+    settings.networking.error_backoffs = [100]
+    settings.networking.enforce_retry_after = True
+    server.script(server.error(429, headers={"Retry-After": "0.001"}), server.reply({}))
+    assert await client.get("/path") == {}
+
+
+async def test_b5_parallel_refusals_cause_one_relogin(server, settings):
+    vault = Vault()
+    logins = 0
+
+    async def authenticator():
+        nonlocal logins
+        while True:
+            await vault.wait_for_emptiness()
+            logins += 1
+            vault.populate({"x": ConnectionInfo(server=server.url, token=f"token{logins}")})
+
+    gate = asyncio.Event()
+    count = 100
+    refusal = server.error(401)
+    server.script(*[server.raw(gate, *refusal.parts) for _ in range(count)])
+    server.script(*[server.reply({"n": n}) for n in range(count)])
+    task = asyncio.create_task(authenticator())
+    try:
+        async with Client(vault, settings) as client:
+            requests = asyncio.gather(*(client.get("/path") for _ in range(count)))
+            await server.until(lambda requests: len(requests) == count)
+            gate.set()
+            results = await requests
+    finally:
+        task.cancel()
+    assert sorted(result["n"] for result in results) == list(range(count))
+    assert logins == 2
+    tokens = [request.headers["Authorization"] for request in server.requests]
+    assert tokens == ["Bearer token1"] * count + ["Bearer token2"] * count
+
+
+async def test_refused_credentials_of_a_lone_client(server, client):
+    server.script(server.error(401, message="go away"))
+    with pytest.raises(errors.APIUnauthorizedError, match="go away"):
+        await client.get("/path")
+    with pytest.raises(LoginError):
+        await client.get("/path")
+    assert len(server.requests) == 1
+
+
+async def test_other_credentials_are_used_when_refused(server, settings):
+    vault = Vault({
+        "bad": ConnectionInfo(server=server.url, token="bad", priority=2),
+        "good": ConnectionInfo(server=server.url, token="good", priority=1),
+    })
+    server.script(server.error(401), server.reply({}), server.reply({}))
+    async with Client(vault, settings) as client:
+        await client.get("/path")
+        await client.get("/path")
+    tokens = [request.headers["Authorization"] for request in server.requests]
+    assert tokens == ["Bearer bad", "Bearer good", "Bearer good"]
+
+
+async def test_streams_survive_the_replacement_of_credentials(server, settings):
+    gate = asyncio.Event()
+    vault = Vault({"x": ConnectionInfo(server=server.url, token="old")})
+    server.script(server.stream(b"1\n", gate, b"2\n"), server.reply({}), path="/stream")
+    server.script(server.reply({}))
+    async with Client(vault, settings) as client, client.stream("/stream") as response:
+        assert await response.content.readany() == b"1\n"
+        vault.populate({"x": ConnectionInfo(server=server.url, token="new")})
+        assert await client.get("/path") == {}
+        gate.set()
+        assert await response.content.read() == b"2\n"
+    assert server.requests[1].headers["Authorization"] == "Bearer new"
+
+
+async def test_custom_sessions_are_used_and_closed(server, settings):
+    session = aiohttp.ClientSession(headers={"X-Custom": "hello"})
+    info = AiohttpSession(server=server.url, aiohttp_session=session, default_namespace="ns")
+    server.script(server.reply({}))
+    async with Client(info, settings) as client:
+        assert client.default_namespace == "ns"
+        await client.get("/path")
+    assert session.closed
+    assert server.requests[0].headers["X-Custom"] == "hello"
+    assert server.requests[0].headers["User-Agent"].startswith("kopf/")
+
+
+async def test_own_user_agents_of_custom_sessions_are_respected(server, settings):
+    session = aiohttp.ClientSession(headers={"User-Agent": "mine/1"})
+    server.script(server.reply({}))
+    info = AiohttpSession(server=server.url, aiohttp_session=session)
+    async with Client(info, settings) as client:
+        await client.get("/path")
+    assert server.requests[0].headers["User-Agent"] == "mine/1"
+
+
+@pytest.mark.parametrize("fields", [
+    {"ca_data": "not base64!"},
+    {"ca_path": "/does/not/exist"},
+    {"certificate_path": "/does/not/exist", "private_key_path": "/does/not/exist"},
+])
+async def test_b16_unusable_certificates(settings, fields):
+    async with Client(ConnectionInfo(server="https://127.0.0.1:1", **fields), settings) as client:
+        with pytest.raises(LoginError, match="TLS certificates or keys cannot be used"):
+            await client.get("/path")
+
+
+async def test_closed_clients_do_nothing(server, client):
+    await client.close()
+    with pytest.raises(errors.APIConnectionError, match="closed"):
+        await client.get("/path")
+    assert not server.requests
+
+
+async def test_timeouts_follow_the_settings(client, settings):
+    settings.networking.request_timeout = 123
+    settings.networking.connect_timeout = 4
+    timeout = client._get_timeout(None)
+    assert (timeout.total, timeout.sock_connect) == (123, 4)
+    assert client._get_timeout(None) is timeout
+    settings.networking.request_timeout = None
+    assert client._get_timeout(None).total is None
+    assert client._get_timeout(5).total == 5
+
+
+async def test_secrets_are_not_in_logs(server, client, settings, caplog):
+    caplog.set_level(logging.DEBUG)
+    settings.networking.error_backoffs = [0]
+    server.script(server.error(500), server.error(500))
+    with pytest.raises(errors.APIServerError):
+        await client.get("/path")
+    assert "secret" not in caplog.text
+    assert "secret" not in repr(client.vault)
+
+
+async def test_e5_proxy_passwords_are_not_in_errors(settings):
+    info = ConnectionInfo(server="http://127.0.0.1:1", proxy_url="http://user:hush@127.0.0.1:1")
+    async with Client(info, settings) as client:
+        with pytest.raises(errors.APIConnectionError) as err:
+            await client.get("/path")
+    assert "hush" not in str(err.value)
