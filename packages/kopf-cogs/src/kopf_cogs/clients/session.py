@@ -26,6 +26,13 @@ logger = logging.getLogger(__name__)
 
 _NETWORK_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 
+MAX_CONCURRENCY = 64
+"""How many requests are in flight at once; the others wait. The watch-streams do not count.
+
+New connections (with TLS handshakes) cost more than the requests themselves,
+and a burst of thousands of objects would open as many of them otherwise.
+"""
+
 
 class Client:
     """
@@ -60,6 +67,7 @@ class Client:
         self._logger = logger
         self._connections: dict[vault.VaultItem, connections.Connection] = {}
         self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
+        self._slots = asyncio.Semaphore(MAX_CONCURRENCY)
         self._closed = False
 
     async def __aenter__(self) -> "Client":
@@ -135,7 +143,8 @@ class Client:
             headers = {**(headers or {}), "Accept": accept}
         limits = self._get_timeout(timeout)
         try:
-            return await self._attempt(method, url, data, headers, limits)
+            async with self._slots:
+                return await self._attempt(method, url, data, headers, limits)
         except errors.APIError as e:
             if not retries.is_retriable(e):
                 raise
@@ -146,7 +155,8 @@ class Client:
         for number, backoff in enumerate(delays, start=1):
             await self._back_off(f"{method} {_hide_query(url)}", number, backoff, error)
             try:
-                return await self._attempt(method, url, data, headers, limits)
+                async with self._slots:
+                    return await self._attempt(method, url, data, headers, limits)
             except errors.APIError as e:
                 if not retries.is_retriable(e):
                     raise

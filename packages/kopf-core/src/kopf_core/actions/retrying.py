@@ -9,7 +9,7 @@ from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError
 
 MAX_DELAY = 10 * 365 * 24 * 60 * 60.0
-MAX_MESSAGE = 16 * 1024
+MAX_MESSAGE = 4 * 1024
 
 
 @dataclass(frozen=True, slots=True)
