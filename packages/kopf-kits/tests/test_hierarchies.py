@@ -40,7 +40,9 @@ def _handling() -> Any:
     """As if it were inside of a handler for the owner."""
     cause: Any = SimpleNamespace(body=OWNER)
     handler: Any = SimpleNamespace(id="fn")
-    token = invocation_var.set(Invocation(handler=handler, cause=cause))
+    execution: Any = SimpleNamespace()
+    invocation = Invocation(handler=handler, cause=cause, execution=execution)
+    token = invocation_var.set(invocation)
     yield
     invocation_var.reset(token)
 

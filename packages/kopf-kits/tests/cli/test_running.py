@@ -1,0 +1,166 @@
+"""``kopf run``: what is passed to the operator, and what users see when it cannot run."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_core.intents.registries import (
+    OperatorRegistry,
+    get_default_registry,
+    set_default_registry,
+)
+from kopf_core.reactor import running
+from kopf_kits.cli import CLIControls, main
+from kopf_kits.logs import preserved_logging
+
+
+@pytest.fixture(autouse=True)
+def _process_preserved(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    registry = get_default_registry()
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with preserved_logging():
+        yield
+    set_default_registry(registry)
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The arguments the operator would be run with; the environment is added to them."""
+    kwargs: dict[str, Any] = {}
+
+    def run(**options: Any) -> None:
+        kwargs.update(options, KUBECONFIG=os.environ.get("KUBECONFIG"))
+
+    monkeypatch.setattr(running, "run", run)
+    return kwargs
+
+
+@pytest.fixture
+def handlers(tmp_path: Path) -> str:
+    path = tmp_path / "handlers.py"
+    path.write_text("")
+    return str(path)
+
+
+def invoke(*args: str, **kwargs: Any) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(main, ["run", *args], **kwargs)
+
+
+def test_defaults(called: dict[str, Any], handlers: str) -> None:
+    assert invoke(handlers).exit_code == 0
+    assert not called["clusterwide"]
+    assert not called["namespaces"]
+    assert called["standalone"] is None
+    assert called["priority"] is None
+    assert called["peering_name"] is None
+    assert called["liveness_endpoint"] is None
+
+
+@pytest.mark.parametrize(
+    ("args", "name", "value"),
+    [
+        (["-A"], "clusterwide", True),
+        (["--all-namespaces"], "clusterwide", True),
+        (["-n", "ns1", "--namespace=ns2"], "namespaces", ("ns1", "ns2")),
+        (["--standalone"], "standalone", True),
+        (["--dev"], "priority", 666),
+        (["--dev", "-p", "5"], "priority", 5),
+        (["-p", "123"], "priority", 123),
+        (["--priority=-1"], "priority", -1),
+        (["-P", "peers"], "peering_name", "peers"),
+        (["-L", "http://:8080/healthz"], "liveness_endpoint", "http://:8080/healthz"),
+    ],
+)
+def test_options(
+    called: dict[str, Any], handlers: str, args: list[str], name: str, value: object
+) -> None:
+    assert invoke(*args, handlers).exit_code == 0
+    assert called[name] == value
+
+
+def test_options_from_environment(called: dict[str, Any], handlers: str) -> None:
+    env = {"KOPF_RUN_NAMESPACES": "ns1 ns2", "KOPF_RUN_PRIORITY": "7", "KOPF_RUN_STANDALONE": "1"}
+    assert invoke(handlers, env=env).exit_code == 0
+    assert called["namespaces"] == ("ns1", "ns2")
+    assert called["priority"] == 7
+    assert called["standalone"] is True
+
+
+def test_controls_are_passed(called: dict[str, Any], handlers: str) -> None:
+    registry, settings = OperatorRegistry(), OperatorSettings()
+    controls = CLIControls(registry=registry, settings=settings)
+    assert invoke(handlers, obj=controls).exit_code == 0
+    assert called["registry"] is registry
+    assert called["settings"] is settings
+    assert get_default_registry() is registry
+    assert "vault" not in called
+
+
+def test_sandbox_is_there_while_running(called: dict[str, Any], handlers: str) -> None:
+    before = os.environ.get("KUBECONFIG")
+    result = invoke("--sandbox", handlers)
+    assert result.exit_code == 0
+    assert called["clusterwide"]
+    assert f"export KUBECONFIG={called['KUBECONFIG']}" in result.output
+    assert not Path(called["KUBECONFIG"]).exists()
+    assert os.environ.get("KUBECONFIG") == before
+
+
+def test_sandbox_has_the_manifests(
+    called: dict[str, Any], handlers: str, crd_path: Path, obj_path: Path
+) -> None:
+    result = invoke("--sandbox", "-f", str(crd_path), "-f", str(obj_path), handlers)
+    assert result.exit_code == 0
+    assert "Applied kopfexample/kopf-example-1" in result.output
+
+
+@pytest.mark.parametrize(
+    "args", [["-A", "-n", "ns1"], ["-f", "crd.yaml"], ["--nosuch"], ["--priority=abc"]]
+)
+def test_wrong_usage(called: dict[str, Any], handlers: str, args: list[str]) -> None:
+    result = invoke(*args, handlers)
+    assert result.exit_code == 2
+    assert "Error: " in result.output
+    assert not called
+
+
+def run_program(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run it as users do."""
+    command = [sys.executable, "-W", "ignore", "-m", "kopf_kits.cli", "run", *args]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env})
+
+
+def test_absent_file_is_explained_in_one_line() -> None:
+    done = run_program("nosuchfile.py")
+    assert done.returncode == 1
+    assert done.stderr == "Error: The file 'nosuchfile.py' does not exist.\n"
+
+
+def test_broken_file_is_explained_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("x = 1\n1/0\n")
+    path = str((tmp_path / "broken.py").resolve())
+    done = run_program(path)
+    assert done.returncode == 1
+    assert done.stderr == f"Error: {path}:2: ZeroDivisionError: division by zero\n"
+
+
+def test_broken_file_is_explained_in_detail_when_verbose(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("x = 1\n1/0\n")
+    done = run_program("-v", str(tmp_path / "broken.py"))
+    assert done.returncode == 1
+    assert "    1/0\n" in done.stderr
+    assert "kopf_kits" not in done.stderr
+
+
+def test_broken_manifest_is_explained_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "handlers.py").write_text("")
+    done = run_program("--sandbox", "-f", "nosuch.yaml", str(tmp_path / "handlers.py"))
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[1:] == ["Error: nosuch.yaml: No such file or directory"]

@@ -1,0 +1,94 @@
+"""``kopf sandbox``: a local cluster until stopped."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+
+@contextmanager
+def running(*args: str) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-m", "kopf_kits.cli", "sandbox", *args]
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def read_until(process: "subprocess.Popen[str]", marker: str) -> list[str]:
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line.strip())
+        if marker in line:
+            return lines
+    raise AssertionError(f"No {marker!r} in {lines!r}")
+
+
+def get_json(url: str) -> dict[str, object]:
+    with urllib.request.urlopen(url) as response:
+        data: dict[str, object] = json.load(response)
+        return data
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_serves_until_stopped(
+    tmp_path: Path, crd_path: Path, obj_path: Path, signum: signal.Signals
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    args = ["--kubeconfig", str(kubeconfig), "-f", str(crd_path), "-f", str(obj_path)]
+    with running(*args) as process:
+        lines = read_until(process, "Press Ctrl+C")
+        assert lines[1] == "Applied kopfexample/kopf-example-1"
+        assert f"export KUBECONFIG={kubeconfig}" in lines[3]
+        url = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        assert url in lines[2]
+        obj = get_json(f"{url}/apis/kopf.dev/v1/namespaces/default/kopfexamples/kopf-example-1")
+        assert obj["kind"] == "KopfExample"
+        process.send_signal(signum)
+        assert process.wait() == 0
+
+
+def test_chosen_port_is_used() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with running("--port", str(port)) as process:
+        lines = read_until(process, "is ready at")
+        assert lines[-1].endswith(f":{port}")
+
+
+def test_temporary_kubeconfig_is_removed() -> None:
+    with running() as process:
+        lines = read_until(process, "export KUBECONFIG=")
+        path = Path(lines[-1].partition("KUBECONFIG=")[2])
+        assert path.exists()
+        process.terminate()
+        assert process.wait() == 0
+    assert not path.exists()
+
+
+def test_taken_port_is_explained_in_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with running("--port", str(port)) as process:
+            assert process.stdout is not None
+            output = process.stdout.read()
+            assert process.wait() == 1
+            assert output.startswith(f"Error: Cannot serve on port {port}: ")
+            assert output.count("\n") == 1

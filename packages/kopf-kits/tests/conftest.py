@@ -1,0 +1,19 @@
+"""What the tests of several tools share."""
+
+import pathlib
+
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
+
+
+@pytest.fixture(scope="session")
+def crd_path() -> pathlib.Path:
+    """The definition of the custom resource of the examples."""
+    return EXAMPLES / "crd.yaml"
+
+
+@pytest.fixture(scope="session")
+def obj_path() -> pathlib.Path:
+    """An object of that custom resource."""
+    return EXAMPLES / "obj.yaml"

@@ -1,0 +1,136 @@
+"""Loading of files and modules with handlers, and the explanations when it fails."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kopf_kits.loading import LoadingError, preload
+
+
+@pytest.fixture(autouse=True)
+def _imports_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def get_loaded() -> list[object]:
+    """What the loaded files have left for us."""
+    results: list[object] = vars(sys).setdefault("_loaded_by_tests", [])
+    return results
+
+
+@pytest.fixture(autouse=True)
+def _results_forgotten() -> Iterator[None]:
+    yield
+    vars(sys).pop("_loaded_by_tests", None)
+
+
+REPORT = "import sys; vars(sys).setdefault('_loaded_by_tests', []).append({!r})\n"
+
+
+def test_files_are_loaded_in_order(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "handlers.py").write_text(REPORT.format(name))
+    preload(["b/handlers.py", "a/handlers.py"])
+    assert get_loaded() == ["b", "a"]
+
+
+def test_files_find_their_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/neighbour.py").write_text(REPORT.format("neighbour"))
+    (tmp_path / "folder/handlers.py").write_text("import neighbour\n")
+    preload(["folder/handlers.py"])
+    assert get_loaded() == ["neighbour"]
+
+
+def test_files_are_importable_by_their_own_names(tmp_path: Path) -> None:
+    text = "import sys\nclass A: pass\nassert sys.modules[__name__].A is A\n"
+    (tmp_path / "my-handlers.py").write_text(text)
+    preload(["my-handlers.py"])
+
+
+def test_modules_are_loaded_from_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "pkg4test").mkdir()
+    (tmp_path / "pkg4test/handlers.py").write_text(REPORT.format("module"))
+    preload(modules=["pkg4test.handlers"])
+    assert get_loaded() == ["module"]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("absent.py", "The file 'absent.py' does not exist."),
+        ("folder", "'folder' is a folder, not a file; use -m for packages."),
+        ("noext", "'noext' is not a Python file: the name must end with '.py'."),
+    ],
+)
+def test_unsuitable_files(tmp_path: Path, path: str, message: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "noext").write_text("pass")
+    with pytest.raises(LoadingError) as err:
+        preload([path])
+    assert str(err.value) == message
+
+
+@pytest.mark.parametrize("name", ["nosuchmodule4test", "pkg4test.nosuchmodule", "nosuchpkg.x"])
+def test_absent_modules(tmp_path: Path, name: str) -> None:
+    (tmp_path / "pkg4test").mkdir()
+    with pytest.raises(LoadingError) as err:
+        preload(modules=[name])
+    assert str(err.value) == f"The module {name!r} is not found."
+
+
+def test_absent_imports_of_existing_modules_are_another_thing(tmp_path: Path) -> None:
+    (tmp_path / "mod4test.py").write_text("\nimport nosuchmodule4test\n")
+    with pytest.raises(LoadingError) as err:
+        preload(modules=["mod4test"])
+    expected = "mod4test.py:2: ModuleNotFoundError: No module named 'nosuchmodule4test'"
+    assert str(err.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\n1/0\n", "broken.py:2: ZeroDivisionError: division by zero"),
+        ("x = 1\ny = = 2\n", "broken.py:2: SyntaxError: invalid syntax"),
+        ("def f():\n  raise ValueError('a\\nb')\nf()", "broken.py:2: ValueError: a\nb"),
+        (
+            "import json\n\njson.loads('{')\n",
+            "broken.py:3: json.decoder.JSONDecodeError: Expecting",
+        ),
+        ("raise SystemExit(5)", "broken.py: it has exited when loaded (code 5)."),
+    ],
+)
+def test_broken_files_point_to_the_line_of_the_user(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "broken.py").write_text(text)
+    with pytest.raises(LoadingError) as err:
+        preload(["broken.py"])
+    assert str(err.value).startswith(message)
+
+
+def test_details_have_only_the_frames_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "helping.py").write_text("def fail():\n    raise ValueError('boo')\n")
+    (tmp_path / "broken.py").write_text("import helping\nhelping.fail()\n")
+    with pytest.raises(LoadingError) as err:
+        preload(["broken.py"])
+    details = err.value.details
+    assert "broken.py" in details
+    assert "helping.py" in details
+    assert "loading.py" not in details
+    assert "importlib" not in details
+
+
+def test_wrong_use_of_the_framework_points_to_the_line_of_the_user(tmp_path: Path) -> None:
+    text = "from kopf_core.intents import decorators\n\ndecorators.create(field=123, nosuch=1)\n"
+    (tmp_path / "broken.py").write_text(text)
+    with pytest.raises(LoadingError, match=r"^broken\.py:3: TypeError: "):
+        preload(["broken.py"])

@@ -1,0 +1,93 @@
+"""Reading manifests and applying them to a cluster."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_kits.manifests import ManifestError, apply_manifests, read_manifests
+from kopf_kits.sandbox import Sandbox
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+CRD = EXAMPLES / "crd.yaml"
+OBJ = "apiVersion: kopf.dev/v1\nkind: KopfExample\nmetadata: {name: a}\nspec: {field: %s}\n"
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with Sandbox() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+async def client(sandbox: Sandbox) -> AsyncIterator[Client]:
+    async with Client(ConnectionInfo(server=sandbox.url)) as client:
+        yield client
+
+
+async def test_definitions_are_applied_with_their_objects(
+    sandbox: Sandbox, client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "obj.yaml").write_text(OBJ % "v1")
+    applied = await apply_manifests(client, [CRD, tmp_path / "obj.yaml"])
+    assert applied == ["customresourcedefinition/kopfexamples.kopf.dev", "kopfexample/a"]
+    obj = await sandbox.get("kex", "a")
+    assert obj["spec"] == {"field": "v1"}
+
+
+async def test_applied_again_it_updates(sandbox: Sandbox, client: Client, tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text(OBJ % "v1")
+    (tmp_path / "two.yaml").write_text(OBJ % "v2")
+    await apply_manifests(client, [CRD, tmp_path / "one.yaml", tmp_path / "two.yaml"])
+    assert (await sandbox.get("kex", "a"))["spec"] == {"field": "v2"}
+
+
+async def test_generated_names_are_created_every_time(
+    sandbox: Sandbox, client: Client, tmp_path: Path
+) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a-, namespace: default}\n"
+    (tmp_path / "obj.yaml").write_text(text)
+    assert await apply_manifests(client, [tmp_path / "obj.yaml"] * 2) == ["configmap/a-"] * 2
+    assert len(await sandbox.list("configmaps", namespace="default")) >= 2
+
+
+async def test_several_documents_lists_and_emptiness(tmp_path: Path) -> None:
+    item = "{apiVersion: v1, kind: Pod, metadata: {name: %s}}"
+    listed = "apiVersion: v1\nkind: List\nitems: [" + item % "b" + "," + item % "c" + "]"
+    path = tmp_path / "objs.yaml"
+    path.write_text("\n---\n".join([item % "a", "", listed, "# nothing"]))
+    names = [obj["metadata"]["name"] for _, obj in read_manifests([path])]
+    assert names == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "not a YAML file"),
+        ("a: b", "not a Kubernetes object"),
+        ("- a", "not a Kubernetes object"),
+        (None, "No such file"),
+    ],
+)
+def test_unreadable_manifests(tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "bad.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ManifestError, match=rf"bad\.yaml: {message}"):
+        list(read_manifests([path]))
+
+
+async def test_unknown_kinds(client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("apiVersion: v1\nkind: Unknown\nmetadata: {name: a}")
+    with pytest.raises(ManifestError, match=r"bad\.yaml: v1 has no kind Unknown"):
+        await apply_manifests(client, [path])
+
+
+async def test_refused_objects(client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: nosuch}")
+    with pytest.raises(ManifestError, match=r"bad\.yaml: pod/a is not applied: "):
+        await apply_manifests(client, [path])

@@ -1,0 +1,115 @@
+"""Operators in the background of tests."""
+
+import asyncio
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+from kopf_core.intents.registries import OperatorRegistry, get_default_registry
+from kopf_kits.loading import LoadingError
+from kopf_kits.runner import KopfRunner
+
+HANDLERS = """
+import kopf
+print("loaded")
+
+@kopf.on.startup()
+def startup_fn(logger, **_):
+    logger.info("started up")
+
+@kopf.on.cleanup()
+def cleanup_fn(logger, **_):
+    logger.info("cleaned up")
+"""
+
+
+@pytest.fixture
+def handlers(tmp_path: Path) -> str:
+    path = tmp_path / "handlers.py"
+    path.write_text(HANDLERS.replace("import kopf\n", "from kopf_core.intents import decorators\n")
+                    .replace("kopf.on.", "decorators."))  # fmt: skip
+    return str(path)
+
+
+def test_operator_runs_inside_of_the_block(handlers: str) -> None:
+    with KopfRunner(["run", "--sandbox", handlers], timeout=30) as runner:
+        assert not runner.future.done()
+        with pytest.raises(RuntimeError, match="still running"):
+            assert runner.output
+    assert runner.future.done()
+    assert runner.exit_code == 0
+    assert runner.exception is None
+    assert runner.exc_info is None
+    assert "loaded" in runner.stdout
+    assert "started up" in runner.output
+    assert "cleaned up" in runner.output
+    assert b"loaded" in runner.stdout_bytes
+
+
+def test_arguments_as_one_string(handlers: str) -> None:
+    with KopfRunner(f"run --sandbox {handlers}", timeout=30) as runner:
+        pass
+    assert runner.exit_code == 0
+
+
+def test_works_inside_of_a_running_loop(handlers: str) -> None:
+    async def test() -> None:
+        with KopfRunner(["run", "--sandbox", handlers], timeout=30) as runner:
+            await asyncio.sleep(0)
+        assert runner.exit_code == 0
+
+    asyncio.run(test())
+
+
+def test_process_is_left_as_it_was(handlers: str) -> None:
+    registry = get_default_registry()
+    count = len(registry.resource_handlers)
+    level, loggers = logging.getLogger().level, list(logging.getLogger().handlers)
+    with KopfRunner(["run", "--sandbox", "--verbose", handlers], timeout=30):
+        pass
+    assert get_default_registry() is registry
+    assert len(registry.resource_handlers) == count
+    assert (logging.getLogger().level, logging.getLogger().handlers) == (level, loggers)
+    assert not [t for t in threading.enumerate() if t.name.startswith("kopf-runner")]
+
+
+def test_registry_can_be_given(handlers: str) -> None:
+    registry = OperatorRegistry()
+    default = get_default_registry()
+    with KopfRunner(["run", "--sandbox", handlers], timeout=30, registry=registry) as runner:
+        pass
+    assert runner.exit_code == 0
+    assert "started up" in runner.output
+    assert get_default_registry() is default
+
+
+def test_failures_are_raised_after_the_block() -> None:
+    with (
+        pytest.raises(LoadingError, match="does not exist"),
+        KopfRunner(["run", "nosuchfile.py"], timeout=30) as runner,
+    ):
+        assert runner.future.done()
+    assert isinstance(runner.exception, LoadingError)
+    assert runner.exit_code == 1
+
+
+def test_failures_are_kept_if_so_wanted() -> None:
+    with KopfRunner(["run", "nosuchfile.py"], timeout=30, reraise=False) as runner:
+        pass
+    assert runner.exit_code == 1
+    assert isinstance(runner.exception, LoadingError)
+    assert runner.exc_info is not None
+
+
+def test_failures_of_the_test_itself_are_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError), KopfRunner(["run", "nosuchfile.py"], timeout=30):
+        raise ZeroDivisionError
+
+
+def test_commands_that_exit_by_themselves() -> None:
+    with KopfRunner(["--version"], timeout=30) as runner:
+        pass
+    assert runner.exit_code == 0
+    assert "version" in runner.output
