@@ -82,6 +82,6 @@ def shorten(text: str, limit: int = MAX_MESSAGE_LENGTH) -> str:
     """Cut the middle of the text: the beginning and the end are usually more important."""
     if len(text) <= limit:
         return text
-    head = (limit - len(_CUT)) // 2
+    head = (limit - len(_CUT) + 1) // 2
     tail = limit - len(_CUT) - head
     return text[:head] + _CUT + text[-tail:]

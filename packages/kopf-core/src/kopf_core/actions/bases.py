@@ -83,4 +83,4 @@ def name_of_fn(fn: Any) -> str:
     if name == '<lambda>':
         code = fn.__code__
         return f'lambda:{code.co_filename}:{code.co_firstlineno}'
-    return str(fn.__qualname__) if inspect.ismethod(fn) else str(name)
+    return str(getattr(fn, '__qualname__', name))

@@ -78,7 +78,7 @@ async def apply_patches(
         return Applied()
     usable = Patch(usable, fns=usable.fns)
     try:
-        result = await _send(client, resource, body, merge_patches(marks, usable), logger)
+        result = await _send(client, resource, body, merge_patches(usable, marks), logger)
     except APIClientError as e:
         if isinstance(e, APITooManyRequestsError) or e.status not in REJECTIONS or not usable:
             raise
@@ -106,8 +106,11 @@ async def _send(
 
 
 def merge_patches(first: Patch, second: Patch) -> Patch:
-    """Combine two patches into a new one; the second one wins where both change the same."""
-    merged = Patch(fns=[*first.fns, *second.fns])
+    """Combine two patches into a new one; the second one wins where both change the same.
+
+    The functions of the second one go first: finalizers are managed before anything else.
+    """
+    merged = Patch(fns=[*second.fns, *first.fns])
     merge_into(merged, first)
     merge_into(merged, second)
     return merged

@@ -22,14 +22,15 @@ from kopf_core.actions.errors import (
     SubhandlersPending,
     TemporaryError,
 )
-from kopf_core.actions.invocation import invoke, is_being_cancelled
+from kopf_core.actions.invocation import invoke
 from kopf_core.actions.lifecycles import Lifecycle
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.actions.outcomes import Outcome
-from kopf_core.actions.retrying import RetryPolicy, safe_message, sane_delay
+from kopf_core.actions.retrying import RetryPolicy, describe, sane_delay
 from kopf_core.actions.states import HandlerState, State
 
 _NO_TIME = datetime.timedelta(0)
+_NEVER_AGAIN = RetryPolicy(errors=ErrorsMode.IGNORED, backoff=0, timeout=None, retries=None)
 
 
 class Subhandling(Protocol):
@@ -87,36 +88,32 @@ class Execution:
             cause.logger.warning(f"{handler} is cancelled. Will escalate.")
             raise
         except Exception as e:
-            return _judge(handler, e, cause.logger, policy, state.retries, invocation.subrefs)
+            return _Attempt(
+                handler, cause.logger, policy, state.retries,
+                self.clock.now() - state.started, invocation.subrefs).judge(e)
         cause.logger.log(handler.success_level, f"{handler} succeeded.")
         return Outcome(final=True, result=result, subrefs=invocation.subrefs)
 
-    async def observe(self, handler: BaseHandler, cause: BaseCause) -> None:
-        """Call a handler whose outcome does not matter: its errors are logged and ignored."""
+    async def observe(self, handler: BaseHandler, cause: BaseCause) -> Any:
+        """Call a handler which is never retried; get its result, if there is one."""
         now = self.clock.now()
         kwargs = cause.kwargs | {
-            'param': handler.param,
-            'retry': 0,
-            'started': now,
-            'runtime': _NO_TIME,
+            'param': handler.param, 'retry': 0, 'started': now, 'runtime': _NO_TIME,
         }
         cause.logger.debug(f"{handler} is invoked.")
-        token = invocation_var.set(Invocation(handler, cause, self))
+        invocation = Invocation(handler, cause, self)
+        token = invocation_var.set(invocation)
         try:
-            if handler.is_async:
-                await handler.fn(**kwargs)
-            else:
-                await invoke(handler.fn, kwargs=kwargs, is_async=False,
-                             executor=self.settings.execution.executor)
-            cause.logger.log(handler.success_level, f"{handler} succeeded.")
-        except asyncio.CancelledError as e:
-            if is_being_cancelled():
-                raise
-            _complain(cause.logger, f"{handler} failed with an exception and will ignore it", e)
-        except BaseException as e:
-            _complain(cause.logger, f"{handler} failed with an exception and will ignore it", e)
+            result = await invoke(
+                handler.fn, kwargs=kwargs, is_async=handler.is_async,
+                executor=None if handler.is_async else self.settings.execution.executor)
+        except Exception as e:
+            _Attempt(handler, cause.logger, _NEVER_AGAIN, 0, _NO_TIME, set()).judge(e)
+            return None
         finally:
             invocation_var.reset(token)
+        cause.logger.log(handler.success_level, f"{handler} succeeded.")
+        return result
 
     async def _call(
             self,
@@ -160,42 +157,70 @@ class Execution:
         return result
 
 
-def _judge(
-        handler: BaseHandler,
-        exc: Exception,
-        logger: AnyLogger,
-        policy: RetryPolicy,
-        retry: int,
-        subrefs: set[HandlerId],
-) -> Outcome:
-    """Decide on the handler that has failed, and say it in the log."""
-    match exc:
-        case SubhandlersPending():
-            logger.debug(f"{handler} has unfinished sub-handlers. Will retry soon.")
-            return Outcome(final=False, exception=exc, delay=exc.delay, subrefs=subrefs)
-        case HandlerTimeoutError() | HandlerRetriesError():
-            logger.error(f"{exc}")
-            return Outcome(final=True, exception=exc, subrefs=subrefs)
-        case TemporaryError() if policy.is_last(retry=retry):
-            logger.error(f"{handler} failed permanently: {safe_message(exc)}")
-            return Outcome(final=True, exception=exc, subrefs=subrefs)
-        case TemporaryError():
-            logger.error(f"{handler} failed temporarily: {safe_message(exc)}")
-            delay = sane_delay(exc.delay)
-            return Outcome(final=False, exception=exc, delay=delay, subrefs=subrefs)
-        case PermanentError():
-            logger.error(f"{handler} failed permanently: {safe_message(exc)}")
-            return Outcome(final=True, exception=exc, subrefs=subrefs)
-    failed = f"{handler} failed with an exception"
-    if policy.errors is ErrorsMode.IGNORED:
-        _complain(logger, f"{failed} and will ignore it", exc)
-        return Outcome(final=True, subrefs=subrefs)
-    if policy.errors is ErrorsMode.PERMANENT or policy.is_last(retry=retry):
-        _complain(logger, f"{failed} and will stop now", exc)
-        return Outcome(final=True, exception=exc, subrefs=subrefs)
-    delay = sane_delay(policy.backoff)
-    _complain(logger, f"{failed} and will try again in {policy.backoff} seconds", exc)
-    return Outcome(final=False, exception=exc, delay=delay, subrefs=subrefs)
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """An attempt that has failed: to be judged on whether there will be another one."""
+
+    handler: BaseHandler
+    logger: AnyLogger
+    policy: RetryPolicy
+    retry: int
+    runtime: datetime.timedelta
+    subrefs: set[HandlerId]
+
+    def judge(self, exc: Exception) -> Outcome:
+        """Decide on the handler by its error, and say it in the log."""
+        match exc:
+            case SubhandlersPending():
+                self.logger.debug(f"{self.handler} has unfinished sub-handlers. Will retry soon.")
+                return self._again(exc, exc.delay)
+            case TemporaryError():
+                return self._judge_temporary(exc)
+            case HandlerTimeoutError() | HandlerRetriesError():
+                self.logger.error(describe(exc))
+                return self._stop(exc)
+            case PermanentError():
+                self.logger.error(f"{self.handler} failed permanently: {describe(exc)}")
+                return self._stop(exc)
+            case _:
+                return self._judge_arbitrary(exc)
+
+    def _judge_temporary(self, exc: TemporaryError) -> Outcome:
+        delay = sane_delay(exc.delay)
+        forbidden = self._forbids(delay)
+        if forbidden:
+            message = f"{self.handler} failed temporarily but will {forbidden}: {describe(exc)}"
+            self.logger.error(message)
+            return self._stop(HandlerRetriesError(message))
+        self.logger.error(f"{self.handler} failed temporarily: {describe(exc)}")
+        return self._again(exc, delay)
+
+    def _judge_arbitrary(self, exc: Exception) -> Outcome:
+        failed = f"{self.handler} failed with an exception"
+        delay = sane_delay(self.policy.backoff)
+        if self.policy.errors is ErrorsMode.IGNORED:
+            _complain(self.logger, f"{failed} and will ignore it", exc)
+            return Outcome(final=True, subrefs=self.subrefs)
+        if self.policy.errors is ErrorsMode.PERMANENT:
+            _complain(self.logger, f"{failed} and will stop now", exc)
+            return self._stop(exc)
+        forbidden = self._forbids(delay)
+        if forbidden:
+            message = f"{failed} and will stop now (it would {forbidden} on the next attempt)"
+            _complain(self.logger, message, exc)
+            return self._stop(HandlerRetriesError(f"{message}: {describe(exc)}"))
+        _complain(
+            self.logger, f"{failed} and will try again in {self.policy.backoff} seconds", exc)
+        return self._again(exc, delay)
+
+    def _forbids(self, delay: float | None) -> str | None:
+        return self.policy.forbids(retry=self.retry, runtime=self.runtime, delay=delay)
+
+    def _stop(self, exc: Exception) -> Outcome:
+        return Outcome(final=True, exception=exc, subrefs=self.subrefs)
+
+    def _again(self, exc: Exception, delay: float | None) -> Outcome:
+        return Outcome(final=False, exception=exc, delay=delay, subrefs=self.subrefs)
 
 
 def _complain(logger: AnyLogger, message: str, exc: BaseException) -> None:
@@ -205,7 +230,7 @@ def _complain(logger: AnyLogger, message: str, exc: BaseException) -> None:
             '__name__', '').startswith('kopf_core.'):
         traceback = traceback.tb_next
     exc_info = (type(exc), exc, traceback or exc.__traceback__)
-    logger.error(f"{message}: {safe_message(exc)}", exc_info=exc_info)
+    logger.error(f"{message}: {describe(exc)}", exc_info=exc_info)
 
 
 def collect_results(outcomes: Mapping[HandlerId, Outcome]) -> dict[HandlerId, Any]:

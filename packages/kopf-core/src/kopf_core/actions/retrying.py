@@ -42,9 +42,15 @@ class RetryPolicy:
         if self.retries is not None and retry >= self.retries:
             raise HandlerRetriesError(f"{handler} has exceeded {retry} retries.")
 
-    def is_last(self, *, retry: int) -> bool:
-        """Whether the attempt number ``retry`` (from zero) is the last permitted one."""
-        return self.retries is not None and retry + 1 >= self.retries
+    def forbids(
+            self, *, retry: int, runtime: datetime.timedelta, delay: float | None,
+    ) -> str | None:
+        """Why there can be no attempt after the one number ``retry`` (from zero), if so."""
+        if self.retries is not None and retry + 1 >= self.retries:
+            return f"exceed {self.retries} retries"
+        if self.timeout is not None and runtime.total_seconds() + (delay or 0) >= self.timeout:
+            return f"time out after {self.timeout} seconds"
+        return None
 
 
 def sane_delay(delay: Any) -> float | None:
@@ -61,6 +67,11 @@ def sane_delay(delay: Any) -> float | None:
 def jittered(delay: float, ratio: float = 0.1) -> float:
     """The delay moved by a random share of itself, so that many retries do not coincide."""
     return delay * random.uniform(1 - ratio, 1 + ratio)
+
+
+def describe(exc: BaseException) -> str:
+    """The text of an error for the logs: never empty."""
+    return safe_message(exc) or repr(exc)
 
 
 def safe_message(exc: BaseException) -> str:

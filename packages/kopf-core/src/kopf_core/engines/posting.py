@@ -222,7 +222,7 @@ class EventPostingHandler(logging.Handler):
             return
         operator.recorder.record(
             ref, type=_type_of_level(record.levelno), reason='Logging',
-            message=record.getMessage(), backoffs=posting.logging_backoffs)
+            message=self.format(record), backoffs=posting.logging_backoffs)
 
 
 class EventLogging:

@@ -520,7 +520,8 @@ def _make_handler(
 ) -> ResourceHandler:
     field = parse_field(options.get('field')) or None
     # The ids of indices are the names of keyword arguments, so they are taken as they are.
-    suffix = None if cls is IndexingHandler else field
+    # The ids of sub-handlers have the field of their parents, if there is any.
+    suffix = None if cls is IndexingHandler or prefix else field
     id = make_handler_id(fn, options.get('id'), field=suffix, prefix=prefix)
     return cls(**_pick(options, cls) | {'fn': fn, 'id': id, 'field': field} | specifics)
 

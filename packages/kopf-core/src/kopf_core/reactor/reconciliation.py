@@ -128,7 +128,7 @@ class Reconciler:
         try:
             while slot.events:
                 await self.on_event(subject, slot.events.popleft())
-                if slot.events and subject.patch:
+                if slot.events and (subject.patch or subject.marks):
                     await self._apply(subject)
             again = await self._reconcile_if_settled(subject)
         except APIError as e:
@@ -148,7 +148,10 @@ class Reconciler:
         if self._handlers.watching:
             watching = self._make_cause(WatchingCause, subject, body, event=event)
             for handler in self._handlers.select_watching(watching):
-                await self._execution.observe(handler, watching)
+                result = await self._execution.observe(handler, watching)
+                if result is not None:
+                    deliver_results(
+                        {handler.id: result}, patch=subject.marks, logger=watching.logger)
         if self._handlers.spawning:
             if event['type'] == 'DELETED' or is_deletion_ongoing(body):
                 self._background.stop_deleted(subject.memory)
@@ -267,8 +270,8 @@ class Reconciler:
             return await self._apply(subject)
         remaining = slot.inconsistent_for(self._clock.monotonic())
         if remaining:
-            if subject.patch:
-                await self._apply(subject)
+            if subject.patch or subject.marks:
+                return await self._apply(subject)
             return Again(after=remaining)
         if subject.memory.is_outdated(slot.latest):
             return await self._apply(subject)
