@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import managers
 from .builtins import check_types, find_missing
 from .metadata import check_metadata, now, prepare_changed, prepare_new
+from .ownership import is_same
 from .resources import Endpoint
 from .schemas import apply_defaults, prune
 from .statuses import (
@@ -148,7 +149,7 @@ class Writer:
     def _spec_changed(self, endpoint: Endpoint, old: Obj, new: Obj) -> bool:
         ignored = {"metadata", "status"} if endpoint.served.status else {"metadata"}
         names = (old.keys() | new.keys()) - ignored
-        return any(old.get(name) != new.get(name) for name in names)
+        return any(not is_same(old.get(name), new.get(name)) for name in names)
 
     def _shape(self, endpoint: Endpoint, obj: Obj, old: Obj | None, options: WriteOptions) -> Obj:
         """Prune the unknown fields, and add the defaults."""
