@@ -65,7 +65,9 @@ async def test_from_a_version_of_a_list(client, watch, make_object):
     await client.post(OBJECTS, make_object("a"))
     listed = (await client.get(OBJECTS)).json
     await client.post(OBJECTS, make_object("b"))
-    stream = await watch(f"{OBJECTS}?watch=1&resourceVersion={listed['metadata']['resourceVersion']}")
+    stream = await watch(
+        f"{OBJECTS}?watch=1&resourceVersion={listed['metadata']['resourceVersion']}"
+    )
     await client.post(OBJECTS, make_object("c"))
     assert await stream.types(2) == [("ADDED", "b"), ("ADDED", "c")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -76,13 +76,13 @@ class Journal:
             time=time.time(),
         )
         self._entries.append(entry)
+        self._notify()
         return entry
 
     def answered(self, entry: Entry, status: int) -> None:
         """Note how the request was answered."""
         entry.status = status
-        for arrival in self._arrivals:
-            arrival.set()
+        self._notify()
 
     def select(self, method: str | None = None, path: str = "*", *, since: int = 0) -> list[Entry]:
         """The requests with that method and path (with wildcards), after that number."""
@@ -98,17 +98,33 @@ class Journal:
         self, method: str | None = None, path: str = "*", *, count: int = 1, since: int = 0
     ) -> list[Entry]:
         """Wait until that many such requests are answered; there is no timeout here."""
+
+        def find() -> list[Entry]:
+            found = self.select(method, path, since=since)
+            return [entry for entry in found if entry.status is not None]
+
+        return await self._wait(find, count)
+
+    async def arrived(
+        self, method: str | None = None, path: str = "*", *, count: int = 1, since: int = 0
+    ) -> list[Entry]:
+        """Wait until that many such requests have come, even if they are not answered yet."""
+        return await self._wait(lambda: self.select(method, path, since=since), count)
+
+    async def _wait(self, find: Callable[[], list[Entry]], count: int) -> list[Entry]:
         arrival = asyncio.Event()
         self._arrivals.add(arrival)
         try:
-            while True:
-                found = [e for e in self.select(method, path, since=since) if e.status is not None]
-                if len(found) >= count:
-                    return found
+            while len(found := find()) < count:
                 arrival.clear()
                 await arrival.wait()
+            return found
         finally:
             self._arrivals.discard(arrival)
+
+    def _notify(self) -> None:
+        for arrival in self._arrivals:
+            arrival.set()
 
     def clear(self) -> None:
         """Forget all the requests."""
