@@ -11,6 +11,9 @@ from kopf_cogs.structs import resources
 # How many objects to request at once when there is an impossible one among them.
 _CAREFUL_CHUNK_SIZE = 100
 
+DEFAULT_CHUNK_SIZE = 500
+"""As in the reflectors of Kubernetes itself: big clusters do not fit into memory at once."""
+
 
 class Page(NamedTuple):
     """A part of the list; all of it if it is not requested in chunks."""
@@ -36,22 +39,25 @@ async def list_objects(
     """
     List the objects of the namespace, or of the whole cluster if it is not specified.
 
-    With ``chunk_size``, not more than so many objects are requested and kept in memory at once.
+    Not more than ``chunk_size`` objects are requested and kept in memory at once;
+    ``None`` is for :const:`DEFAULT_CHUNK_SIZE`, and zero is for no limit.
     ``params`` are for the query, e.g. ``labelSelector`` and ``fieldSelector``.
 
     Raises :class:`APIGoneError` if the pages were being read for too long: time to start again.
     """
     url = resource.get_url(namespace=namespace)
     query = dict(params or {})
-    if chunk_size:
-        query["limit"] = str(chunk_size)
+    limit = DEFAULT_CHUNK_SIZE if chunk_size is None else chunk_size
+    if limit:
+        query["limit"] = str(limit)
     while True:
         rejected: list[quarantine.Quarantined] = []
         try:
             payload = await client.get(url, params=query)
         except errors.APITooDeepError as e:
-            if "limit" not in query:
-                query["limit"] = str(_CAREFUL_CHUNK_SIZE)
+            if not limit or limit > _CAREFUL_CHUNK_SIZE:
+                limit = _CAREFUL_CHUNK_SIZE
+                query["limit"] = str(limit)
                 continue
             payload, rejected = quarantine.split_list(e.body)
         metadata = _get_metadata(payload)

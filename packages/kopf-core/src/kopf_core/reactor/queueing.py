@@ -32,7 +32,9 @@ class Again:
 class Slot:
     """The place of one object in the queue."""
 
-    __slots__ = ('_deadline', '_expected', '_timer', 'events', 'key', 'latest', 'task', 'type')
+    __slots__ = (
+        '_deadline', '_expected', '_timer', 'events', 'is_waiting', 'key', 'latest', 'task', 'type',
+    )
 
     def __init__(self, key: ObjectKey) -> None:
         self.key = key
@@ -44,6 +46,9 @@ class Slot:
         """How that state has come."""
 
         self.task: asyncio.Task[None] | None = None
+        self.is_waiting = False
+        """There is work for it, but it cannot be started right now."""
+
         self._timer: asyncio.TimerHandle | None = None
         self._expected: str | None = None
         self._deadline = 0.0
@@ -99,31 +104,25 @@ class WorkQueue:
         if slot is None:
             slot = self._slots[key] = Slot(key)
         slot.events.append(event)
-        if slot.task is None and self._is_open:
-            self._start(slot)
-        elif not self._is_open and len(slot.events) == 1:
-            self._waiting.append(slot)
+        self._start(slot)
 
     def wake(self, key: ObjectKey) -> None:
         """Process the object again though nothing has happened to it in the cluster."""
         slot = self._slots.get(key)
-        if slot is not None and slot.task is None and self._is_open and slot not in self._waiting:
+        if slot is not None:
             self._start(slot)
 
     def open(self) -> None:
         """Start processing what is there already, and what comes later."""
-        if not self._is_open:
-            self._is_open = True
-            waiting, self._waiting = self._waiting, deque()
-            for slot in waiting:
-                if slot.task is None:
-                    self._start(slot)
+        self._is_open = True
+        self._start_waiting()
 
     def clear(self) -> None:
         """Forget all the events and timers, e.g. because everything is going to be listed anew."""
         for slot in self._slots.values():
             slot.set_timer(None)
             slot.events.clear()
+            slot.is_waiting = False
         self._slots.clear()
         self._waiting.clear()
 
@@ -144,46 +143,55 @@ class WorkQueue:
                 logger.warning(f"{self._running} objects are still being processed; left as is.")
 
     def _start(self, slot: Slot) -> None:
-        slot.set_timer(None)
-        if self._limit is not None and self._running >= self._limit:
-            self._waiting.append(slot)
+        if slot.task is not None or slot.is_waiting:
             return
-        self._running += 1
-        self._idle.clear()
-        slot.task = asyncio.create_task(self._work(slot))
+        slot.set_timer(None)
+        if self._can_start():
+            self._running += 1
+            self._idle.clear()
+            slot.task = asyncio.create_task(self._work(slot))
+        else:
+            slot.is_waiting = True
+            self._waiting.append(slot)
+
+    def _can_start(self) -> bool:
+        return self._is_open and (self._limit is None or self._running < self._limit)
+
+    def _start_waiting(self) -> None:
+        while self._waiting and self._can_start():
+            slot = self._waiting.popleft()
+            slot.is_waiting = False
+            self._start(slot)
 
     async def _work(self, slot: Slot) -> None:
+        again: Again | None = None
         try:
             while True:
                 again = await self._process(slot)
                 if not slot.events or not self._is_open:
                     break
         except asyncio.CancelledError:
-            again = None
+            pass  # only when the queue is being closed
+        except Exception as e:
+            logger.error(f"The processing of {slot.key} has failed: {e!r}", exc_info=e)
         finally:
             slot.task = None
             self._running -= 1
             if not self._running:
                 self._idle.set()
         self._settle(slot, again)
-        while self._waiting and self._is_open and (
-                self._limit is None or self._running < self._limit):
-            following = self._waiting.popleft()
-            if following.task is None:
-                self._start(following)
+        self._start_waiting()
 
     def _settle(self, slot: Slot, again: Again | None) -> None:
         if not self._is_open:
             return
-        if again is None:
+        if slot.events:  # those left after a failure
+            self._start(slot)
+        elif again is None:
             self._slots.pop(slot.key, None)
         else:
             loop = asyncio.get_running_loop()
-            slot.set_timer(loop.call_later(again.after, self._start_if_idle, slot))
-
-    def _start_if_idle(self, slot: Slot) -> None:
-        if slot.task is None and self._is_open:
-            self._start(slot)
+            slot.set_timer(loop.call_later(again.after, self._start, slot))
 
 
 def summarize(queue: WorkQueue) -> dict[str, Any]:

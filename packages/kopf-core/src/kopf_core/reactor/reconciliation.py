@@ -176,9 +176,10 @@ class Reconciler:
                     cause.logger.debug("Handling cycle is finished, waiting for new changes.")
                 return await self._apply(subject)
             case Reason.DELETE if self._background.is_running(subject.memory):
-                return await self._apply(subject)  # woken up when the daemons are over
+                return await self._apply(subject, delay=self._background_polling)
         if cause.reason is not Reason.DELETE and self._fix_finalizer(subject, cause):
-            return await self._apply(subject)
+            return await self._apply(
+                subject, delay=None if subject.marks else self._background_polling)
         if is_ours:  # the other objects are left without our marks, as if we were not there
             delay = await self._handle(subject, cause)
             if delay is not None:
@@ -251,7 +252,9 @@ class Reconciler:
             cause.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
             subject.marks.fns.append(partial(block_deletion, finalizer=finalizer))
             return True
-        if is_blocked and not is_required and not self._background.is_running(subject.memory):
+        if is_blocked and not is_required:
+            if self._background.is_running(subject.memory):
+                return True
             cause.logger.debug(
                 "Removing the finalizer, as there are no handlers requiring it.")
             subject.marks.fns.append(partial(allow_deletion, finalizer=finalizer))
@@ -276,6 +279,11 @@ class Reconciler:
         if subject.memory.is_outdated(slot.latest):
             return await self._apply(subject)
         return await self.reconcile(subject)
+
+    @property
+    def _background_polling(self) -> float:
+        """How long to wait for daemons to end: they tell when they do, so this is a last resort."""
+        return self.settings.background.cancellation_polling
 
     def _detect(self, subject: Subject) -> ChangingCause:
         """Find out what has happened to the object since it was handled for the last time."""

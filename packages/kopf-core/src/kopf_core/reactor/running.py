@@ -1,5 +1,6 @@
 """Running operators: from synchronous code, in an existing loop, or as a set of tasks."""
 import asyncio
+import gc
 import logging
 import signal
 import threading
@@ -25,6 +26,7 @@ def run(*, loop: asyncio.AbstractEventLoop | None = None, **kwargs: Any) -> None
 
     If a loop is not specified, a new one is used, and closed in the end.
     """
+    _relax_garbage_collector()
     if loop is not None:
         loop.run_until_complete(operator(**kwargs))
     else:
@@ -159,6 +161,16 @@ def _install_signals(stop: Any) -> list[signal.Signals]:
     except (NotImplementedError, RuntimeError):
         return []  # not supported on this platform or in this loop: KeyboardInterrupt as usual
     return signals
+
+
+def _relax_garbage_collector() -> None:
+    """Collect the garbage less often, unless the application has tuned it already.
+
+    The operator allocates much and leaves few cycles behind; with the thresholds that suit
+    small programs, the collector takes up to a fifth of all the time when objects are many.
+    """
+    if gc.get_threshold()[0] in (700, 2000):  # the defaults of Python
+        gc.set_threshold(20_000, 20, 20)
 
 
 def _get_loop_factory() -> Any:

@@ -1,0 +1,14 @@
+"""Background work of objects: daemons and timers.
+
+* :mod:`.engine`: what exists for every object, and how it is started, adjusted, and stopped.
+* :mod:`.records`: what is known of one object.
+* :mod:`.runs`: one daemon or timer of one object: a task while it works, a handle while it waits.
+* :mod:`.schedules`: when the next attempt is. Pure.
+* :mod:`.changes`: which changes matter for idling. Pure.
+* :mod:`.termination`: the stages of how a running function is stopped.
+* :mod:`.starting`: the starts of attempts, in portions.
+* :mod:`.threads`: where synchronous daemons run.
+"""
+from kopf_core.engines.background.engine import BackgroundEngine
+
+__all__ = ['BackgroundEngine']

@@ -1,0 +1,89 @@
+"""The stages of how a working function is stopped: it is asked, cancelled, and abandoned.
+
+::
+
+    signalled --cancellation_backoff--> cancelled --cancellation_timeout--> abandoned
+              --(no timeout)--> waited for, with a reminder every cancellation_polling seconds
+"""
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kopf_core.intents.handlers import DaemonHandler
+from kopf_core.intents.stoppers import DaemonStoppingReason
+
+if TYPE_CHECKING:
+    from kopf_core.engines.background.runs import Run
+
+LEAST_CYCLES = 10
+"""How many cycles of the loop a cancelled task gets to end, even if there is no timeout for it."""
+
+
+class Termination:
+    """The stopping of one run, from the request to stop until the task ends, or even longer.
+
+    It only keeps the time and says what is next: what stops by itself, ends it by :meth:`end`.
+    """
+
+    __slots__ = ('_backoff', '_handle', '_polling', '_run', '_timeout')
+
+    def __init__(self, run: 'Run') -> None:
+        settings = run.settings.background
+        handler = run.handler
+        is_daemon = isinstance(handler, DaemonHandler)
+        polling = handler.cancellation_polling if isinstance(handler, DaemonHandler) else None
+        self._run = run
+        self._backoff = handler.cancellation_backoff if is_daemon else None
+        self._timeout = handler.cancellation_timeout if is_daemon else None
+        self._polling = polling if polling is not None else settings.cancellation_polling
+        self._handle: asyncio.Handle | None = None
+        if settings.instant_exit_timeout is not None:
+            self._after(settings.instant_exit_timeout, self._ask)
+        else:
+            self._after_cycles(settings.instant_exit_zero_time_cycles or 0, self._ask)
+
+    @property
+    def duration(self) -> float:
+        """For how long the stages can last, in seconds; zero if there is no limit."""
+        return 0.0 if self._timeout is None else (self._backoff or 0.0) + self._timeout
+
+    def end(self) -> None:
+        """Nothing more is needed: the function has exited, or it is too late for anything."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _ask(self) -> None:
+        if self._backoff:
+            self._run.stopper.set(DaemonStoppingReason.DAEMON_SIGNALLED)
+            self._run.log("is signalled to exit gracefully.")
+            self._after(self._backoff, self._force)
+        else:
+            self._force()
+
+    def _force(self) -> None:
+        if self._timeout is None:
+            self._wait()
+            return
+        self._run.stopper.set(DaemonStoppingReason.DAEMON_CANCELLED)
+        self._run.log("is signalled to exit by force.")
+        self._run.cancel()
+        if self._timeout > 0:
+            self._after(self._timeout, self._run.abandon)
+        else:
+            self._after_cycles(LEAST_CYCLES, self._run.abandon)
+
+    def _wait(self) -> None:
+        self._run.log(f"is still exiting. The next check is in {self._polling} seconds.")
+        self._after(self._polling, self._wait)
+
+    def _after(self, delay: float, fn: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self._handle = loop.call_later(max(0.0, delay), fn)
+
+    def _after_cycles(self, count: int, fn: Callable[[], None]) -> None:
+        if count <= 0:
+            fn()
+        else:
+            loop = asyncio.get_running_loop()
+            self._handle = loop.call_soon(self._after_cycles, count - 1, fn)

@@ -1,0 +1,90 @@
+"""Where synchronous daemons run: in threads of their own, apart from all other functions.
+
+The daemons occupy their threads for hours. In a common pool, they would leave no place
+for handlers, and nobody would know why the operator does nothing.
+"""
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import ParamSpec, TypeVar
+
+from kopf_cogs.configs.settings import ExecutionSettings
+from kopf_core.actions.errors import TemporaryError
+
+P = ParamSpec('P')
+T = TypeVar('T')
+
+logger = logging.getLogger('kopf.background')
+
+
+class DaemonThreads(Executor):
+    """A new thread for every call. The process does not wait for these threads when it exits."""
+
+    def __init__(self) -> None:
+        self._counter = itertools.count(1)
+        self._threads: set[threading.Thread] = set()
+
+    def __len__(self) -> int:
+        return len(self._threads)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Call the function in a thread; raises :class:`TemporaryError` if there can be none."""
+        future: Future[T] = Future()
+
+        def call() -> None:
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as e:
+                future.set_exception(e)
+            else:
+                future.set_result(result)
+            finally:
+                self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(
+            target=call, name=f'kopf-daemon-{next(self._counter)}', daemon=True)
+        self._threads.add(thread)
+        try:
+            thread.start()
+        except RuntimeError as e:
+            self._threads.discard(thread)
+            raise TemporaryError(
+                f"There are {len(self)} threads of synchronous daemons already, and the system "
+                f"does not let more of them start ({e}). Consider asynchronous daemons.") from e
+        return future
+
+
+class DaemonExecutors:
+    """The choice of where to run synchronous daemons.
+
+    If the executor or its limit were set by the user, they are respected. If the daemons
+    occupy it in full, there is an error in the log: once, as it affects the whole operator.
+    """
+
+    def __init__(self, settings: ExecutionSettings) -> None:
+        self._settings = settings
+        self._threads = DaemonThreads()
+        self._shared = 0
+        self._is_reported = False
+
+    def acquire(self) -> Executor:
+        """Get the executor for one more daemon; to be released when the daemon ends."""
+        if not self._settings.is_customized:
+            return self._threads
+        executor = self._settings.executor
+        limit = getattr(executor, '_max_workers', None)
+        self._shared += 1
+        if limit is not None and self._shared >= limit and not self._is_reported:
+            self._is_reported = True
+            logger.error(
+                f"All {limit} workers of the executor are occupied by synchronous daemons: neither "
+                f"other daemons nor synchronous handlers can run. Either raise the limit "
+                f"(settings.execution.max_workers={limit}), or make the daemons asynchronous, "
+                f"or leave the executor unset: then, the daemons have threads of their own.")
+        return executor
+
+    def release(self, executor: Executor) -> None:
+        if executor is not self._threads:
+            self._shared -= 1
