@@ -1,15 +1,10 @@
 import kopf
 
 
-@kopf.on.login()
-def login_fn(**kwargs):
-    return kopf.login_with_kubeconfig(**kwargs) or kopf.login_with_service_account(**kwargs)
-
-
 @kopf.on.create("kopfexamples")
 def create_fn(spec, **kwargs):
     print(f"And here we are! Creating: {spec}")
-    return {"message": "hello world"}  # will be the new status
+    return {"message": "hello world"}  # it goes to the status of the object
 
 
 @kopf.on.update("kopfexamples")

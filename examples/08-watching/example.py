@@ -1,0 +1,15 @@
+"""
+React to the raw events of objects, as they come, with no retries and nothing stored on the objects.
+"""
+
+import kopf
+
+
+@kopf.on.event("kopfexamples")
+def event_fn(event, **kwargs):
+    print(f"Event: {event['type']} for {event['object']['metadata']['name']}")
+
+
+@kopf.on.event("pods", labels={"somelabel": kopf.PRESENT})
+async def pod_event_fn(name, status, **kwargs):
+    print(f"Pod {name} is {status.get('phase')}")
