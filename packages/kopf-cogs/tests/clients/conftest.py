@@ -213,6 +213,7 @@ class CollectingSink:
         self.raw: list[Any] = []
         self.listings = 0
         self.drains = 0
+        self.drained = asyncio.Event()
         self.gate = asyncio.Event()
         self.gate.set()
         self._changed = asyncio.Event()
@@ -229,6 +230,7 @@ class CollectingSink:
 
     async def drain(self) -> None:
         self.drains += 1
+        self.drained.set()
         await self.gate.wait()
 
     async def until(self, *events: tuple[Any, str]) -> None:

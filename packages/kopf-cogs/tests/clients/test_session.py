@@ -243,7 +243,7 @@ async def test_b5_parallel_refusals_cause_one_relogin(server, settings):
             vault.populate({"x": ConnectionInfo(server=server.url, token=f"token{logins}")})
 
     gate = asyncio.Event()
-    count = 100
+    count = 50
     refusal = server.error(401)
     server.script(*[server.raw(gate, *refusal.parts) for _ in range(count)])
     server.script(*[server.reply({"n": n}) for n in range(count)])

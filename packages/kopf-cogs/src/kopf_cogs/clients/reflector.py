@@ -245,6 +245,7 @@ class Reflector:
         """
         self._logger.debug(f"The watch-stream for {self._title} is silent, reconnecting: {exc}")
         self._silences += 1
+        self._backoff.reset()  # it has been waiting for long enough already
         if self._state.phase is Phase.LISTING:
             # The server ignores the request for the initial streaming, or it is overloaded.
             self._streaming_refused = self._silences >= _DOUBTS_LIMIT

@@ -113,7 +113,7 @@ class Backoff:
     def advance(self) -> float:
         """The next delay in seconds."""
         # Even if users request no delay, only the first reconnection is instant.
-        start = self.initial if self._failures == 0 else max(self.initial, 0.1)
+        start = self.initial if self._failures == 0 else max(self.initial, 0.01)
         delay = min(start * 2.0 ** min(self._failures, 30), self.limit)
         self._failures += 1
         return delay * (1 + random.random() / 2)
