@@ -27,6 +27,7 @@ def normalise(value: Any, namespace: str) -> Any:
             value = pattern.sub(replacement, value)
         return value
     if isinstance(value, Mapping):
+        value = sort_causes(value)
         return {
             normalise(key, namespace): (
                 VOLATILE[key] if key in VOLATILE and val else normalise(val, namespace)
@@ -36,6 +37,21 @@ def normalise(value: Any, namespace: str) -> Any:
     if isinstance(value, list | tuple):
         return [normalise(item, namespace) for item in value]
     return value
+
+
+def sort_causes(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Sort the causes of a failure, also in its message: they come in a random order."""
+    match = re.search(r"is invalid: \[(.*)\]$", str(status.get("message", "")), re.DOTALL)
+    if match is None:
+        return status
+    causes = sorted(
+        status["details"]["causes"], key=lambda cause: (cause["field"], cause["message"])
+    )
+    texts = {f"{cause['field']}: {cause['message']}": None for cause in causes}
+    if sorted(match[1]) != sorted(", ".join(texts)):
+        return status  # not the same texts as in the causes: to be compared as they are
+    message = status["message"][: match.start(1)] + ", ".join(texts) + "]"
+    return {**status, "message": message, "details": {**status["details"], "causes": causes}}
 
 
 def pick(source: Any, path: str) -> Any:

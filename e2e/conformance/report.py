@@ -37,6 +37,15 @@ status codes, reasons, messages, details, objects, and events. {verdict}
 the note; "–" means that it was not observed.
 """
 
+INTRODUCTION = [
+    "# Where the emulator differs from the real server",
+    "",
+    "See again: `uv run python -m e2e.conformance.report --emulator-only --differences FILE`;",
+    "with `--only ID`, for some. A difference that must stay is explained in one line in",
+    "`e2e/conformance/differences.json`, by the id of the behaviour.",
+    "",
+]
+
 Results = dict[str, bool | None]
 
 
@@ -132,8 +141,7 @@ def describe(behaviours: list[Behaviour], found: dict[str, Any]) -> str:
     """Describe the unexplained differences of the emulator in full, for those who will fix them."""
     expectations = Expectations.load()
     notes = load_differences()
-    again = f"`uv run python -m {__spec__.name} --emulator-only --differences FILE [--only ID]`"
-    lines = ["# Where the emulator differs from the real server", "", f"See again: {again}", ""]
+    lines = [*INTRODUCTION]
     for behaviour in behaviours:
         if behaviour.id in found and behaviour.id not in notes:
             shown, expected = expectations.compare(behaviour, found[behaviour.id])
