@@ -183,7 +183,7 @@ def test_c9_lambdas_have_ids_of_their_places(make):
 @pytest.mark.parametrize(
     'callback', [Kex(), Kex, functools.partial(Kex())], ids=['object', 'class', 'partial'])
 def test_callables_without_names_need_ids(make, callback):
-    with pytest.raises(ValueError, match="Cannot get the handler's id of .*id="):
+    with pytest.raises(ValueError, match=r"Cannot get the handler's id of .*id="):
         make(on.create, callback)
     assert make(on.create, callback, id='x').id == 'x'
 
@@ -240,7 +240,7 @@ def test_async_functions_are_recognised(callback, expected):
 
 
 @pytest.mark.docs('filtering/field')
-@pytest.mark.parametrize('decorator', [d for d in CLASSES])
+@pytest.mark.parametrize('decorator', list(CLASSES))
 def test_values_need_fields(make, decorator):
     with pytest.raises(TypeError, match=r"field="):
         make(decorator, value='x')
@@ -265,7 +265,7 @@ def test_none_in_metadata_is_refused(make, decorator, kind):
 
 @pytest.mark.parametrize('decorator', [*CLASSES])
 def test_wrong_fields_are_refused(make, decorator):
-    with pytest.raises((TypeError, ValueError), match='[Ff]ield'):
+    with pytest.raises((TypeError, ValueError), match=r"[Ff]ield"):
         make(decorator, field=1)
 
 

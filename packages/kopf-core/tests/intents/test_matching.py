@@ -76,7 +76,8 @@ def test_metadata_callbacks_get_the_value_and_the_kwargs_of_the_handler(make, ma
 
 @pytest.mark.docs('filtering/field')
 @pytest.mark.parametrize(('value', 'spec', 'expected'), [
-    (None, {'f': 'v'}, True), (None, {'f': ''}, True), (None, {}, False), (None, {'f': None}, False),
+    (None, {'f': 'v'}, True), (None, {'f': ''}, True),
+    (None, {}, False), (None, {'f': None}, False),
     (PRESENT, {'f': 'v'}, True), (PRESENT, {}, False), (PRESENT, {'f': None}, False),
     (ABSENT, {'f': 'v'}, False), (ABSENT, {}, True), (ABSENT, {'f': None}, True),
     ('v', {'f': 'v'}, True), ('v', {'f': 'w'}, False), ('v', {}, False),
