@@ -59,6 +59,19 @@ class TextFormatter(logging.Formatter):
     def __init__(self, fmt: str | None = None, *, prefix: bool = False) -> None:
         super().__init__(fmt)
         self._prefix = prefix
+        self._second = -1
+        self._rendered = ""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        # Rendering the time is a noticeable share of a busy operator's work, so it is done
+        # once a second; only the milliseconds differ in between.
+        if datefmt:
+            return super().formatTime(record, datefmt)
+        second = int(record.created)
+        if second != self._second:
+            rendered = super().formatTime(record)
+            self._second, self._rendered = second, rendered.rpartition(",")[0]
+        return f"{self._rendered},{int(record.msecs):03d}"
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         if self._prefix:

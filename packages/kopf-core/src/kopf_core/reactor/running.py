@@ -170,7 +170,7 @@ def _relax_garbage_collector() -> None:
     small programs, the collector takes up to a fifth of all the time when objects are many.
     """
     if gc.get_threshold()[0] in (700, 2000):  # the defaults of Python
-        gc.set_threshold(20_000, 20, 20)
+        gc.set_threshold(100_000, 20, 50)
 
 
 def _get_loop_factory() -> Any:
