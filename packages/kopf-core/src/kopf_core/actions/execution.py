@@ -6,6 +6,7 @@ activities, daemons, timers, indices, sub-handlers.
 import asyncio
 import datetime
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -56,6 +57,8 @@ class Execution:
     """How to run sub-handlers, where they are supported."""
 
     clock: Clock = field(default_factory=SystemClock)
+    executor: Executor | None = None
+    """Where to run sync functions; by default, where the settings say."""
 
     async def run(
             self,
@@ -150,7 +153,8 @@ class Execution:
         handler = invocation.handler
         result = await invoke(
             handler.fn, kwargs=kwargs, is_async=handler.is_async,
-            executor=None if handler.is_async else self.settings.execution.executor,
+            executor=None if handler.is_async else (
+                self.executor or self.settings.execution.executor),
         )
         if invocation.subhandlers and not invocation.executed and self.subhandling is not None:
             await self.subhandling(invocation, invocation.subhandlers)

@@ -38,16 +38,22 @@ class DaemonStopped(Protocol):
 class DaemonStopper:
     """The stop-flag of one daemon: set from the loop, checked from the loop or a thread."""
 
-    __slots__ = ('_reason', '_sync_event', '_waiters', 'async_checker', 'sync_checker', 'when')
+    __slots__ = ('_events', '_reason', '_waiters', 'when')
 
     def __init__(self) -> None:
         self._reason: DaemonStoppingReason | None = None
-        self._sync_event = threading.Event()
+        self._events: list[threading.Event] = []
         self._waiters: set[asyncio.Future[None]] = set()
         self.when: float | None = None
         """The monotonic time of when the stopping was first requested, in seconds."""
-        self.sync_checker = SyncDaemonStopperChecker(self)
-        self.async_checker = AsyncDaemonStopperChecker(self)
+
+    @property
+    def sync_checker(self) -> 'SyncDaemonStopperChecker':
+        return SyncDaemonStopperChecker(self)
+
+    @property
+    def async_checker(self) -> 'AsyncDaemonStopperChecker':
+        return AsyncDaemonStopperChecker(self)
 
     @property
     def reason(self) -> DaemonStoppingReason | None:
@@ -63,13 +69,20 @@ class DaemonStopper:
         """Request the stopping, or add one more reason to it. Only from the loop's thread."""
         self._reason = reason if self._reason is None else self._reason | reason
         self.when = time.monotonic() if self.when is None else self.when
-        self._sync_event.set()
+        for event in list(self._events):
+            event.set()
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     def wait_in_thread(self, timeout: float | None) -> bool:
-        return self._sync_event.wait(timeout)
+        # The order matters: either the event is noticed by `set()`, or the reason is noticed here.
+        event = threading.Event()
+        self._events.append(event)
+        try:
+            return self.is_set() or event.wait(timeout)
+        finally:
+            self._events.remove(event)
 
     async def wait_in_loop(self, timeout: float | None) -> bool:
         if self._reason is None:

@@ -113,8 +113,7 @@ class Operator:
 
     async def pause(self) -> None:
         """Stop handling and stop all daemons until resumed. The process lives on."""
-        await self._orchestrator.pause()
-        await self._background.pause()
+        await asyncio.gather(self._orchestrator.pause(), self._background.pause())
 
     def resume(self) -> None:
         """Continue after the pause, as if everything has just been noticed."""
@@ -156,8 +155,9 @@ class Operator:
             patterns=self._options.namespaces).run()
 
     async def _stop_parts(self, tasks: Collection[asyncio.Task[Any]]) -> None:
-        await self._orchestrator.stop(self._settings.queueing.exit_timeout)
-        await self._background.exit()
+        await asyncio.gather(
+            self._orchestrator.stop(self._settings.queueing.exit_timeout),
+            self._background.exit())
         await self._recorder.close(POSTING_TIMEOUT)
         for task in tasks:
             task.cancel()

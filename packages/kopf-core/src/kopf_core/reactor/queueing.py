@@ -33,7 +33,8 @@ class Slot:
     """The place of one object in the queue."""
 
     __slots__ = (
-        '_deadline', '_expected', '_timer', 'events', 'is_waiting', 'key', 'latest', 'task', 'type',
+        '_deadline', '_expected', '_timer', 'events', 'is_waiting', 'is_woken', 'key', 'latest',
+        'task', 'type',
     )
 
     def __init__(self, key: ObjectKey) -> None:
@@ -48,6 +49,9 @@ class Slot:
         self.task: asyncio.Task[None] | None = None
         self.is_waiting = False
         """There is work for it, but it cannot be started right now."""
+
+        self.is_woken = False
+        """To be processed once more: something has happened while it was being processed."""
 
         self._timer: asyncio.TimerHandle | None = None
         self._expected: str | None = None
@@ -110,6 +114,7 @@ class WorkQueue:
         """Process the object again though nothing has happened to it in the cluster."""
         slot = self._slots.get(key)
         if slot is not None:
+            slot.is_woken = True
             self._start(slot)
 
     def open(self) -> None:
@@ -167,8 +172,9 @@ class WorkQueue:
         again: Again | None = None
         try:
             while True:
+                slot.is_woken = False
                 again = await self._process(slot)
-                if not slot.events or not self._is_open:
+                if not (slot.events or slot.is_woken) or not self._is_open:
                     break
         except asyncio.CancelledError:
             pass  # only when the queue is being closed

@@ -67,11 +67,17 @@ class Background(Protocol):
     ) -> None:
         """Spawn what matches and is not there yet, stop what does not match anymore."""
 
-    def stop_deleted(self, memory: ObjectMemory) -> None:
+    def stop_deleted(self, memory: ObjectMemory, body: Body) -> None:
         """Stop everything of the object that is being deleted."""
 
     def is_running(self, memory: ObjectMemory) -> bool:
         """Whether there is anything that must end before the object is let go."""
+
+    def is_stopping(self, memory: ObjectMemory) -> bool:
+        """Whether there is anything that is going to end; the object is woken up then."""
+
+    async def settle(self, memory: ObjectMemory) -> None:
+        """Let those functions end that do so at once when asked."""
 
 
 @dataclass(slots=True)
@@ -154,11 +160,13 @@ class Reconciler:
                         {handler.id: result}, patch=subject.marks, logger=watching.logger)
         if self._handlers.spawning:
             if event['type'] == 'DELETED' or is_deletion_ongoing(body):
-                self._background.stop_deleted(subject.memory)
+                self._background.stop_deleted(subject.memory, body)
             else:
                 spawning = self._make_cause(SpawningCause, subject, body)
                 self._background.adjust(
                     subject.slot.key, subject.memory, spawning, self._handlers)
+            if self._background.is_stopping(subject.memory):
+                await self._background.settle(subject.memory)
 
     async def reconcile(self, subject: Subject) -> Again | None:
         """Bring the object to the state where all its changes are handled. One step of that."""
