@@ -30,12 +30,15 @@ class Termination:
     def __init__(self, run: 'Run') -> None:
         settings = run.settings.background
         handler = run.handler
-        is_daemon = isinstance(handler, DaemonHandler)
-        polling = handler.cancellation_polling if isinstance(handler, DaemonHandler) else None
         self._run = run
-        self._backoff = handler.cancellation_backoff if is_daemon else None
-        self._timeout = handler.cancellation_timeout if is_daemon else None
-        self._polling = polling if polling is not None else settings.cancellation_polling
+        self._backoff: float | None = None
+        self._timeout: float | None = None
+        self._polling = settings.cancellation_polling
+        if isinstance(handler, DaemonHandler):
+            self._backoff = handler.cancellation_backoff
+            self._timeout = handler.cancellation_timeout
+            if handler.cancellation_polling is not None:
+                self._polling = handler.cancellation_polling
         self._handle: asyncio.Handle | None = None
         if settings.instant_exit_timeout is not None:
             self._after(settings.instant_exit_timeout, self._ask)

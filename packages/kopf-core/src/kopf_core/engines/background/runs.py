@@ -1,0 +1,312 @@
+"""One daemon or timer of one object.
+
+There is a task only for an attempt: while the function works. While it waits for its time
+(the initial delay, the interval, the delay after an error), it is only a handle in the loop.
+"""
+import asyncio
+import logging
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kopf_cogs.clients.errors import APIError
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.effects import apply_patches, deliver_results
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.loggers import ObjectLogger
+from kopf_core.actions.outcomes import Outcome
+from kopf_core.actions.retrying import safe_message, sane_delay
+from kopf_core.actions.states import HandlerState
+from kopf_core.engines.background.schedules import (
+    get_first_tick,
+    get_idle_end,
+    get_next_tick,
+    is_idle,
+)
+from kopf_core.engines.background.starting import Starter
+from kopf_core.engines.background.termination import Termination
+from kopf_core.engines.background.threads import DaemonExecutors
+from kopf_core.intents.causes import DaemonCause
+from kopf_core.intents.handlers import DaemonHandler, SpawningHandler, TimerHandler
+from kopf_core.intents.stoppers import DaemonStopper, DaemonStoppingReason
+
+if TYPE_CHECKING:
+    from kopf_core.engines.background.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all runs of an operator need."""
+
+    client: Client
+    execution: Execution
+    indices: Mapping[str, Any]
+    starter: Starter
+    executors: DaemonExecutors
+    on_ended: 'Callable[[Run], None]'
+    on_abandoned: 'Callable[[Run], None]'
+
+
+class Run:
+    """A daemon or timer that works, waits, or is being stopped; over when ended by any reason."""
+
+    __slots__ = (
+        '_anchor', '_carried', '_due', '_handle', '_is_dormant', '_is_over', '_state', '_stopper',
+        '_surroundings', '_task', '_termination', 'handler', 'is_abandoned', 'record',
+        'replacement',
+    )
+
+    def __init__(
+            self, handler: SpawningHandler, record: 'Record', surroundings: Surroundings,
+    ) -> None:
+        self.handler = handler
+        self.record = record
+        self.is_abandoned = False
+        """It works still, but nobody waits for it anymore."""
+
+        self.replacement: SpawningHandler | None = None
+        """What to start when this one ends: it is wanted again, but only one at a time can be."""
+
+        self._surroundings = surroundings
+        self._is_over = False
+        self._is_dormant = False
+        self._due = 0.0
+        self._anchor: float | None = None
+        self._state: HandlerState | None = None
+        self._carried: tuple[Any, ...] = ()
+        self._handle: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[Outcome] | None = None
+        self._stopper: DaemonStopper | None = None
+        self._termination: Termination | None = None
+
+    @property
+    def settings(self) -> OperatorSettings:
+        return self._surroundings.execution.settings
+
+    @property
+    def stopper(self) -> DaemonStopper:
+        if self._stopper is None:
+            self._stopper = DaemonStopper()
+        return self._stopper
+
+    @property
+    def is_working(self) -> bool:
+        return self._task is not None
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._termination is not None
+
+    @property
+    def task(self) -> 'asyncio.Task[Outcome] | None':
+        """The attempt that is being made now."""
+        return self._task
+
+    @property
+    def termination_duration(self) -> float:
+        """How long it may take it to stop, in seconds; zero if not stopping or has no limit."""
+        return 0.0 if self._termination is None else self._termination.duration
+
+    def log(self, text: str, level: int = logging.DEBUG) -> None:
+        logger = ObjectLogger(body=self.record.body, settings=self.settings)
+        logger.log(level, f"{self.handler} {text}")
+
+    def start(self) -> None:
+        """Start for the first time: at once, or when all the initial delays are over."""
+        now = self._now()
+        delay = self._get_initial_delay()
+        if isinstance(self.handler, TimerHandler):
+            self._wait_until(get_first_tick(
+                self.handler, now=now, delay=delay, changed_at=self.record.changed_at))
+        else:
+            self._wait_until(now + delay)
+
+    def notice_change(self) -> None:
+        """The object has changed: if only this was waited for, now wait for it to calm down."""
+        if self._is_dormant and isinstance(self.handler, TimerHandler):
+            self._wait_until(get_idle_end(self.handler, changed_at=self.record.changed_at))
+
+    def stop(self, reason: DaemonStoppingReason) -> None:
+        """Request to stop, or add one more reason to the request. What waits stops at once."""
+        self.replacement = None
+        if self._task is None:
+            if isinstance(self.handler, DaemonHandler):
+                self.log("has exited on request and will not be retried or restarted.")
+            self._end()
+            return
+        self.stopper.set(reason)
+        if self._termination is None:
+            self._termination = Termination(self)
+
+    def cancel(self) -> None:
+        """Interrupt the function where it awaits. Threads cannot be interrupted."""
+        if self._task is not None and self.handler.is_async:
+            self._task.cancel()
+
+    def abandon(self) -> None:
+        """Wait for the function no more. It is not interrupted, as nothing has helped before."""
+        if self._is_over or self.is_abandoned:
+            return
+        self.is_abandoned = True
+        if self._termination is not None:
+            self._termination.end()
+        self.stopper.set(DaemonStoppingReason.DAEMON_ABANDONED)
+        self.log("did not exit in time. Leaving it orphaned.", logging.WARNING)
+        self._surroundings.on_abandoned(self)
+        try:
+            warnings.warn(
+                f"{self.handler} did not exit in time. It is left running, with its resources.",
+                ResourceWarning, stacklevel=2)
+        except ResourceWarning:
+            pass  # if warnings are errors, they must not affect others: it is in the log anyway
+
+    def _now(self) -> float:
+        return self._surroundings.execution.clock.monotonic()
+
+    def _wait_until(self, due: float) -> None:
+        now = self._now()
+        self._due = due
+        self._is_dormant = False
+        if due > now:
+            self._handle = self._surroundings.starter.call_at(due, now, self._launch)
+        else:
+            self._surroundings.starter.put(self._launch)
+
+    def _launch(self) -> None:
+        if self._is_over or self._task is not None:
+            return
+        self._handle = None
+        if self._state is None and isinstance(self.handler, TimerHandler):
+            changed_at = self.record.changed_at
+            if not is_idle(self.handler, now=self._now(), changed_at=changed_at):
+                self._anchor = None
+                self._wait_until(get_idle_end(self.handler, changed_at=changed_at))
+                return
+            if self._anchor is None:
+                self._anchor = self._due
+        self._task = asyncio.get_running_loop().create_task(self._attempt(), name=self.handler.id)
+        self._task.add_done_callback(self._on_attempted)
+
+    async def _attempt(self) -> Outcome:
+        cause = self._make_cause()
+        execution = self._surroundings.execution
+        if self._state is None:
+            self._state = HandlerState(started=execution.clock.now())
+        if self.handler.is_async or not isinstance(self.handler, DaemonHandler):
+            outcome = await execution.attempt(self.handler, cause, self._state)
+        else:
+            executor = self._surroundings.executors.acquire()
+            try:
+                execution = replace(execution, executor=executor)
+                outcome = await execution.attempt(self.handler, cause, self._state)
+            finally:
+                self._surroundings.executors.release(executor)
+        if cause.patch or outcome.result is not None:
+            await self._apply(cause, outcome)
+        return outcome
+
+    async def _apply(self, cause: DaemonCause, outcome: Outcome) -> None:
+        """Send the results and the patch. Those functions that have conflicted are kept."""
+        marks, body = Patch(), Body({})
+        body._replace_from(self.record.body)
+        if outcome.result is not None:
+            deliver_results({self.handler.id: outcome.result}, patch=marks, logger=cause.logger)
+        try:
+            applied = await apply_patches(
+                client=self._surroundings.client, resource=self.record.resource, body=body,
+                marks=marks, patch=cause.patch, logger=cause.logger)
+        except APIError as e:
+            self._carried = tuple(cause.patch.fns)
+            cause.logger.error(f"{self.handler} could not change the object: {e}")
+        else:
+            self._carried = applied.carried
+
+    def _on_attempted(self, task: 'asyncio.Task[Outcome]') -> None:
+        self._task = None
+        outcome = self._get_outcome(task)
+        if self._termination is not None:
+            self._termination.end()
+            self.stopper.set(DaemonStoppingReason.DONE)
+            is_left = self.is_abandoned and task.cancelled()  # only the waiting for its thread
+            if isinstance(self.handler, DaemonHandler) and not is_left:
+                self.log("has exited on request and will not be retried or restarted.")
+            self._end()
+            return
+        assert self._state is not None
+        now = self._now()
+        is_timer = isinstance(self.handler, TimerHandler)
+        if not outcome.final:
+            self._state = self._state.with_outcome(
+                outcome, self._surroundings.execution.clock.now())
+            self._wait_until(now + (sane_delay(outcome.delay) or 0.0))
+        elif is_timer and outcome.exception is None and self._has_future():
+            self._wait_for_tick(now)
+        else:
+            self.record.finish(self.handler.id)
+            if not is_timer or outcome.exception is not None:
+                self.log("has exited on its own and will not be retried or restarted.")
+            self.stopper.set(DaemonStoppingReason.DONE)
+            self._end()
+
+    def _get_outcome(self, task: 'asyncio.Task[Outcome]') -> Outcome:
+        exc = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if exc is None:
+            return task.result()
+        if not task.cancelled():
+            self.log(f"could not be run: {safe_message(exc)}", logging.ERROR)
+        return Outcome(
+            final=False, exception=exc, delay=self.settings.execution.default_backoff)
+
+    def _has_future(self) -> bool:
+        handler = self.handler
+        return isinstance(handler, TimerHandler) and (
+            handler.interval is not None or handler.idle is not None)
+
+    def _wait_for_tick(self, now: float) -> None:
+        assert isinstance(self.handler, TimerHandler)
+        self._state = None
+        due = get_next_tick(
+            self.handler, now=now, anchor=self._anchor if self._anchor is not None else now,
+            changed_at=self.record.changed_at, ticked_at=self._due)
+        if due is None:
+            self._is_dormant = True
+        else:
+            self._wait_until(due)
+
+    def _end(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        self._is_over = True
+        self._is_dormant = False
+        if self.record.runs.get(self.handler.id) is self:
+            del self.record.runs[self.handler.id]
+        self._surroundings.on_ended(self)
+
+    def _make_cause(self) -> DaemonCause:
+        patch, self._carried = Patch(fns=self._carried), ()
+        stopper = self.stopper
+        return DaemonCause(
+            resource=self.record.resource,
+            body=self.record.body,
+            patch=patch,
+            settings=self.settings,
+            memo=self.record.memo,
+            indices=self._surroundings.indices,
+            stopper=stopper.async_checker if self.handler.is_async else stopper.sync_checker,
+        )
+
+    def _get_initial_delay(self) -> float:
+        delay = self.handler.initial_delay
+        if callable(delay):
+            try:
+                delay = delay(**self._make_cause().kwargs | {'param': self.handler.param})
+            except Exception as e:
+                self.log(f"is started with no delay, as its initial delay cannot be calculated: "
+                         f"{safe_message(e)}", logging.ERROR)
+                delay = None
+        return sane_delay(delay) or 0.0
