@@ -4,7 +4,7 @@ Loading of YAML files that are written by people and tools, with no surprises.
 
 from typing import Any
 
-MAX_SIZE = 16 * 1024 * 1024
+MAX_SIZE = 4 * 1024 * 1024
 """How big the files can be, in bytes."""
 
 MAX_PAIRS = 10_000

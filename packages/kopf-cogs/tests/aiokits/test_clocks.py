@@ -1,0 +1,33 @@
+import asyncio
+import datetime
+
+from kopf_cogs.aiokits.clocks import FakeClock, SystemClock
+
+
+async def test_system_clock_is_as_of_the_loop():
+    loop = asyncio.get_running_loop()
+    before = loop.time()
+    assert before <= SystemClock().monotonic() <= loop.time()
+
+
+def test_system_clock_is_in_utc():
+    before = datetime.datetime.now(datetime.UTC)
+    now = SystemClock().now()
+    assert before <= now <= datetime.datetime.now(datetime.UTC)
+    assert now.utcoffset() == datetime.timedelta(0)
+
+
+def test_fake_clock_moves_only_when_moved():
+    start = datetime.datetime(2030, 1, 2, tzinfo=datetime.UTC)
+    clock = FakeClock(start)
+    assert (clock.monotonic(), clock.now()) == (0, start)
+    clock.advance(90)
+    assert (clock.monotonic(), clock.now()) == (90, start + datetime.timedelta(seconds=90))
+
+
+def test_f11_wall_time_can_jump_with_no_effect_on_intervals():
+    clock = FakeClock()
+    clock.advance(5)
+    moment = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
+    clock.set_wall_time(moment)
+    assert (clock.monotonic(), clock.now()) == (5, moment)

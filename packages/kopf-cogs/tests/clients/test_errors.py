@@ -1,0 +1,62 @@
+import pytest
+
+from kopf_cogs.clients import errors
+
+
+@pytest.mark.parametrize("payload", [None, [], "text", 1, {}, {"code": "x", "message": 1}])
+def test_senseless_payloads(payload):
+    error = errors.make_status_error(payload)
+    assert type(error) is errors.APIServerError
+    assert (error.status, error.code) == (500, 500)
+    assert error.message is None
+    assert error.reason is None
+    assert error.details == {}
+    assert error.causes == []
+    assert str(error) == "500"
+
+
+@pytest.mark.parametrize(("code", "cls"), [
+    (410, errors.APIGoneError), (504, errors.APIServerError), (429, errors.APITooManyRequestsError),
+    (418, errors.APIClientError), (302, errors.APIRedirectError), (0, errors.APIServerError),
+])
+def test_codes_of_payloads_are_used_without_responses(code, cls):
+    assert type(errors.make_status_error({"code": code})) is cls
+
+
+def test_statuses_of_responses_take_precedence():
+    error = errors.make_status_error({"code": 404}, status=503)
+    assert type(error) is errors.APIServerError
+    assert (error.status, error.code) == (503, 404)
+
+
+def test_long_messages_are_cut():
+    error = errors.make_status_error({"message": "x" * 1_000_000}, status=500)
+    assert len(str(error)) < 1100
+
+
+@pytest.mark.parametrize(("details", "header", "expected"), [
+    ({}, None, None), ({"retryAfterSeconds": 3}, None, "3"), ({"retryAfterSeconds": 3}, "5", "5"),
+    ({"retryAfterSeconds": "x"}, None, None), ({"retryAfterSeconds": -1}, None, None),
+])
+def test_retry_after(details, header, expected):
+    error = errors.make_status_error({"details": details}, status=429, retry_after=header)
+    assert error.retry_after == expected
+
+
+def test_causes():
+    causes = [{"field": "x"}, "junk", None]
+    error = errors.make_status_error({"details": {"causes": causes}}, status=422)
+    assert error.causes == [{"field": "x"}]
+
+
+@pytest.mark.parametrize(("exc", "expected"), [
+    (OSError("boo"), "boo"), (OSError(), "OSError"), (TimeoutError(), "the request has timed out"),
+    (OSError("http://user:pwd@host/ failed"), "http://***@host/ failed"),
+])
+def test_texts_of_connection_errors(exc, expected):
+    assert str(errors.make_connection_error(exc)) == expected
+
+
+def test_all_errors_are_expected():
+    assert errors.make_connection_error(OSError()).expected
+    assert errors.make_status_error({}).expected

@@ -1,0 +1,83 @@
+import pytest
+
+from kopf_cogs.clients import errors
+from kopf_cogs.clients.events import post_event, shorten
+
+REF = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "name": "n", "uid": "u"}
+
+
+async def test_posting(server, client):
+    server.script(server.reply({}, status=201))
+    ref = REF | {"namespace": "ns"}
+    await post_event(client, ref=ref, type="Normal", reason="Logging", message="hello")
+    request, = server.requests
+    assert (request.method, request.path) == ("POST", "/api/v1/namespaces/ns/events")
+    body = request.json
+    stamps = {body.pop("firstTimestamp"), body.pop("lastTimestamp"), body.pop("eventTime")}
+    assert len(stamps) == 1
+    assert stamps.pop().endswith("+00:00")
+    assert body.pop("apiVersion") == "v1"
+    assert body.pop("kind") == "Event"
+    assert body == {
+        "metadata": {"namespace": "ns", "generateName": "kopf-event-"},
+        "action": "Action?", "type": "Normal", "reason": "Logging", "message": "hello",
+        "reportingComponent": "kopf", "reportingInstance": "dev", "source": {"component": "kopf"},
+        "involvedObject": ref}
+
+
+async def test_cluster_scoped_objects(server, client):
+    server.script(server.reply({}))
+    await post_event(client, ref=REF, type="Normal", reason="X")
+    assert server.requests[0].path == "/api/v1/namespaces/default/events"
+    assert server.requests[0].json["involvedObject"] == REF | {"namespace": "default"}
+
+
+async def test_reporters_of_settings(server, client, settings):
+    settings.posting.reporting_component = "comp"
+    settings.posting.reporting_instance = "inst"
+    settings.posting.event_name_prefix = "pre-"
+    server.script(server.reply({}))
+    await post_event(client, ref=REF, type="Normal", reason="X")
+    body = server.requests[0].json
+    assert body["reportingComponent"] == body["source"]["component"] == "comp"
+    assert body["reportingInstance"] == "inst"
+    assert body["metadata"]["generateName"] == "pre-"
+
+
+@pytest.mark.parametrize("version", ["v1", "events.k8s.io/v1"])
+async def test_e4_no_events_about_events(server, client, version):
+    ref = REF | {"apiVersion": version, "kind": "Event"}
+    await post_event(client, ref=ref, type="Normal", reason="X")
+    assert not server.requests
+
+
+async def test_b4_forbidden_events_are_not_retried(server, client, settings):
+    settings.posting.default_backoffs = [0, 0]
+    server.script(server.error(403))
+    with pytest.raises(errors.APIForbiddenError):
+        await post_event(client, ref=REF, type="Normal", reason="X")
+    assert len(server.requests) == 1
+
+
+async def test_own_backoffs(server, client, settings):
+    settings.posting.default_backoffs = [0]
+    server.script(server.error(500), server.reply({}))
+    await post_event(client, ref=REF, type="Normal", reason="X")
+    server.script(server.error(500))
+    with pytest.raises(errors.APIServerError):
+        await post_event(client, ref=REF, type="Normal", reason="X", backoffs=())
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(("length", "expected"), [(0, 0), (1023, 1023), (1024, 1024), (1025, 1024)])
+def test_lengths_of_messages(length, expected):
+    assert len(shorten("x" * length)) == expected
+
+
+def test_messages_are_cut_in_the_middle():
+    text = "".join(chr(ord("a") + n % 26) for n in range(5000))
+    result = shorten(text)
+    head, _, tail = result.partition("...")
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert abs(len(head) - len(tail)) <= 1

@@ -1,0 +1,189 @@
+import dataclasses
+import logging
+
+import pytest
+
+from kopf_cogs.clients import errors
+from kopf_cogs.clients.patching import patch_object
+from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.resources import Resource
+
+URL = "/apis/kopf.dev/v1/namespaces/ns/kopfexamples/name1"
+TEST = {"op": "test", "path": "/metadata/resourceVersion"}
+
+
+@pytest.fixture(autouse=True)
+def _debug(caplog):
+    caplog.set_level(logging.DEBUG)
+
+
+def sent(server):
+    return [
+        (r.path, r.headers["Content-Type"].removeprefix("application/"), r.json)
+        for r in server.requests]
+
+
+def body(version, **fields):
+    return {"metadata": {"resourceVersion": str(version)}, **fields}
+
+
+def add_finalizer(body):
+    body["metadata"].setdefault("finalizers", []).append("fin")
+
+
+def set_status(body):
+    body.setdefault("status", {})["y"] = 2
+
+
+async def test_nothing_to_patch(server, client, resource):
+    result = await patch_object(client, resource, "ns", "name1", Patch(), body(1))
+    assert result.body is None
+    assert not result.remaining
+    assert not result.gone
+    assert not server.requests
+
+
+async def test_merge_patch_of_everything(server, client, resource, caplog):
+    resource = dataclasses.replace(resource, subresources=frozenset())
+    server.script(server.reply(body(2, spec={"x": 1}, status={"y": 2})))
+    patch = Patch({"spec": {"x": 1}, "status": {"y": 2}})
+    result = await patch_object(client, resource, "ns", "name1", patch)
+    assert sent(server) == [(URL, "merge-patch+json", {"spec": {"x": 1}, "status": {"y": 2}})]
+    assert result.body == body(2, spec={"x": 1}, status={"y": 2})
+    assert not result.inconsistencies
+    message = "Merge-patching the resource with: {'spec': {'x': 1}, 'status': {'y': 2}}"
+    assert message in caplog.messages
+
+
+async def test_merge_patches_with_status_as_subresource(server, client, resource, caplog):
+    server.script(server.reply(body(2, spec={"x": 1})))
+    server.script(server.reply(body(3, spec={"x": 1}, status={"y": 2})))
+    patch = Patch({"spec": {"x": 1}, "status": {"y": 2}})
+    result = await patch_object(client, resource, "ns", "name1", patch)
+    assert sent(server) == [
+        (URL, "merge-patch+json", {"spec": {"x": 1}}),
+        (f"{URL}/status", "merge-patch+json", {"status": {"y": 2}})]
+    assert result.body["metadata"]["resourceVersion"] == "3"
+    assert "Merge-patching the status with: {'status': {'y': 2}}" in caplog.messages
+
+
+async def test_status_alone(server, client, resource):
+    server.script(server.reply(body(2, status={"y": 2})))
+    await patch_object(client, resource, "ns", "name1", Patch({"status": {"y": 2}}))
+    assert [request.path for request in server.requests] == [f"{URL}/status"]
+
+
+async def test_json_patch_is_relative_to_the_body(server, client, resource, caplog):
+    server.script(server.reply(body(2, metadata={"finalizers": ["fin"]})))
+    original = body(1)
+    await patch_object(client, resource, "ns", "name1", Patch(fns=[add_finalizer]), original)
+    ops = [TEST | {"value": "1"}, {"op": "add", "path": "/metadata/finalizers", "value": ["fin"]}]
+    assert sent(server) == [(URL, "json-patch+json", ops)]
+    assert f"JSON-patching the resource with: {ops!r}" in caplog.messages
+    assert original == body(1)
+
+
+async def test_functions_that_change_nothing_cost_nothing(server, client, resource):
+    patch = Patch(fns=[lambda body: None])
+    await patch_object(client, resource, "ns", "name1", patch, body(1))
+    assert not server.requests
+
+
+async def test_four_patches_each_on_the_result_of_the_previous(server, client, resource):
+    for version in range(2, 6):
+        server.script(server.reply(body(version, spec={"x": 1}, status={"y": 1})))
+    patch = Patch({"spec": {"x": 1}, "status": {"y": 1}}, fns=[add_finalizer, set_status])
+    result = await patch_object(client, resource, "ns", "name1", patch, body(1))
+    assert sent(server) == [
+        (URL, "merge-patch+json", {"spec": {"x": 1}}),
+        (f"{URL}/status", "merge-patch+json", {"status": {"y": 1}}),
+        (URL, "json-patch+json", [
+            TEST | {"value": "3"},
+            {"op": "add", "path": "/metadata/finalizers", "value": ["fin"]}]),
+        (f"{URL}/status", "json-patch+json", [
+            TEST | {"value": "4"}, {"op": "replace", "path": "/status/y", "value": 2}])]
+    assert result.body["metadata"]["resourceVersion"] == "5"
+
+
+async def test_cluster_scoped_objects(server, client, resource):
+    server.script(server.reply(body(2)))
+    resource = dataclasses.replace(resource, namespaced=False)
+    await patch_object(client, resource, None, "name1", Patch({"spec": {}}))
+    assert server.requests[0].path == "/apis/kopf.dev/v1/kopfexamples/name1"
+
+
+async def test_c22_names_are_escaped(server, client):
+    server.script(server.reply(body(2)))
+    roles = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", namespaced=False)
+    await patch_object(client, roles, None, "system:a?x=1#b c", Patch({"rules": []}))
+    assert server.requests[0].path.endswith("/clusterroles/system:a%3Fx=1%23b%20c")
+
+
+async def test_b9_absent_objects_are_quiet(server, client, resource):
+    server.script(server.error(404))
+    result = await patch_object(client, resource, "ns", "name1", Patch({"spec": {}}, fns=[print]))
+    assert result.gone
+    assert result.body is None
+    assert not result.remaining
+
+
+@pytest.mark.parametrize("status", [409, 422])
+async def test_b10_outdated_functions_are_carried_forward(server, client, resource, status):
+    server.script(server.reply(body(2, spec={"x": 1})), server.error(status))
+    patch = Patch({"spec": {"x": 1}}, fns=[add_finalizer])
+    result = await patch_object(client, resource, "ns", "name1", patch, body(1))
+    assert not result.gone
+    assert result.body == body(2, spec={"x": 1})
+    assert dict(result.remaining) == {}
+    assert result.remaining.fns == [add_finalizer]
+
+
+@pytest.mark.parametrize("status", [400, 403, 409, 422])
+async def test_b4_refused_merge_patches_are_errors(server, client, resource, status):
+    server.script(server.error(status))
+    with pytest.raises(errors.APIClientError):
+        await patch_object(client, resource, "ns", "name1", Patch({"spec": {}}), uid="uid1")
+
+
+async def test_b11_patches_are_repeated_if_the_reply_is_lost(server, client, resource, settings):
+    settings.networking.error_backoffs = [0]
+    server.script(server.raw(server.RST), server.reply(body(2, spec={"x": 1})))
+    result = await patch_object(client, resource, "ns", "name1", Patch({"spec": {"x": 1}}))
+    assert result.body == body(2, spec={"x": 1})
+    first, second = server.requests
+    assert first.body == second.body
+
+
+@pytest.mark.parametrize("response", [
+    {"message": "Precondition failed: UID in precondition: uid1, UID in object meta: uid2"},
+    {"details": {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid"}]}},
+])
+@pytest.mark.parametrize("status", [409, 422])
+async def test_a16_recreated_objects_are_not_patched(server, client, resource, status, response):
+    server.script(server.error(status, **response))
+    patch = Patch({"metadata": {"labels": {"a": "b"}}})
+    result = await patch_object(client, resource, "ns", "name1", patch, uid="uid1")
+    assert server.requests[0].json == {"metadata": {"labels": {"a": "b"}, "uid": "uid1"}}
+    assert patch == {"metadata": {"labels": {"a": "b"}}}
+    assert result.gone
+
+
+@pytest.mark.parametrize(("patch", "response", "expected"), [
+    ({"spec": {"x": 1}}, {"spec": {"x": 1, "y": 2}}, ()),
+    ({"spec": {"x": 1}}, {"spec": {"x": 2}}, (("change", ("spec", "x"), 1, 2),)),
+    ({"spec": {"x": 1}}, {}, (("remove", ("spec",), {"x": 1}, None),)),
+    ({"spec": {"x": {"y": 1}}}, {"spec": {}}, (("remove", ("spec", "x"), {"y": 1}, None),)),
+    ({"spec": {"x": None}}, {"spec": {"x": 1}}, (("add", ("spec", "x"), None, 1),)),
+    ({"spec": {"x": None}}, {"spec": {}}, ()),
+    ({"spec": {"x": {"y": None}}}, {}, ()),
+    ({"spec": {"x": {}}}, {}, ()),
+    ({"spec": {"x": (1, 2)}}, {"spec": {"x": [1, 2]}}, ()),
+    ({"spec": {"x": 1}}, {"spec": {"x": True, "y": 0}}, (("change", ("spec", "x"), 1, True),)),
+])
+async def test_c12_inconsistencies(server, client, resource, caplog, patch, response, expected):
+    server.script(server.reply(body(2, **response)))
+    result = await patch_object(client, resource, "ns", "name1", Patch(patch))
+    assert result.inconsistencies == expected
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert warnings == (
+        [f"Merge-patching finished with inconsistencies: {expected!r}"] if expected else [])

@@ -1,0 +1,142 @@
+import importlib
+import logging
+import sys
+
+import pytest
+import yaml
+
+from kopf_cogs.clients.piggyback import (
+    login_via_async_client,
+    login_via_client,
+    login_via_pykube,
+)
+from kopf_cogs.structs.credentials import ConnectionInfo, LoginError
+
+logger = logging.getLogger(__name__)
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+async def via_client(settings):
+    return login_via_client(logger=logger, settings=settings, extra=1)
+
+
+async def via_async_client(settings):
+    return await login_via_async_client(logger=logger, settings=settings, extra=1)
+
+
+async def via_pykube(settings):
+    return login_via_pykube(logger=logger, settings=settings, extra=1)
+
+
+LIBRARIES = {
+    via_client: "kubernetes.config",
+    via_async_client: "kubernetes.aio.config",
+    via_pykube: "pykube",
+}
+
+
+@pytest.fixture(autouse=True)
+def outside(tmp_path, monkeypatch):
+    """Neither in a cluster, nor with the credentials of the developer."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.delenv("PYKUBE_KUBERNETES_SERVICE_HOST", raising=False)
+    for name in ["kubernetes.config.kube_config", "kubernetes.aio.config.kube_config"]:
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        monkeypatch.setattr(module, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
+    return tmp_path
+
+
+@pytest.fixture
+def kubeconfig(outside):
+    def write(user, **cluster):
+        (outside / "config").write_text(yaml.safe_dump({
+            "apiVersion": "v1", "kind": "Config", "current-context": "ctx",
+            "contexts": [{"name": "ctx", "context": {
+                "cluster": "clu", "user": "usr", "namespace": "ns"}}],
+            "clusters": [{"name": "clu", "cluster": {"server": "https://host:1"} | cluster}],
+            "users": [{"name": "usr", "user": user}],
+        }))
+
+    return write
+
+
+@pytest.fixture(params=LIBRARIES, ids=lambda fn: fn.__name__)
+def login(request):
+    pytest.importorskip(LIBRARIES[request.param])
+    return request.param
+
+
+async def test_tokens(login, kubeconfig, settings):
+    kubeconfig({"token": "tok"})
+    info = await login(settings)
+    assert isinstance(info, ConnectionInfo)
+    assert info.server == "https://host:1"
+    assert info.as_http_headers() == {"Authorization": "Bearer tok"}
+    assert not info.trust_env
+    assert "tok" not in repr(info).replace("token", "")
+
+
+async def test_passwords(login, kubeconfig, settings):
+    kubeconfig({"username": "usr", "password": "pwd"})
+    info = await login(settings)
+    assert info.as_http_headers() == {"Authorization": "Basic dXNyOnB3ZA=="}
+
+
+async def test_certificates(login, kubeconfig, settings, outside):
+    for name in ["ca.crt", "c.crt", "k.key"]:
+        (outside / name).write_text(name)
+    kubeconfig(
+        {"client-certificate": str(outside / "c.crt"), "client-key": str(outside / "k.key")},
+        **{"certificate-authority": str(outside / "ca.crt")})
+    info = await login(settings)
+    assert info.ca_path == str(outside / "ca.crt")
+    assert info.certificate_path == str(outside / "c.crt")
+    assert info.private_key_path == str(outside / "k.key")
+    assert info.as_http_headers() == {}
+
+
+async def test_insecurity(login, kubeconfig, settings):
+    kubeconfig({}, **{"insecure-skip-tls-verify": True})
+    assert (await login(settings)).insecure is True
+    kubeconfig({})
+    assert not (await login(settings)).insecure
+
+
+async def test_trusting_the_environment(login, kubeconfig, settings):
+    settings.networking.trust_env = True
+    kubeconfig({})
+    assert (await login(settings)).trust_env
+
+
+async def test_no_credentials(login, settings):
+    with pytest.raises(LoginError, match="neither in-cluster, nor via kubeconfig"):
+        await login(settings)
+
+
+@pytest.mark.parametrize("login", LIBRARIES, ids=lambda fn: fn.__name__)
+async def test_absent_libraries(login, settings, monkeypatch):
+    for name in ["kubernetes", "kubernetes_asyncio", "pykube"]:
+        for module in [key for key in sys.modules if key.split(".")[0] == name]:
+            monkeypatch.delitem(sys.modules, module)
+        monkeypatch.setitem(sys.modules, name, None)
+    assert await login(settings) is None
+
+
+async def test_namespaces_and_priorities_of_pykube(kubeconfig, settings):
+    pytest.importorskip("pykube")
+    kubeconfig({})
+    info = await via_pykube(settings)
+    assert info.default_namespace == "ns"
+    assert info.priority == 20
+
+
+async def test_priorities_of_the_client(kubeconfig, settings):
+    pytest.importorskip("kubernetes")
+    kubeconfig({})
+    assert (await via_client(settings)).priority == 10
