@@ -1,0 +1,108 @@
+"""The command line of the compatibility suite; see the package."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import fnmatch
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from e2e.clusters import ClusterError, open_cluster
+
+from .cases import CASES, Case
+from .clients import Api
+from .comparing import Difference
+from .engines import get_ours, get_predecessor
+from .reports import format_differences, format_reasons, format_row
+from .running import Setup, prepare, run_confirmed
+
+Results = dict[str, list[Difference]]
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the selected cases; returns 1 if there are unexpected differences."""
+    options = _parse(args)
+    cases = [case for case in CASES if _is_selected(case.name, options.patterns)]
+    if options.list:
+        print("\n".join(case.name for case in cases))
+        return 0
+    try:
+        with _get_folder(options.keep) as folder:
+            results = asyncio.run(_run(options, cases, folder))
+    except ClusterError as e:
+        print(f"The cluster is not available: {e}", file=sys.stderr)
+        return 2
+    return _report(results, options.json)
+
+
+def _parse(args: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m e2e.compat", description=__doc__)
+    parser.add_argument("patterns", nargs="*", help="names of the cases, as in file names")
+    parser.add_argument("--cluster", choices=["emulator", "envtest", "current"], default="emulator")
+    parser.add_argument("--jobs", type=int, default=3, help="how many cases to run at once")
+    parser.add_argument("--attempts", type=int, default=2, help="runs of the cases that differ")
+    parser.add_argument("--predecessor", type=Path, help="a virtual environment to use instead")
+    parser.add_argument("--self-check", action="store_true", help="compare predecessor with itself")
+    parser.add_argument("--list", action="store_true", help="list the cases, and exit")
+    parser.add_argument("--keep", type=Path, help="keep the logs and journals in this folder")
+    parser.add_argument("--json", type=Path, help="write the differences to this file too")
+    return parser.parse_args(args)
+
+
+def _is_selected(name: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
+@contextlib.contextmanager
+def _get_folder(folder: Path | None) -> Iterator[Path]:
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="kopf-compat-") as name:
+        yield Path(name)
+
+
+async def _run(options: argparse.Namespace, cases: Sequence[Case], folder: Path) -> Results:
+    theirs = get_predecessor(options.predecessor)
+    ours = theirs if options.self_check else get_ours()
+    stamp = format(int(time.time()) % 16**5, "05x")
+    semaphore = asyncio.Semaphore(options.jobs)
+    with open_cluster(options.cluster, folder) as cluster:
+        async with Api(cluster) as api:
+            setup = Setup(cluster, api, theirs, ours, folder, stamp)
+            await prepare(api)
+            results: Results = {}
+
+            async def run_one(case: Case) -> None:
+                started = time.monotonic()
+                results[case.name] = await run_confirmed(setup, case, semaphore, options.attempts)
+                seconds = time.monotonic() - started
+                print(format_row(case.name, results[case.name], seconds), flush=True)
+
+            await asyncio.gather(*(run_one(case) for case in cases))
+    return results
+
+
+def _report(results: Results, path: Path | None) -> int:
+    differences = [item for items in results.values() for item in items]
+    differing = {item.case for item in differences if item.lines}
+    print(format_differences(differences))
+    if path is not None:
+        path.write_text(json.dumps([dataclasses.asdict(d) for d in differences], indent=1))
+    reasons = format_reasons(results)
+    if reasons:
+        print(f"\nExpected to differ:\n{reasons}")
+    print(f"\n{len(results)} cases, {len(differing)} with unexpected differences.")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

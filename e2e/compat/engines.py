@@ -1,0 +1,55 @@
+"""The generations of the framework, and how to run them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+PREDECESSOR_VERSION = "1.45.2"
+REQUIREMENTS = [f"kopf=={PREDECESSOR_VERSION}"]
+ROOT = Path(__file__).parents[2]
+ENVS = ROOT / "bench" / ".envs"
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """One generation of the framework, to be run as a command."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+def get_ours() -> Engine:
+    """The sources of this workspace, in its own environment."""
+    return Engine("ours", (sys.executable, "-m", "kopf", "run"))
+
+
+def get_predecessor(folder: Path | None = None) -> Engine:
+    """
+    The previous generation; installed when it is not there yet.
+
+    ``folder`` is an existing virtual environment to use instead, e.g. with another version.
+    """
+    if folder is None and os.environ.get("KOPF_PREDECESSOR"):
+        folder = Path(os.environ["KOPF_PREDECESSOR"])
+    if folder is None:
+        folder = ENVS / f"kopf-{PREDECESSOR_VERSION}"
+    if not (folder / "bin" / "kopf").exists():
+        _install(folder)
+    return Engine("predecessor", (str(folder / "bin" / "kopf"), "run"))
+
+
+def _install(folder: Path) -> None:
+    print(f"Making the environment {folder.name} ...", file=sys.stderr)
+    uv = shutil.which("uv")
+    python = str(folder / "bin" / "python")
+    if uv is not None:
+        subprocess.run([uv, "venv", "-q", "--clear", "-p", sys.executable, folder], check=True)
+        subprocess.run([uv, "pip", "install", "-q", "-p", python, *REQUIREMENTS], check=True)
+    else:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *REQUIREMENTS], check=True)

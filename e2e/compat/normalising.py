@@ -1,0 +1,171 @@
+"""Observations turned into lines that are the same when the behaviour is the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .proxies import Request
+from .tracks import Observations
+
+ASPECTS = ("calls", "objects", "requests", "events", "logs", "notes")
+
+VARIABLE_METADATA = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
+TOUCH_KEYS = ("kopf.zalando.org/touch-dummy", "my-op.example.com/touch-dummy")
+INTERNAL_PREFIXES = ("kopf.zalando.org/", "my-op.example.com/")
+
+# What is seen in the logs at the debug level about how the work is organised, not what is done.
+UNCOMPARED_LOGS = re.compile(
+    r"^(Merge-patching|JSON-patching|Patching|Sleeping|Handling cycle is finished"
+    r"|Something has changed|\w+ is in progress|Could not apply the patch)"
+)
+LOG_LINE = re.compile(
+    r"^\[[^\]]+\] (?P<logger>\S+)\s+\[(?P<level>\w+)\s*\] \[(?P<ref>[^\]]+)\] (?P<text>.*)$"
+)
+
+REPLACEMENTS = [
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?"), "<time>"),
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),
+    (re.compile(r"\b\d+:\d\d:\d\d\.\d+"), "<duration>"),
+    (re.compile(r"\b0x[0-9a-f]{6,}\b"), "<address>"),
+]
+
+
+def normalise(seen: Observations, run_id: str) -> dict[str, list[str]]:
+    """Make the comparable lines by the aspects."""
+
+    def replace(text: str) -> str:
+        text = text.replace(f"compat-{run_id}", "<namespace>").replace(run_id, "<run>")
+        for pattern, replacement in REPLACEMENTS:
+            text = pattern.sub(replacement, text)
+        return text
+
+    aspects = {
+        "calls": list(_get_calls(seen.journal, replace)),
+        "objects": list(_get_snapshots(seen.snapshots)),
+        "requests": list(_get_requests(seen.requests)),
+        "events": sorted(_get_events(seen.events)),
+        "logs": list(_get_logs(seen.logs)),
+        "notes": seen.notes,
+    }
+    return {aspect: [replace(line) for line in lines] for aspect, lines in aspects.items()}
+
+
+def _get_calls(journal: Iterable[dict[str, Any]], replace: Callable[[str], str]) -> Iterable[str]:
+    """
+    Group the calls: those about changes are compared as they go; others only by being different.
+
+    How often ``on.event`` and timers are called depends on the speed; daemons run in parallel.
+    """
+    groups: dict[str, list[str]] = {}
+    for entry in journal:
+        line = replace(_format_call(entry))
+        name = entry["kwargs"].get("name") or "-"
+        is_exact = "reason" in entry["names"] or "activity" in entry["names"]
+        group = f"{name}:" if is_exact else f"{name}: {entry['handler']}:"
+        lines = groups.setdefault(group, [])
+        if is_exact or line not in lines:
+            lines.append(line)
+    for group in sorted(groups):
+        for line in groups[group]:
+            yield f"{group} {line}"
+
+
+def _format_call(entry: dict[str, Any]) -> str:
+    kwargs = dict(entry["kwargs"])
+    kwargs.pop("name", None)
+    for key in ("annotations", "old", "new"):
+        if isinstance(kwargs.get(key), dict):
+            kwargs[key] = _drop_internal(kwargs[key])
+    others = {key: val for key, val in entry.items() if key not in ("handler", "kwargs", "names")}
+    names = ",".join(entry["names"])
+    kwargs_line = json.dumps({**kwargs, **others}, sort_keys=True, ensure_ascii=False)
+    return f"{entry['handler']}({names}) {kwargs_line}"
+
+
+def _drop_internal(annotations: dict[str, Any]) -> dict[str, Any]:
+    return {key: val for key, val in annotations.items() if not key.startswith(INTERNAL_PREFIXES)}
+
+
+def _get_snapshots(snapshots: Iterable[dict[str, Any]]) -> Iterable[str]:
+    for number, snapshot in enumerate(snapshots, start=1):
+        for name, body in sorted(snapshot.items()):
+            cleaned = _clean_body(body)
+            for line in json.dumps(cleaned, indent=1, sort_keys=True).splitlines():
+                yield f"#{number} {name}: {line}"
+        if not snapshot:
+            yield f"#{number} no objects"
+
+
+def _clean_body(body: dict[str, Any]) -> dict[str, Any]:
+    metadata = {k: v for k, v in body["metadata"].items() if k not in VARIABLE_METADATA}
+    annotations = dict(metadata.get("annotations") or {})
+    for key in TOUCH_KEYS:
+        annotations.pop(key, None)
+    metadata["annotations"] = annotations
+    return {**body, "metadata": metadata}
+
+
+def _get_requests(requests: Iterable[Request]) -> Iterable[str]:
+    """Changing requests by objects: those of different objects go in parallel."""
+    groups: dict[str, list[str]] = {}
+    for request in requests:
+        body = _clean_request(request.body)
+        if body == {} or request.path.endswith("/events"):
+            continue
+        path = "/".join(request.path.split("/")[4:])
+        text = json.dumps(body, sort_keys=isinstance(body, dict))
+        line = f"{request.method} {path} {request.kind} {text} -> {request.status}"
+        groups.setdefault(path.removesuffix("/status"), []).append(line)
+    for group in sorted(groups):
+        yield from groups[group]
+
+
+def _clean_request(body: Any) -> Any:
+    if isinstance(body, list):
+        is_test = [op["op"] == "test" and op["path"].endswith("/resourceVersion") for op in body]
+        pairs = zip(body, is_test, strict=True)
+        return [{**op, "value": "<version>"} if test else op for op, test in pairs]
+    if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
+        body = json.loads(json.dumps(body))
+        annotations = body["metadata"].get("annotations")
+        if isinstance(annotations, dict):
+            for key in TOUCH_KEYS:
+                annotations.pop(key, None)
+            if not annotations:
+                del body["metadata"]["annotations"]
+        if not body["metadata"]:
+            del body["metadata"]
+    return body
+
+
+def _get_events(events: Iterable[dict[str, Any]]) -> Iterable[str]:
+    for event in events:
+        fields = ("type", "reason", "action", "reportingComponent", "reportingInstance", "source")
+        described = {key: event.get(key) for key in fields}
+        involved = {**event["involvedObject"]}
+        line = json.dumps({**described, "involved": involved}, sort_keys=True)
+        message = event.get("message") or ""
+        if " is in progress: " in message:
+            message = message.partition(": ")[0]
+        yield f"{message!r} {line}"
+
+
+def _get_logs(logs: Iterable[str]) -> Iterable[str]:
+    """Distinct lines about each object in the order of their first appearance."""
+    groups: dict[str, list[str]] = {}
+    for text in logs:
+        match = LOG_LINE.match(text)
+        if match is None or UNCOMPARED_LOGS.match(match["text"]):
+            continue
+        is_parallel = match["text"].startswith(("Daemon ", "Timer ", "Indexer "))
+        group = f"{match['ref']}{' background' if is_parallel else ''}"
+        line = f"[{match['ref']}] {match['level']} {match['text']}"
+        lines = groups.setdefault(group, [])
+        if line not in lines:
+            lines.append(line)
+    for group in sorted(groups):
+        lines = groups[group]
+        yield from sorted(lines) if group.endswith(" background") else lines
