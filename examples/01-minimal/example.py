@@ -2,8 +2,9 @@ import kopf
 
 
 @kopf.on.create("kopfexamples")
-def create_fn(spec, **kwargs):
+def create_fn(spec, body, **kwargs):
     print(f"And here we are! Creating: {spec}")
+    kopf.info(body, reason="Greeting", message="It is seen in `kubectl describe`.")
     return {"message": "hello world"}  # it goes to the status of the object
 
 
