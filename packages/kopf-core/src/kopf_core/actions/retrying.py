@@ -59,6 +59,8 @@ def sane_delay(delay: Any) -> float | None:
         value = None if delay is None else float(delay)
     except (TypeError, ValueError):
         return None
+    except OverflowError:  # integers are unlimited, floats are not
+        return MAX_DELAY if delay > 0 else 0.0
     if value is None or math.isnan(value):
         return None
     return min(max(0.0, value), MAX_DELAY)

@@ -85,10 +85,14 @@ class HandlerState:
         """Restore the state; anything unusable in the record is replaced by a sane value."""
         retries, subrefs = record.get('retries'), record.get('subrefs')
         message, purpose = record.get('message'), record.get('purpose')
+        started, delayed = _parse_time(record.get('started')), _parse_time(record.get('delayed'))
+        if started is not None and started > now:  # the clock has jumped back since then
+            delayed = None if delayed is None else delayed - (started - now)
+            started = now
         return cls(
-            started=min(_parse_time(record.get('started')) or now, now),
+            started=started or now,
             stopped=_parse_time(record.get('stopped')),
-            delayed=_parse_time(record.get('delayed')),
+            delayed=delayed,
             purpose=purpose if isinstance(purpose, str) else None,
             retries=max(0, retries) if isinstance(retries, int) else 0,
             success=record.get('success') is True,
