@@ -27,7 +27,7 @@ help: ## Show this list
 $(CURDIR)/.cache/uv/bin/uv:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed, and none was found." >&2; exit 1; }
 	@echo "Fetching uv into .cache/uv ..."
-	@"$(PYTHON)" -m pip install --quiet --disable-pip-version-check --target .cache/uv "uv>=0.5"
+	@"$(PYTHON)" -m pip install --quiet --disable-pip-version-check --root-user-action ignore --target .cache/uv "uv>=0.5"
 
 install: $(UV) ## Create .venv with all packages (editable) and the developers' tools
 	$(UV) sync
