@@ -147,7 +147,10 @@ class Execution:
                     raise HandlerTimeoutError(f"{handler} has timed out after {elapsed}.") from e
                 raise
         finally:
-            invocation_var.reset(token)
+            try:
+                invocation_var.reset(token)
+            except ValueError:
+                pass  # the coroutine is being destroyed, and the context is not ours
 
     async def _call_with_subhandlers(self, invocation: Invocation, kwargs: dict[str, Any]) -> Any:
         handler = invocation.handler

@@ -31,6 +31,7 @@ async def invoke(
     A cancellation of the current task goes through as is; everything else comes as
     an :class:`Exception`, so that no function can tear down the loop or the worker.
     """
+    task = asyncio.current_task()
     try:
         if is_async:
             return await fn(*args, **kwargs)
@@ -42,7 +43,16 @@ async def invoke(
             raise HandlerInterrupted() from e
         raise
     except BaseException as e:
+        if isinstance(e, GeneratorExit) and get_current_task() is not task:
+            raise  # the whole coroutine is being destroyed from the outside, nobody waits for it
         raise HandlerInterrupted() from e
+
+
+def get_current_task() -> 'asyncio.Task[Any] | None':
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None  # there is no loop anymore
 
 
 def is_being_cancelled() -> bool:
