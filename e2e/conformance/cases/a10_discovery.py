@@ -137,7 +137,8 @@ async def preferred_version(api: Api) -> Any:
     names = ["v1alpha1", "v1beta2", "v2", "v1", "other", "v10beta1"]
     versions = [make_version(name, storage=name == "v1") for name in names]
     await api.make("customresourcedefinitions", make_crd(group, "Thing", *versions))
-    reply = await api.settle(f"/apis/{group}", "kind", "APIGroup")
+    expected = ["v2", "v1", "v10beta1", "v1beta2", "v1alpha1", "other"]
+    reply = await api.settle(f"/apis/{group}", "versions.*.version", expected)
     await api.delete(f"customresourcedefinitions/things.{group}")
     return reply.show("preferredVersion.version", "versions.*.version")
 
