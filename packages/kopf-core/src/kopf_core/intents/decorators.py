@@ -503,6 +503,7 @@ def make_subhandler(
     """Make a handler that is run as a part of another one, in the same circumstances."""
     handler = _make_handler(
         ChangingHandler, fn, options, prefix=parent.id,
+        scope=getattr(parent, 'field', None) or getattr(parent, 'scope', None),
         field_needs_change=bool(
             options.get('old') is not None or options.get('new') is not None
             or (options.get('field') and getattr(parent, 'field_needs_change', False))),

@@ -85,11 +85,15 @@ class ChangingHandler(ResourceHandler):
     old: ValueFilter = None
     new: ValueFilter = None
 
+    scope: FieldPath | None = None
+    """For sub-handlers: the field of their parents, which they see but are not filtered by."""
+
     def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
-        if self.field and 'diff' in kwargs:
-            kwargs['old'] = resolve(kwargs['old'], self.field, None)
-            kwargs['new'] = resolve(kwargs['new'], self.field, None)
-            kwargs['diff'] = reduce(kwargs['diff'], self.field)
+        field = self.field or self.scope
+        if field and 'diff' in kwargs:
+            kwargs['old'] = resolve(kwargs['old'], field, None)
+            kwargs['new'] = resolve(kwargs['new'], field, None)
+            kwargs['diff'] = reduce(kwargs['diff'], field)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
