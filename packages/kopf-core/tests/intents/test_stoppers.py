@@ -64,15 +64,17 @@ def test_checkers_follow_the_public_protocol(checker):
 
 @pytest.mark.docs('arguments/stopped')
 async def test_waiting_in_the_loop_ends_when_stopped(stopper):
+    checker = stopper.async_checker
+
     async def daemon():
-        return await stopper.async_checker.wait()
+        return await checker.wait()
 
     tasks = [asyncio.create_task(daemon()) for _ in range(3)]
     await asyncio.sleep(0)
     assert not any(task.done() for task in tasks)
     stopper.set(DELETED)
     async with asyncio.timeout(5):
-        assert await asyncio.gather(*tasks) == [stopper.async_checker] * 3
+        assert await asyncio.gather(*tasks) == [checker] * 3
 
 
 async def test_waiting_in_the_loop_ends_at_once_when_already_stopped(stopper):
@@ -106,17 +108,17 @@ def test_forgotten_await_is_an_error(stopper):
 
 @pytest.mark.docs('arguments/stopped')
 def test_waiting_in_a_thread_ends_when_stopped(stopper):
-    started = threading.Event()
+    started, checker = threading.Event(), stopper.sync_checker
 
     def daemon():
         started.set()
-        return stopper.sync_checker.wait(30)
+        return checker.wait(30)
 
     with concurrent.futures.ThreadPoolExecutor() as executor:
         future = executor.submit(daemon)
         started.wait(5)
         stopper.set(DELETED)
-        assert future.result(5) is stopper.sync_checker
+        assert future.result(5) is checker
 
 
 def test_waiting_in_a_thread_ends_by_time(stopper):
