@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.config import Config
+from bench.config import HERE, Config
 from bench.driver import Measurement, measure
 from bench.engines import Engine, make_engines
 from bench.imports import measure_import
@@ -80,8 +81,9 @@ def main() -> None:
         runs.append(run)
         print(progress(run), file=sys.stderr, flush=True)
     print(render(Results(runs), scenarios))
+    print(f"\nMeasured at {revision()}.")
     save(config, runs)
-    print(f"\nTook {time.monotonic() - started:.0f} s.", file=sys.stderr)
+    print(f"Took {time.monotonic() - started:.0f} s.", file=sys.stderr)
 
 
 def print_instructions(
@@ -99,6 +101,13 @@ def print_instructions(
                     what = run.error or f"{run.instructions / run.size:,.0f} a unit"
                     print(f"{scenario.name:14} {engine.name:12} {what}", file=sys.stderr)
     print(instructions_table(Results(runs), scenarios))
+
+
+def revision() -> str:
+    """What was measured, for comparing the results later."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
+    return done.stdout.strip() or "an unknown revision"
 
 
 def progress(run: Measurement) -> str:

@@ -24,7 +24,7 @@ class Config:
     scale: float = 1.0  # of all numbers of objects and events, for quick looks
     sizes: int = 3  # how many of a scenario's sizes to run, biggest first
     deadline: float = 180.0  # for one phase of one run
-    quiet: float = 0.3  # how long the CPU must be idle to call the work done
+    quiet: float = 0.4  # how long the CPU must be idle to call the work done
     poll: float = 0.02
     window: float = 8.0  # how long to watch what goes on forever (timers)
     envs: Path = HERE / ".envs"

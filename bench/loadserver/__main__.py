@@ -17,7 +17,9 @@ async def serve(port: int, objects: int) -> None:
     api = Api(store)
     gc.freeze()  # thousands of templates must not be walked by the collector
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(api), "127.0.0.1", port)
+    # With the default backlog of 100, thousands of simultaneous connections lose their SYNs,
+    # and come back in a second: the operator looks idle meanwhile, but it is not done.
+    server = await loop.create_server(lambda: Connection(api), "127.0.0.1", port, backlog=4096)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
