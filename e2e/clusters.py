@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import concurrent.futures
 import contextlib
 import dataclasses
 import json
@@ -93,10 +94,16 @@ def open_cluster(name: str, folder: pathlib.Path) -> Iterator[Cluster]:
 def _open_emulator(path: pathlib.Path) -> Iterator[Cluster]:
     from kopf_kits.sandbox import Sandbox
 
-    with _in_background(Sandbox) as sandbox:
+    with _in_background(Sandbox) as (sandbox, loop):
+
+        def compact(_: int) -> None:
+            compacted: concurrent.futures.Future[None] = concurrent.futures.Future()
+            loop.call_soon_threadsafe(lambda: compacted.set_result(sandbox.compact()))
+            compacted.result()
+
         kubeconfig = sandbox.kubeconfig()
         path.write_text(yaml.safe_dump(kubeconfig), encoding="utf-8")
-        yield Cluster("emulator", sandbox.url.rstrip("/"), kubeconfig, path)
+        yield Cluster("emulator", sandbox.url.rstrip("/"), kubeconfig, path, compact)
 
 
 @contextlib.contextmanager
@@ -146,38 +153,33 @@ def _open_current(path: pathlib.Path) -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def _in_background(factory: Callable[[], Any]) -> Iterator[Any]:
+def _in_background(factory: Callable[[], Any]) -> Iterator[tuple[Any, asyncio.AbstractEventLoop]]:
     """Run an async context manager in a thread of its own, so that it outlives any one test."""
-    started, stopping = threading.Event(), threading.Event()
-    outcome: list[Any] = []
+    started: concurrent.futures.Future[tuple[Any, asyncio.AbstractEventLoop]]
+    started = concurrent.futures.Future()
+    stopping: list[asyncio.Event] = []
 
     async def serve() -> None:
-        loop = asyncio.get_running_loop()
-        released = asyncio.Event()
+        stopping.append(asyncio.Event())
         async with factory() as context:
-            outcome.append(context)
-            threading.Thread(
-                target=lambda: (stopping.wait(), loop.call_soon_threadsafe(released.set)),
-                daemon=True,
-            ).start()
-            started.set()
-            await released.wait()
+            started.set_result((context, asyncio.get_running_loop()))
+            await stopping[0].wait()
 
     def run() -> None:
         try:
             asyncio.run(serve())
         except BaseException as e:
-            outcome.append(e)
-            started.set()
-            raise
+            if started.done():
+                raise
+            started.set_exception(e)
 
     thread = threading.Thread(target=run, name="emulator")
     thread.start()
-    started.wait()
     try:
-        if isinstance(outcome[-1], BaseException):
-            raise outcome[-1]
-        yield outcome[0]
+        context, loop = started.result()
+        try:
+            yield context, loop
+        finally:
+            loop.call_soon_threadsafe(stopping[0].set)
     finally:
-        stopping.set()
         thread.join()
