@@ -176,7 +176,7 @@ async def _play(step: Step, reader: asyncio.StreamReader, writer: asyncio.Stream
 async def server() -> AsyncIterator[ScriptedServer]:
     scripted = ScriptedServer()
     tcp = await asyncio.start_server(scripted.serve, "127.0.0.1", 0)
-    scripted.url = "http://127.0.0.1:{}".format(tcp.sockets[0].getsockname()[1])
+    scripted.url = f"http://127.0.0.1:{tcp.sockets[0].getsockname()[1]}"
     yield scripted
     tcp.close()
     await scripted.close()

@@ -32,9 +32,10 @@ def write(tmp_path):
 
 
 def config(cluster=None, user=None, context=None, **fields):
+    refs = {"cluster": "clu", "user": "usr"}
     return {
         "apiVersion": "v1", "kind": "Config", "current-context": "ctx",
-        "contexts": [{"name": "ctx", "context": {"cluster": "clu", "user": "usr"} | (context or {})}],
+        "contexts": [{"name": "ctx", "context": refs | (context or {})}],
         "clusters": [{"name": "clu", "cluster": {"server": SERVER} | (cluster or {})}],
         "users": [{"name": "usr", "user": user or {}}],
         **fields,
@@ -69,7 +70,7 @@ def test_b17_several_files_are_merged_and_absent_ones_are_ignored(write, monkeyp
 
 def test_only_absent_files(monkeypatch):
     monkeypatch.setenv("KUBECONFIG", "/does/not/exist")
-    with pytest.raises(LoginError, match="No kubeconfig files exist.*/does/not/exist"):
+    with pytest.raises(LoginError, match=r"No kubeconfig files exist.*/does/not/exist"):
         login_with_kubeconfig()
 
 
@@ -192,7 +193,7 @@ def test_b17_bad_files_are_refused_loudly(write, content, message):
 
 
 def test_unreadable_files(tmp_path):
-    with pytest.raises(LoginError, match="cannot be read.*directory"):
+    with pytest.raises(LoginError, match=r"cannot be read.*directory"):
         read(tmp_path)
 
 

@@ -285,17 +285,18 @@ async def test_a9_depth_bombs_in_lists(server, reflect, sink, listed, event, cap
     bomb = b'{"kind":"XList","metadata":{"resourceVersion":"20"},"items":[%s,%s,%s]}' % (
         json.dumps({"metadata": {"name": "a", "uid": "a"}}).encode(), deep_object("bomb"),
         json.dumps({"metadata": {"name": "b", "uid": "b"}}).encode())
-    server.script(server.reply(bomb))
+    server.script(server.reply(bomb), server.reply(bomb))
     server.script(server.stream(event("ADDED", "c", 21), server.HANG))
     reflect()
     await sink.until((None, "a"), (None, "b"), ("LISTED", ""), ("ADDED", "c"))
-    assert versions(server) == [None, "20"]
+    assert server.requests[1].query == {"limit": "100"}  # to isolate it from others
+    assert versions(server) == [None, None, "20"]
     assert any("ns/bomb" in message for message in warnings(caplog))
 
 
 async def test_a9_known_objects_which_become_bombs_are_not_deleted(server, reflect, sink, listed):
     bomb = b'{"kind":"XList","metadata":{"resourceVersion":"20"},"items":[%s]}' % deep_object("a")
-    server.script(listed(["a"]), server.error(410), server.reply(bomb))
+    server.script(listed(["a"]), server.error(410), server.reply(bomb), server.reply(bomb))
     reflect()
     await sink.until((None, "a"), ("LISTED", ""), ("LISTED", ""))
 

@@ -9,7 +9,8 @@ def test_normal_documents():
 
 
 def test_b18_merge_bombs():
-    lines = ["a0: &a0 {%s}" % ", ".join(f"k{n}: 1" for n in range(10))]
+    keys = ", ".join(f"k{n}: 1" for n in range(10))
+    lines = [f"a0: &a0 {{{keys}}}"]
     for level in range(1, 12):
         refs = ", ".join([f"*a{level - 1}"] * 10)
         lines.append(f"a{level}: &a{level} {{<<: [{refs}]}}")
