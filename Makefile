@@ -35,8 +35,8 @@ install: $(UV) ## Create .venv with all packages (editable) and the developers' 
 demo: $(UV) ## Run the minimal example on a local sandbox, show what happens, and exit
 	$(RUN) python tools/demo.py $(ARGS)
 
-test: $(UV) ## Run the unit and behaviour tests of all packages
-	$(RUN) pytest packages tools $(ARGS)
+test: $(UV) ## Run the unit and behaviour tests of all packages and tools
+	$(RUN) pytest $(ARGS)
 
 e2e: $(UV) ## Run the end-to-end tests on the emulator (no cluster needed)
 	$(RUN) pytest e2e --cluster emulator $(ARGS)
@@ -48,10 +48,10 @@ e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted
 	$(RUN) pytest e2e --cluster k3d $(ARGS)
 
 e2e-assets: $(UV) ## Build kube-apiserver and etcd with Go, once for each version, into the user's cache
-	$(RUN) python tools/e2e_assets.py
+	$(RUN) python e2e/assets/build.py
 
 compat: $(UV) ## Compare with the previous generation of the framework, run as a black box
-	$(RUN) pytest e2e/compat $(ARGS)
+	$(RUN) python -m e2e.compat $(ARGS)
 
 lint: $(UV) ## Check the style, the layers of imports, and the lockstep of versions
 	$(RUN) ruff check .
@@ -64,11 +64,11 @@ format: $(UV) ## Fix what can be fixed automatically
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format tools
 
-typecheck: $(UV) ## Check the types of all packages and tools, strictly
-	$(RUN) mypy packages/*/src tools
+typecheck: $(UV) ## Check the types of all packages, tools, and tests of clusters, strictly
+	$(RUN) mypy packages/*/src tools bench e2e
 
 bench: $(UV) ## Measure CPU, memory, and latency against the previous generation
-	$(RUN) python bench/run.py $(ARGS)
+	$(RUN) python -m bench $(ARGS)
 
 docs: $(UV) ## Build the documentation into docs/_build; warnings are errors
 	$(RUN) --group docs sphinx-build -W --keep-going -q -b html docs docs/_build/html
