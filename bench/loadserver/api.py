@@ -28,6 +28,7 @@ class Api:
         self.store = store
         self.counters: Counter[str] = Counter()
         self.gated: list[tuple[Connection, Request]] | None = None
+        self.snapshots: dict[str, list[bytes]] = {}  # for the lists in progress, by versions
         self.control = Control(self)
 
     def handle(self, connection: Connection, request: Request) -> None:
@@ -91,12 +92,16 @@ class Api:
 
     def respond_list(self, connection: Connection, request: Request) -> None:
         self.counters["lists"] += 1
-        raws = list(self.store.objects.values())
-        start, limit = int(request.param("continue") or 0), int(request.param("limit") or 0)
+        # All pages show the same moment. Or else the changes made between the pages would be lost
+        # for those who watch from the version of the last page.
+        version, _, begin = (request.param("continue") or f"{self.store.version}.0").partition(".")
+        raws = self.snapshots.pop(version, None) or list(self.store.objects.values())
+        start, limit = int(begin), int(request.param("limit") or 0)
         stop = start + limit if 0 < limit < len(raws) - start else len(raws)
-        meta: dict[str, Any] = {"resourceVersion": str(self.store.version)}
+        meta: dict[str, Any] = {"resourceVersion": version}
         if stop < len(raws):
-            meta |= {"continue": str(stop), "remainingItemCount": len(raws) - stop}
+            meta |= {"continue": f"{version}.{stop}", "remainingItemCount": len(raws) - stop}
+            self.snapshots[version] = raws
         connection.respond(
             b'{"kind":"KopfExampleList","apiVersion":"kopf.dev/v1","metadata":%b,"items":[%b]}'
             % (dumps(meta), b",".join(raws[start:stop]))

@@ -53,6 +53,16 @@ async def test_lists_come_whole_and_in_pages(client: aiohttp.ClientSession) -> N
     assert "continue" not in second["metadata"]
 
 
+async def test_pages_show_the_same_moment(client: aiohttp.ClientSession) -> None:
+    whole = await get(client, CLUSTER_URL)
+    first = await get(client, CLUSTER_URL + "?limit=1")
+    async with client.patch(NAMESPACED_URL + "/obj-000001", data='{"spec":{"x":1}}'):
+        pass
+    second = await get(client, f"{CLUSTER_URL}?limit=5&continue={first['metadata']['continue']}")
+    assert second["items"] == whole["items"][1:]
+    assert second["metadata"] == whole["metadata"]
+
+
 async def test_merge_patches_are_applied_and_watched(client: aiohttp.ClientSession) -> None:
     version = (await get(client, CLUSTER_URL))["metadata"]["resourceVersion"]
     data = {"metadata": {"annotations": {"a": "b", "example.com/owner": None}}}
