@@ -8,7 +8,8 @@ ROOT = Path(__file__).resolve().parent.parent
 project = "Kopf"
 author = "The Kopf team"
 project_copyright = "2026, The Kopf team"
-release = str(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["kopf"]["version"])
+config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+release = str(config["tool"]["kopf"]["version"])
 version = release.rpartition(".")[0]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
