@@ -104,14 +104,16 @@ class FakeCluster:
         self.requests = []
         self.objects = {}
         self.version = 5
+        self.history = []
         self.watchers = []
 
     def change(self, type_, body):
         self.version += 1
         body["metadata"] |= {"namespace": "ns", "resourceVersion": str(self.version)}
         line = json.dumps({"type": type_, "object": body}).encode() + b"\n"
+        self.history.append(b"%x\r\n%s\r\n" % (len(line), line))
         for writer in self.watchers:
-            writer.write(b"%x\r\n%s\r\n" % (len(line), line))
+            writer.write(self.history[-1])
         return body
 
     def handle(self, method, path, payload):
@@ -143,6 +145,7 @@ class FakeCluster:
                 self.requests.append((method, path, payload))
                 if "watch=true" in target:
                     writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                    writer.writelines(self.history)
                     self.watchers.append(writer)
                     await reader.read()
                     return
