@@ -25,6 +25,10 @@ from .registry import Behaviour
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUTPUT = ROOT / "docs" / "reference" / "conformance.md"
 HEADER = """\
+---
+orphan: true
+---
+
 # Conformance of the sandbox
 
 <!-- This file is generated: run `uv run python -m e2e.conformance.report`. -->

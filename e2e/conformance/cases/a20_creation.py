@@ -105,8 +105,7 @@ async def invalid_custom_names(api: Api) -> Any:
 @area.behaviour("An invalid generateName is refused by the name made of it")
 async def invalid_generated_name(api: Api) -> Any:
     reply = await api.create("configmaps", {"metadata": {"generateName": "Some_"}})
-    shown = reply.show()
-    return [shown["code"], shown["reason"], shown["details"]["causes"][0]["field"]]
+    return [reply.code, reply["reason"], reply["details.causes.0.field"]]
 
 
 @area.behaviour("An invalid name of a namespace is refused: no dots, 63 characters at most")
@@ -115,7 +114,7 @@ async def invalid_namespace_names(api: Api) -> Any:
     return [(await api.create("namespaces", meta(name))).show() for name in names]
 
 
-@area.behaviour("An invalid name of a service is refused: it is a DNS label")
+@area.behaviour("An invalid name of a service is refused: no dots; but it can start with a digit")
 async def invalid_service_names(api: Api) -> Any:
     spec = {"ports": [{"port": 80}]}
     names = ["1digit", "with.dot"]

@@ -190,8 +190,8 @@ async def immutable_selector(api: Api) -> Any:
     await api.make("deployments", DEPLOYMENT)
     labels = {"app": "x", "more": "y"}
     spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}
-    shown = (await api.patch("deployments/x", {"spec": spec})).show()
-    return [shown["code"], shown["reason"], shown["details"]["causes"][0]["field"]]
+    reply = await api.patch("deployments/x", {"spec": spec})
+    return [reply.code, reply["reason"], reply["details.causes.0.field"]]
 
 
 @area.behaviour("The containers of a pod are immutable, except for their images")
@@ -199,10 +199,10 @@ async def immutable_pod(api: Api) -> Any:
     await api.make("pods", POD)
     named = {"spec": {"containers": [{"name": "main", "image": "other"}]}}
     commanded = {"spec": {"containers": [{"name": "main", "command": ["x"]}]}}
-    refused = (await api.patch("pods/x", commanded, "strategic")).show()
+    refused = await api.patch("pods/x", commanded, "strategic")
     return [
         (await api.patch("pods/x", named, "strategic")).show("spec.containers.0.image"),
-        [refused["code"], refused["reason"], refused["details"]["causes"][0]["field"]],
+        [refused.code, refused["reason"], refused["details.causes.0.field"]],
     ]
 
 
