@@ -26,6 +26,9 @@ _SECRETS: Final = frozenset(
 class LoginError(Exception):
     """Raised when the operator cannot log in to the API: no credentials are left to try."""
 
+    expected = True
+    """The text says it all; no traceback is needed."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class KubeContext:

@@ -231,7 +231,13 @@ class _Attempt:
 
 
 def _complain(logger: AnyLogger, message: str, exc: BaseException) -> None:
-    """Log an unexpected error with its traceback: only of the users' code, not of our own."""
+    """Log an unexpected error with its traceback: only of the users' code, not of our own.
+
+    Some errors are known to say it all in their text, such as those of logging in.
+    """
+    if getattr(exc, 'expected', False):
+        logger.error(f"{message}: {describe(exc)}")
+        return
     traceback = exc.__traceback__
     while traceback is not None and traceback.tb_frame.f_globals.get(
             '__name__', '').startswith('kopf_core.'):

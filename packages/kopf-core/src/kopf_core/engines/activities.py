@@ -13,7 +13,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.memos import AnyMemo
 from kopf_core.actions.errors import ErrorsMode
-from kopf_core.actions.execution import Execution
+from kopf_core.actions.execution import Execution, collect_results
 from kopf_core.actions.lifecycles import all_at_once
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
@@ -34,6 +34,11 @@ class ActivityError(Exception):
         super().__init__(f"The {activity.value} activity has failed: {failures}")
         self.activity = activity
         self.outcomes = outcomes
+
+    @property
+    def results(self) -> dict[HandlerId, Any]:
+        """The results of those handlers that have succeeded nevertheless."""
+        return collect_results(self.outcomes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +77,4 @@ class ActivityRunner:
                 await sleep(state.delay)
         if any(outcome.exception is not None for outcome in finals.values()):
             raise ActivityError(activity, finals)
-        return {id: outcome.result for id, outcome in finals.items() if outcome.result is not None}
+        return collect_results(finals)

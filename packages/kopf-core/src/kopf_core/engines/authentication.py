@@ -6,14 +6,17 @@ from typing import Any
 from kopf_cogs.clients import incluster, kubeconfig, piggyback
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.ids import HandlerId
-from kopf_core.actions.errors import PermanentError
-from kopf_core.engines.activities import ActivityRunner
+from kopf_core.actions.errors import ErrorsMode, PermanentError
+from kopf_core.engines.activities import ActivityError, ActivityRunner
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import ActivityHandler
 from kopf_core.intents.registries import OperatorRegistry
 
 # The name is known to users: it is documented as a way to silence the frequent re-logins.
 logger = logging.getLogger('kopf._core.engines.activities')
+
+
+INITIAL = 'Initial authentication'
 
 
 class Authenticator:
@@ -37,12 +40,17 @@ class Authenticator:
             await self._authenticate()
 
     async def _authenticate(self) -> None:
-        title = 'Initial authentication' if not self._counter else 'Re-authentication'
+        title = INITIAL if not self._counter else 'Re-authentication'
         self._counter += 1
         logger.info(f"{title} has been initiated.")
         handlers = self._registry.get_activity_handlers(Activity.AUTHENTICATION)
-        results = await self._activities.run(
-            Activity.AUTHENTICATION, handlers or get_default_logins())
+        try:
+            results = await self._activities.run(
+                Activity.AUTHENTICATION, handlers or get_default_logins(title == INITIAL))
+        except ActivityError as e:
+            results = e.results  # some credentials are enough, wherever they are from
+            if not results:
+                raise
         if results:
             logger.info(f"{title} has finished.")
         else:
@@ -51,18 +59,22 @@ class Authenticator:
         self._vault.populate({str(id): info for id, info in results.items()})
 
 
-def get_default_logins() -> list[ActivityHandler]:
+def get_default_logins(is_initial: bool = False) -> list[ActivityHandler]:
     """How to log in if there are no login handlers: via the client libraries if installed.
 
     Without them, the service account and the kubeconfig are tried by our own means.
+    At the start, a failure is final: it is better to see it than to wait for a miracle.
     """
+    errors = ErrorsMode.PERMANENT if is_initial else ErrorsMode.TEMPORARY
     fns: list[Callable[..., Any]] = []
     if piggyback.has_client():
         fns.append(piggyback.login_via_client)
     if piggyback.has_pykube():
         fns.append(piggyback.login_via_pykube)
     return [
-        ActivityHandler(fn=fn, id=HandlerId(fn.__name__), activity=Activity.AUTHENTICATION)
+        ActivityHandler(
+            fn=fn, id=HandlerId(fn.__name__.lstrip('_')), activity=Activity.AUTHENTICATION,
+            errors=errors)
         for fn in fns or [_login_with_files]
     ]
 

@@ -3,8 +3,15 @@
 Writing happens only here, in the event loop. Reading happens anywhere, including threads:
 the views given to handlers are read-only, and iterating over them goes over a snapshot.
 """
-import logging
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import (
+    Collection,
+    Hashable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    ValuesView,
+)
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -15,17 +22,16 @@ from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.outcomes import Outcome
+from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.memories import ObjectMemories, ObjectMemory
 from kopf_core.intents.causes import IndexingCause
 from kopf_core.intents.handlers import IndexingHandler
-from kopf_core.intents.matching import matches
+from kopf_core.intents.matching import matches, may_match
 from kopf_core.intents.registries import deduplicate
 
 K = TypeVar('K')
 V = TypeVar('V')
-
-logger = logging.getLogger('kopf.indexing')
 
 
 class Store(Collection[V], Generic[V]):
@@ -52,8 +58,29 @@ class Store(Collection[V], Generic[V]):
         return any(value == item for item in self)
 
 
+class _IndexItems(ItemsView[K, Store[V]]):
+    """The items as they were when the iteration began: some can vanish in the course of it."""
+
+    _mapping: 'Index[K, V]'
+
+    def __iter__(self) -> Iterator[tuple[K, Store[V]]]:
+        return iter(list(self._mapping._stores.items()))
+
+
+class _IndexValues(ValuesView[Store[V]]):
+    """The stores as they were when the iteration began."""
+
+    _mapping: 'Index[Any, V]'
+
+    def __iter__(self) -> Iterator[Store[V]]:
+        return iter(list(self._mapping._stores.values()))
+
+
 class Index(Mapping[K, Store[V]], Generic[K, V]):
-    """A mapping of arbitrary keys to the stores of values. Read-only."""
+    """A mapping of arbitrary keys to the stores of values. Read-only.
+
+    It can be read from any thread and iterated for long: what is iterated is a snapshot.
+    """
 
     __slots__ = ('_keys_by_object', '_stores')
 
@@ -79,18 +106,30 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
     def __contains__(self, key: object) -> bool:
         return isinstance(key, Hashable) and key in self._stores
 
+    def items(self) -> ItemsView[K, Store[V]]:
+        return _IndexItems(self)
+
+    def values(self) -> ValuesView[Store[V]]:
+        return _IndexValues(self)
+
     def _replace(self, owner: ObjectKey, values: Mapping[K, V]) -> None:
-        """Put the values of one object in place of its previous ones."""
-        keys = tuple(values)  # also checks that they are iterable before anything is changed
-        for key in self._keys_by_object.get(owner, ()):
-            if key not in values:
-                self._remove(owner, key)
-        for key, value in values.items():
-            store = self._stores.get(key)
-            if store is None:
-                store = self._stores[key] = Store()
-            store._items[owner] = value
-        self._keys_by_object[owner] = keys
+        """Put the values of one object in place of its previous ones.
+
+        Raises whatever the keys raise when compared; the object is not in the index then.
+        """
+        try:
+            for key in self._keys_by_object.get(owner, ()):
+                if key not in values:
+                    self._remove(owner, key)
+            for key, value in values.items():
+                store = self._stores.get(key)
+                if store is None:
+                    store = self._stores[key] = Store()
+                store._items[owner] = value
+            self._keys_by_object[owner] = tuple(values)
+        except Exception:
+            self._purge(owner)
+            raise
 
     def _discard(self, owner: ObjectKey) -> None:
         """Remove all values of one object."""
@@ -98,10 +137,18 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
             self._remove(owner, key)
 
     def _remove(self, owner: ObjectKey, key: K) -> None:
-        store = self._stores[key]
-        store._items.pop(owner, None)
-        if not store._items:
-            del self._stores[key]
+        store = self._stores.get(key)
+        if store is not None:
+            store._items.pop(owner, None)
+            if not store._items:
+                del self._stores[key]
+
+    def _purge(self, owner: ObjectKey) -> None:
+        """Remove the object from everywhere, not relying on its keys: slow, but certain."""
+        self._keys_by_object.pop(owner, None)
+        for store in self._stores.values():
+            store._items.pop(owner, None)
+        self._stores = {key: store for key, store in self._stores.items() if store._items}
 
 
 class Indices(Mapping[str, Index[Any, Any]]):
@@ -138,23 +185,38 @@ class ResourceIndexer:
         self._memories = memories
         self._execution = execution
         self._settings: OperatorSettings = execution.settings
+        self._keys: set[ObjectKey] = set()
 
     async def index(self, key: ObjectKey, event: RawEvent) -> None:
         """Bring the indices in line with the object's state. Never raises but on cancellation."""
-        if event['type'] == 'DELETED':
-            for handler in self._handlers:
+        body = Body(event['object'])
+        is_deleted = event['type'] == 'DELETED'
+        handlers = [] if is_deleted else [h for h in self._handlers if may_match(h, body)]
+        for handler in self._handlers:
+            if handler not in handlers:
                 self._indices[handler.id]._discard(key)
+        if not handlers:  # the objects that nobody is interested in leave no trace in the memory
+            self._keys.discard(key)
             return
+        self._keys.add(key)
         memory = self._memories.recall(key, is_listed=event['type'] is None)
         cause = IndexingCause(
-            resource=self._resource, body=Body(event['object']), patch=Patch(),
+            resource=self._resource, body=body, patch=Patch(),
             settings=self._settings, memo=memory.memo, indices=self._indices)
-        for handler in self._handlers:
+        for handler in handlers:
             try:
                 await self._index_one(key, handler, cause, memory)
             except Exception as e:
+                self._indices[handler.id]._discard(key)
                 cause.logger.error(
-                    f"{handler} has failed on this object: {type(e).__name__}: {e}")
+                    f"{handler} has failed on this object: {type(e).__name__}: {safe_message(e)}")
+
+    def clear(self) -> None:
+        """Forget all the objects: the resource is not served anymore."""
+        for key in self._keys:
+            for handler in self._handlers:
+                self._indices[handler.id]._discard(key)
+        self._keys.clear()
 
     async def _index_one(
             self,

@@ -1,4 +1,5 @@
 """Informers: one stream of events of one resource, put into the indices and the work queue."""
+import asyncio
 from collections import deque
 
 from kopf_cogs.clients.reflector import Reflector
@@ -9,6 +10,9 @@ from kopf_core.engines.indexing import ResourceIndexer
 from kopf_core.reactor.queueing import WorkQueue
 from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.reconciliation import Reconciler
+
+INDEXING_PORTION = 100
+"""How many objects are indexed in a row before everything else gets its turn."""
 
 
 class Informer:
@@ -34,6 +38,7 @@ class Informer:
         self._indexer = indexer
         self._readiness = readiness
         self._indexing: deque[RawEvent] = deque()
+        self._is_listed = False
         self.queue = WorkQueue(reconciler.process, limit=settings.queueing.worker_limit)
         self.reflector = Reflector(
             client, self.resource, namespace, settings=settings, sink=self)
@@ -55,6 +60,11 @@ class Informer:
         self.queue.clear()
         self._indexing.clear()
 
+    def forget(self) -> None:
+        """Forget all the objects that were seen: the resource is not served anymore."""
+        if self._indexer is not None:
+            self._indexer.clear()
+
     def on_event(self, event: RawEvent) -> None:
         if self._indexer is None:
             self.queue.put(object_key(self.resource, event['object']), event)
@@ -62,14 +72,22 @@ class Informer:
             self._indexing.append(event)
 
     def on_listed(self) -> None:
-        self._readiness.release(self)
+        self._is_listed = True
+        if self._indexer is None:
+            self._readiness.release(self)
 
     async def drain(self) -> None:
         """Index what has come since the last time, then let it be processed."""
         if self._indexer is None:
             return
+        count = 0
         while self._indexing:
             event = self._indexing.popleft()
             key = object_key(self.resource, event['object'])
             await self._indexer.index(key, event)
             self.queue.put(key, event)
+            count += 1
+            if count % INDEXING_PORTION == 0:
+                await asyncio.sleep(0)  # most functions never wait, but others should not starve
+        if self._is_listed:
+            self._readiness.release(self)

@@ -148,6 +148,7 @@ class Orchestrator:
             stream.task.cancel()
             await asyncio.wait([stream.task])
         await stream.informer.close(self._settings.queueing.exit_timeout)
+        stream.informer.forget()
         self._on_removed(*key)
 
     def _get_namespaces(self, resource: Resource) -> Collection[str | None]:
