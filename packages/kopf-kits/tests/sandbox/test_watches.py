@@ -118,10 +118,11 @@ async def test_timeout_ends_the_stream(client, crd):
 async def test_bookmarks_come_regularly(make_object):
     async with Sandbox(options=ClusterOptions(bookmark_interval=0.01)) as sandbox:
         await sandbox.apply(make_crd())
-        async with aiohttp.ClientSession(sandbox.url) as session:
-            async with session.get(f"{ALL}?watch=1&allowWatchBookmarks=1") as response:
-                assert (await Stream(response).next())["type"] == "BOOKMARK"
-                assert (await Stream(response).next())["type"] == "BOOKMARK"
+        async with (
+            aiohttp.ClientSession(sandbox.url) as session,
+            session.get(f"{ALL}?watch=1&allowWatchBookmarks=1") as response,
+        ):
+            assert await Stream(response).types(2) == [("BOOKMARK", ""), ("BOOKMARK", "")]
 
 
 async def test_initial_events_end(client, watch, make_object):

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
+
 from .sandbox import Sandbox
 from .statuses import StatusError
 
@@ -20,11 +22,12 @@ def main(args: Sequence[str] | None = None) -> int:
         return asyncio.run(_serve(options.port, options.kubeconfig, options.file))
     except KeyboardInterrupt:
         return 0
+    except (StatusError, LookupError, yaml.YAMLError) as error:
+        text = " ".join(str(error).split())
+        print(f"The manifests cannot be applied: {text}", file=sys.stderr)
+        return 1
     except OSError as error:
         print(f"The sandbox cannot start: {error}", file=sys.stderr)
-        return 1
-    except (StatusError, LookupError) as error:
-        print(f"The manifests cannot be applied: {error}", file=sys.stderr)
         return 1
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from . import jsons
-from .statuses import bad_request, unsupported_media
+from . import jsons, protobufs
+from .statuses import bad_request
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -44,7 +44,7 @@ class Call:
 
     def parse_any(self) -> Any:
         if self.media_type == "application/vnd.kubernetes.protobuf":
-            raise unsupported_media(("application/json", "application/yaml"))
+            return self._parse_protobuf()
         if self.media_type in ("application/yaml", "application/apply-patch+yaml"):
             return self._parse_yaml()
         try:
@@ -52,6 +52,12 @@ class Call:
         except ValueError as error:
             text = "unexpected end of JSON input" if not self.body.strip() else str(error)
             raise bad_request(f"error decoding: {text}") from None
+
+    def _parse_protobuf(self) -> Any:
+        try:
+            return protobufs.decode_body(self.body)
+        except (ValueError, KeyError) as error:
+            raise bad_request(f"error decoding protobuf: {error}") from None
 
     def _parse_yaml(self) -> Any:
         if self.body.lstrip()[:1] == b"{":

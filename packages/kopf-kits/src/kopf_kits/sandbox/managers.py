@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import ownership
+from . import jsons, ownership
 from .applying import merge_applied, remove_abandoned
 from .differences import Comparison, Difference
 from .metadata import now
@@ -23,6 +23,7 @@ _UNMANAGED = frozenset(
         "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds",
     )
 )  # fmt: skip
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _UNOWNED = (("f:metadata",), ("f:metadata", "."))
 
 
@@ -135,7 +136,9 @@ def apply(endpoint: Endpoint, live: Obj, options: WriteOptions, sub: str) -> Obj
     others = [e for e in entries if e not in known]
     tree = _applied_tree(endpoint, applied)
     result = merge_applied(schema, live, applied)
-    others = _settle_conflicts(compare(endpoint, live, result), others, force=options.force)
+    known_once = _last_applied_tree(endpoint, live) if options.manager == "kubectl" else {}
+    difference = compare(endpoint, live, result)
+    others = _settle_conflicts(difference, others, known_once, force=options.force)
     before: Tree = (known[0].get("fieldsV1") or {}) if known else {}
     owned = [entry.get("fieldsV1") or {} for entry in others]
     for path in _abandoned(before, tree, owned):
@@ -165,12 +168,30 @@ def _applied_tree(endpoint: Endpoint, applied: Obj) -> Tree:
     tree: Tree = {}
     for path in comparison.result.set:
         implied = path[-1] == "." and not path[-2].startswith("k:")
-        if not implied:
+        if not implied and path not in _UNOWNED:
             tree = ownership.insert(tree, path)
     return tree
 
 
-def _settle_conflicts(difference: Difference, others: Entries, *, force: bool) -> Entries:
+def _last_applied_tree(endpoint: Endpoint, live: Obj) -> Tree:
+    """What was applied from the client's side: kubectl can take it over from itself."""
+    annotations = (live.get("metadata") or {}).get("annotations") or {}
+    try:
+        applied = jsons.loads(annotations.get(_LAST_APPLIED, ""))
+    except ValueError:
+        return {}
+    if not isinstance(applied, dict):
+        return {}
+    tree = _applied_tree(endpoint, applied)
+    changed = compare(endpoint, applied, live)
+    for path in (*changed.set, *changed.removed):
+        tree = ownership.remove(tree, path)
+    return tree
+
+
+def _settle_conflicts(
+    difference: Difference, others: Entries, allowed: Tree, *, force: bool
+) -> Entries:
     conflicts: list[tuple[Obj, Path]] = []
     left: Entries = []
     for entry in others:
@@ -181,6 +202,8 @@ def _settle_conflicts(difference: Difference, others: Entries, *, force: bool) -
                 tree = ownership.remove(tree, path)
         if tree:
             left.append({**entry, "fieldsV1": tree})
+    if conflicts and all(ownership.has_any(allowed, path) for _, path in conflicts):
+        force = True
     if conflicts and not force:
         raise _conflict_error(conflicts)
     return left
@@ -190,7 +213,7 @@ def _abandoned(before: Tree, now: Tree, others: list[Tree]) -> list[Path]:
     """What the manager has owned and does not want any more, and nobody else owns."""
     gone = _with_parents(before) - _with_parents(now)
     free = [path for path in gone if not any(ownership.has_any(tree, path) for tree in others)]
-    return sorted(free, key=len, reverse=True)
+    return sorted(free, key=len)
 
 
 def _with_parents(tree: Tree) -> set[Path]:

@@ -145,17 +145,11 @@ def _read_continued(
 ) -> list[Stored]:
     store = endpoint.resource.store
     if version < 0:
-        stored = store.select(namespace)
-    else:
-        try:
-            stored = store.select_at(version, namespace)
-        except StatusError:
-            raise expired(TOO_OLD_CONTINUE, _make_token(-1, start)) from None
-    low, high = 0, len(stored)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if stored[middle].key <= start else (low, middle)
-    return stored[low:]
+        return store.select(namespace, start)
+    try:
+        return store.select_at(version, namespace, start)
+    except StatusError:
+        raise expired(TOO_OLD_CONTINUE, _make_token(-1, start)) from None
 
 
 def _make_token(version: int, last: Key) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,8 @@ class Sandbox:
         host: str = "127.0.0.1",
         options: ClusterOptions | None = None,
     ) -> None:
+        if not _is_loopback(host):
+            raise ValueError(f"The sandbox listens only on loopback addresses, not on {host!r}.")
         self._port = port
         self._host = host
         self._options = options or ClusterOptions()
@@ -211,6 +214,15 @@ class Sandbox:
     @staticmethod
     def _export(endpoint: Endpoint, stored: Stored) -> Obj:
         return jsons.clone(endpoint.encode(stored.obj))  # type: ignore[no-any-return]
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _read_manifests(manifest: Manifest) -> Iterator[Obj]:

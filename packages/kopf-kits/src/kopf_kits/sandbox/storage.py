@@ -8,7 +8,7 @@ write makes a new one.
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +18,7 @@ from .statuses import expired
 
 Key = tuple[str, str]
 """A namespace (an empty string for cluster-scoped objects) and a name."""
+START: Key = ("", "")
 
 
 class Stored:
@@ -28,7 +29,8 @@ class Stored:
     def __init__(self, key: Key, version: int, obj: dict[str, Any]) -> None:
         self.key = key
         self.version = version
-        self.data = jsons.dumps(obj)
+        # The serialiser gives away its buffer with all the spare room: what is kept, is copied.
+        self.data = bytes(memoryview(jsons.dumps(obj)))
         self._obj: dict[str, Any] | None = obj
         self._renderings: dict[str, bytes] | None = None
 
@@ -155,20 +157,22 @@ class Store:
             if obj is not stored.obj:
                 self.objects[key] = Stored(key, stored.version, obj)
 
-    def select(self, namespace: str | None) -> list[Stored]:
+    def select(self, namespace: str | None, after: Key = START) -> list[Stored]:
         """The current objects of the namespace (of all if none), ordered as in etcd."""
-        return [self.objects[key] for key in self._span(self._keys, namespace)]
+        low, high = self._span(namespace, after)
+        return [self.objects[key] for key in self._keys[low:high]]
 
-    def select_at(self, version: int, namespace: str | None) -> list[Stored]:
+    def select_at(self, version: int, namespace: str | None, after: Key = START) -> list[Stored]:
         """The objects as they were at that version; 410 if it is not remembered any more."""
         past: dict[Key, Stored | None] = {}
         for change in reversed(self.since(version)):
-            past[change.now.key] = change.old
+            if change.now.key > after and namespace in (None, change.now.key[0]):
+                past[change.now.key] = change.old
         if not past:
-            return self.select(namespace)
-        then = {**self.objects, **past}
-        keys = sorted(key for key, stored in then.items() if stored is not None)
-        chosen = (then[key] for key in self._span(keys, namespace))
+            return self.select(namespace, after)
+        low, high = self._span(namespace, after)
+        keys = sorted({*self._keys[low:high], *past})
+        chosen = (past[key] if key in past else self.objects[key] for key in keys)
         return [stored for stored in chosen if stored is not None]
 
     def since(self, version: int) -> list[Change]:
@@ -211,9 +215,9 @@ class Store:
         for listener in self.listeners:
             listener(change)
 
-    @staticmethod
-    def _span(keys: list[Key], namespace: str | None) -> list[Key]:
+    def _span(self, namespace: str | None, after: Key) -> tuple[int, int]:
+        low = bisect_right(self._keys, after)
         if namespace is None:
-            return keys
-        start = bisect_left(keys, (namespace, ""))
-        return keys[start : bisect_left(keys, (namespace + "\0", ""))]
+            return low, len(self._keys)
+        low = max(low, bisect_left(self._keys, (namespace, "")))
+        return low, bisect_left(self._keys, (namespace + "\0", ""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from . import jsons
@@ -14,6 +14,7 @@ from .statuses import Cause, StatusError, invalid
 from .storage import Change, Stored, Watcher
 from .views import View
 
+_CHUNK = 500
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 
 
@@ -80,8 +81,8 @@ class Watch:
             except StatusError as error:
                 yield b'{"type":"ERROR","object":%b}\n' % error.as_bytes()
                 return
-            if start:
-                yield start
+            for lines in start:
+                yield lines
             async for lines in self._follow(bookmark_interval):
                 yield lines
         finally:
@@ -91,27 +92,30 @@ class Watch:
         """End the stream, from the outside."""
         self._watcher.close()
 
-    def _begin(self) -> bytes:
+    def _begin(self) -> Iterator[bytes]:
         options = self._options
         version = options.version
         if options.initial or (options.initial is None and not version):
             return self._initial_events()
         changes = self._store.since(version) if version else []
-        return b"".join(self._lines(change) for change in changes if self._covers(change))
+        lines = b"".join(self._lines(change) for change in changes if self._covers(change))
+        return iter((lines,) if lines else ())
 
     def _covers(self, change: Change) -> bool:
         return self._namespace is None or self._namespace == change.now.key[0]
 
-    def _initial_events(self) -> bytes:
+    def _initial_events(self) -> Iterator[bytes]:
+        """The present state, in chunks; what changes meanwhile, follows after it."""
+        objects, version = self._store.select(self._namespace), self._store.versions.current
         view, selects = self._view, self._options.selects
-        lines = [
-            b'{"type":"ADDED","object":%b}\n' % view.show(stored)
-            for stored in self._store.select(self._namespace)
-            if selects is None or selects(stored.obj)
-        ]
+        for start in range(0, len(objects), _CHUNK):
+            yield b"".join(
+                b'{"type":"ADDED","object":%b}\n' % view.show(stored)
+                for stored in objects[start : start + _CHUNK]
+                if selects is None or selects(stored.obj)
+            )
         if self._options.initial and self._options.bookmarks:
-            lines.append(self._bookmark(INITIAL_EVENTS_END))
-        return b"".join(lines)
+            yield self._bookmark(INITIAL_EVENTS_END, version)
 
     async def _follow(self, interval: float) -> AsyncIterator[bytes]:
         loop, watcher = asyncio.get_running_loop(), self._watcher
@@ -122,13 +126,13 @@ class Watch:
                 if loop.time() >= self._ends_at:
                     break
                 bookmark_at = loop.time() + interval
-                yield self._bookmark(None)
+                yield self._bookmark()
                 continue
             lines = self._drain()
             if lines:
                 yield lines
         if self._options.bookmarks and not watcher.closed:
-            yield self._bookmark(None)
+            yield self._bookmark()
 
     def _drain(self) -> bytes:
         queue = self._watcher.queue
@@ -164,9 +168,11 @@ class Watch:
         stored = Stored(change.now.key, change.version, obj)
         return b'{"type":"DELETED","object":%b}\n' % self._view.show(stored)
 
-    def _bookmark(self, annotations: dict[str, str] | None) -> bytes:
+    def _bookmark(
+        self, annotations: dict[str, str] | None = None, version: int | None = None
+    ) -> bytes:
         metadata: dict[str, object] = {
-            "resourceVersion": str(self._store.versions.current),
+            "resourceVersion": str(version or self._store.versions.current),
             "creationTimestamp": None,
         }
         if annotations:
