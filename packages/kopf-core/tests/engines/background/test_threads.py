@@ -1,0 +1,75 @@
+"""Synchronous daemons have threads of their own, unless the user has decided otherwise."""
+import asyncio
+import concurrent.futures
+import logging
+import threading
+
+import pytest
+
+from kopf_core.actions.errors import TemporaryError
+from kopf_core.engines.background.threads import DaemonExecutors, DaemonThreads
+
+
+async def test_d6_hundreds_of_daemons_run_at_once_and_let_the_process_exit():
+    threads = DaemonThreads()
+    barrier = threading.Barrier(101)
+    loop = asyncio.get_running_loop()
+    futures = [loop.run_in_executor(threads, barrier.wait) for _ in range(100)]
+    assert len(threads) == 100
+    assert all(t.daemon for t in threading.enumerate() if t.name.startswith('kopf-daemon'))
+    await loop.run_in_executor(None, barrier.wait)
+    assert sorted(await asyncio.gather(*futures))[-1] >= 99
+    while len(threads):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+async def test_errors_are_delivered():
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.get_running_loop().run_in_executor(DaemonThreads(), lambda: 1 / 0)
+
+
+def test_d6_exhausted_system_is_reported_and_retried(monkeypatch):
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, 'start', start)
+    threads = DaemonThreads()
+    with pytest.raises(TemporaryError, match=r"0 threads.*can't start new thread"):
+        threads.submit(print)
+    assert len(threads) == 0
+
+
+def test_default_settings_give_separate_threads(settings):
+    assert settings.execution.executor  # made on demand, which is not a customization
+    executors = DaemonExecutors(settings.execution)
+    assert isinstance(executors.acquire(), DaemonThreads)
+
+
+def test_d6_custom_executor_is_respected(settings, logged):
+    with concurrent.futures.ThreadPoolExecutor(max_workers=100) as pool:
+        settings.execution.executor = pool
+        executors = DaemonExecutors(settings.execution)
+        assert executors.acquire() is pool
+        executors.release(pool)
+        assert not logged(logging.WARNING)
+
+
+def test_d6_exhausted_limit_is_named_once(settings, logged):
+    settings.execution.max_workers = 2
+    executors = DaemonExecutors(settings.execution)
+    assert executors.acquire() is settings.execution.executor
+    assert not logged(logging.WARNING)
+    for _ in range(5):
+        executors.acquire()
+    errors = logged(logging.ERROR)
+    assert len(errors) == 1
+    assert "All 2 workers" in errors[0]
+    assert "settings.execution.max_workers" in errors[0]
+
+
+def test_d6_released_places_do_not_count(settings, logged):
+    settings.execution.max_workers = 2
+    executors = DaemonExecutors(settings.execution)
+    for _ in range(5):
+        executors.release(executors.acquire())
+    assert not logged(logging.WARNING)
