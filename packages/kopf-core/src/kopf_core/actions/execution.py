@@ -100,9 +100,9 @@ class Execution:
     async def observe(self, handler: BaseHandler, cause: BaseCause) -> Any:
         """Call a handler which is never retried; get its result, if there is one."""
         now = self.clock.now()
-        kwargs = cause.kwargs | {
+        kwargs = {
             'param': handler.param, 'retry': 0, 'started': now, 'runtime': _NO_TIME,
-        }
+        } | cause.kwargs  # in this order: the names of indices are never overridden
         cause.logger.debug(f"{handler} is invoked.")
         invocation = Invocation(handler, cause, self)
         token = invocation_var.set(invocation)
@@ -126,12 +126,12 @@ class Execution:
             runtime: datetime.timedelta,
     ) -> Any:
         handler = invocation.handler
-        kwargs = invocation.cause.kwargs | {
+        kwargs = {
             'param': handler.param,
             'retry': state.retries,
             'started': state.started,
             'runtime': runtime,
-        }
+        } | invocation.cause.kwargs  # in this order: the names of indices are never overridden
         handler.adjust_kwargs(kwargs)
         token = invocation_var.set(invocation)
         try:
