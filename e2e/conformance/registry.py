@@ -27,6 +27,8 @@ class Behaviour:
     observe: Observe
     local: bool = False
     """Does it need the API server to reach this process (and so, to be on this machine)?"""
+    bare: bool = False
+    """Does it need a cluster where nothing happens to pods and deployments by itself?"""
     compacts: bool = False
     """Does it need the history of the cluster to be compacted, which no API can do?"""
 

@@ -31,6 +31,8 @@ def why_not(behaviour: Behaviour, cluster: Cluster) -> str | None:
     """Tell why the behaviour cannot be observed on that cluster; None if it can be."""
     if behaviour.local and not cluster.is_local:
         return "the API server must reach this process"
+    if behaviour.bare and not cluster.is_local:
+        return "the cluster must have no nodes and no controllers of workloads"
     if behaviour.compacts and cluster.compact is None:
         return "the history of this cluster cannot be compacted"
     return None
@@ -59,6 +61,8 @@ async def observe(behaviour: Behaviour, cluster: Cluster, session: aiohttp.Clien
     api = Api(cluster, session)
     await api.create("namespaces", {"metadata": {"name": api.namespace}})
     try:
+        if not cluster.is_local:  # with all controllers: pods need the account that one creates
+            await api.settle("serviceaccounts/default", "metadata.name", "default")
         observation = await behaviour.observe(api)
     finally:
         await api.delete(f"namespaces/{api.namespace}")

@@ -44,6 +44,8 @@ async def test_behaviour(
         assert not expectations.agree(behaviour, observation), "This is not a difference anymore."
     else:
         shown, expected = expectations.compare(behaviour, observation)
+        if shown != expected and not expectations.exact:
+            pytest.xfail(f"This cluster differs: {shown!r} instead of {expected!r}")
         assert shown == expected
 
 

@@ -194,7 +194,7 @@ async def immutable_selector(api: Api) -> Any:
     return [reply.code, reply["reason"], reply["details.causes.0.field"]]
 
 
-@area.behaviour("The containers of a pod are immutable, except for their images")
+@area.behaviour("The containers of a pod are immutable, except for their images", bare=True)
 async def immutable_pod(api: Api) -> Any:
     await api.make("pods", POD)
     named = {"spec": {"containers": [{"name": "main", "image": "other"}]}}

@@ -201,14 +201,16 @@ async def marked_collection(api: Api) -> Any:
     return shown
 
 
-@area.behaviour("A pod on no node is deleted at once")
+@area.behaviour("A pod on no node is deleted at once", bare=True)
 async def pending_pod(api: Api) -> Any:
     await api.make("pods", POD)
     deleted = await api.delete("pods/x")
     return [deleted.show("kind", *MARKS), (await api.get("pods/x")).code]
 
 
-@area.behaviour("A pod on a node is given its grace period, unless deleted with no grace")
+@area.behaviour(
+    "A pod on a node is given its grace period, unless deleted without", bare=True
+)
 async def graceful_pod(api: Api) -> Any:
     await api.make("pods", {"spec": {"containers": [CONTAINER], "nodeName": "absent"}})
     graceful = await api.delete("pods/x")
@@ -218,7 +220,7 @@ async def graceful_pod(api: Api) -> Any:
     return [graceful.show("kind", *MARKS), left.code, forced.show("kind", *MARKS), got.code]
 
 
-@area.behaviour("The grace period of a pod can be chosen, and shortened later")
+@area.behaviour("The grace period of a pod can be chosen, and shortened later", bare=True)
 async def chosen_grace(api: Api) -> Any:
     await api.make("pods", {"spec": {"containers": [CONTAINER], "nodeName": "absent"}})
     replies = [await api.delete("pods/x", gracePeriodSeconds=seconds) for seconds in (10, 20, 5)]

@@ -16,14 +16,14 @@ PARTIAL = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.
 SINGLE = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
 
 
-async def make_some(api: Api, *names: str, what: str = "configmaps") -> list[Reply]:
+async def make_some(api: Api, *names: str, what: str = "secrets") -> list[Reply]:
     return [await api.make(what, {"metadata": {"labels": {"is": n}}}, n) for n in names]
 
 
 @area.behaviour("The items of built-in kinds have no kind and version; the list has")
 async def builtin(api: Api) -> Any:
-    await api.make("configmaps")
-    reply = await api.get("configmaps")
+    await api.make("secrets")
+    reply = await api.get("secrets")
     return [reply.show("kind", "apiVersion", "items.*.kind"), sorted(reply["metadata"])]
 
 
@@ -37,18 +37,18 @@ async def custom(api: Api) -> Any:
 
 @area.behaviour("An empty list has an empty list of items, and a version")
 async def empty(api: Api) -> Any:
-    return [(await api.get(what)).show("items", "metadata") for what in ("configmaps", "plains")]
+    return [(await api.get(what)).show("items", "metadata") for what in ("secrets", "plains")]
 
 
 @area.behaviour("A list in an absent namespace is empty")
 async def absent_namespace(api: Api) -> Any:
-    return (await api.get("/api/v1/namespaces/absent-one/configmaps")).show("items")
+    return (await api.get("/api/v1/namespaces/absent-one/secrets")).show("items")
 
 
 @area.behaviour("The items are sorted by their namespaces and names")
 async def order(api: Api) -> Any:
     await make_some(api, "b", "c", "a", "a-b", "a.b", "a0")
-    return (await api.get("configmaps"))[NAMES]
+    return (await api.get("secrets"))[NAMES]
 
 
 @area.behaviour("The version of a list is not less than that of its items")
@@ -63,10 +63,10 @@ async def pages(api: Api) -> Any:
     shown: list[Any] = []
     versions, token = set(), ""
     while token != ABSENT:
-        reply = await api.get("configmaps", limit=2, **({"continue": token} if token else {}))
+        reply = await api.get("secrets", limit=2, **({"continue": token} if token else {}))
         token = reply["metadata.continue"]
         versions.add(reply["metadata.resourceVersion"])
-        await api.make("configmaps", name=f"e{len(shown)}")  # not seen in this version
+        await api.make("secrets", name=f"e{len(shown)}")  # not seen in this version
         shown.append([reply[NAMES], reply["metadata.remainingItemCount"]])
     return [shown, len(versions)]
 
@@ -82,23 +82,23 @@ async def custom_pages(api: Api) -> Any:
 @area.behaviour("The count of remaining items is unknown with selectors")
 async def remaining_with_selectors(api: Api) -> Any:
     await make_some(api, "a", "b", "c")
-    return (await api.get("configmaps", limit=1, labelSelector="is!=b")).show(NAMES, "metadata")
+    return (await api.get("secrets", limit=1, labelSelector="is!=b")).show(NAMES, "metadata")
 
 
 @area.behaviour("A limit that is just enough gives no token")
 async def exact_limit(api: Api) -> Any:
     await make_some(api, "a", "b")
-    return (await api.get("configmaps", limit=2)).show(NAMES, "metadata")
+    return (await api.get("secrets", limit=2)).show(NAMES, "metadata")
 
 
 @area.behaviour("Wrong limits and tokens are refused")
 async def wrong_pages(api: Api) -> Any:
     token = {"continue": "odd"}
     replies = [
-        await api.get("configmaps", limit=1, **token),
-        await api.get("configmaps", limit="odd"),
-        await api.get("configmaps", limit=-1),
-        await api.get("configmaps", limit=1, resourceVersion=1, **token),
+        await api.get("secrets", limit=1, **token),
+        await api.get("secrets", limit="odd"),
+        await api.get("secrets", limit=-1),
+        await api.get("secrets", limit=1, resourceVersion=1, **token),
     ]
     return [reply.show("items") for reply in replies]
 
@@ -109,54 +109,54 @@ async def wrong_pages(api: Api) -> Any:
 )
 async def expired(api: Api) -> Any:
     await make_some(api, "a", "b", "c")
-    first = await api.get("configmaps", limit=1)
+    first = await api.get("secrets", limit=1)
     token = {"continue": first["metadata.continue"]}
-    last = await api.make("configmaps", name="b2")
+    last = await api.make("secrets", name="b2")
     assert api.cluster.compact is not None
     api.cluster.compact(int(last.version))
-    second = await api.get("configmaps", limit=1, **token)
+    second = await api.get("secrets", limit=1, **token)
     again = {"continue": second["metadata.continue"]}
-    third = await api.get("configmaps", limit=5, **again)
+    third = await api.get("secrets", limit=5, **again)
     return [second.show(), third.show(NAMES)]
 
 
 @area.behaviour("A list in an exact version that is compacted is expired", compacts=True)
 async def expired_version(api: Api) -> Any:
-    first = await api.make("configmaps", name="a")
-    last = await api.make("configmaps", name="b")
+    first = await api.make("secrets", name="a")
+    last = await api.make("secrets", name="b")
     params = {"resourceVersion": first.version, "resourceVersionMatch": "Exact"}
-    before = await api.get("configmaps", **params)
+    before = await api.get("secrets", **params)
     assert api.cluster.compact is not None
     api.cluster.compact(int(last.version))
-    return [before.show(NAMES), (await api.get("configmaps", **params)).show()]
+    return [before.show(NAMES), (await api.get("secrets", **params)).show()]
 
 
 @area.behaviour("A list in at least some version")
 async def not_older(api: Api) -> Any:
-    made = await api.make("configmaps")
+    made = await api.make("secrets")
     params = {"resourceVersion": made.version, "resourceVersionMatch": "NotOlderThan"}
     return [
-        (await api.get("configmaps", **params)).show(NAMES),
-        (await api.get("configmaps", resourceVersion="0")).code,
-        (await api.get("configmaps", resourceVersion=made.version)).show(NAMES),
+        (await api.get("secrets", **params)).show(NAMES),
+        (await api.get("secrets", resourceVersion="0")).code,
+        (await api.get("secrets", resourceVersion=made.version)).show(NAMES),
     ]
 
 
 @area.behaviour("Wrong versions of lists are refused")
 async def wrong_versions(api: Api) -> Any:
     replies = [
-        await api.get("configmaps", resourceVersion="odd"),
-        await api.get("configmaps", resourceVersionMatch="Exact"),
-        await api.get("configmaps", resourceVersion="0", resourceVersionMatch="Exact"),
-        await api.get("configmaps", resourceVersion="1", resourceVersionMatch="Odd"),
+        await api.get("secrets", resourceVersion="odd"),
+        await api.get("secrets", resourceVersionMatch="Exact"),
+        await api.get("secrets", resourceVersion="0", resourceVersionMatch="Exact"),
+        await api.get("secrets", resourceVersion="1", resourceVersionMatch="Odd"),
     ]
     return [reply.show("items") for reply in replies]
 
 
 @area.behaviour("A version from the future times out")
 async def future_version(api: Api) -> Any:
-    made = await api.make("configmaps")
-    reply = await api.get("configmaps", resourceVersion=int(made.version) + 1_000_000)
+    made = await api.make("secrets")
+    reply = await api.get("secrets", resourceVersion=int(made.version) + 1_000_000)
     shown = reply.show()
     return [shown["code"], shown["reason"], shown["details"], shown["message"].split(":")[0]]
 
@@ -164,7 +164,7 @@ async def future_version(api: Api) -> Any:
 @area.behaviour("Labels are selected by equality, sets, and existence")
 async def labels(api: Api) -> Any:
     await make_some(api, "a", "b", "c")
-    await api.make("configmaps", name="d")
+    await api.make("secrets", name="d")
     selectors = [
         "is=a",
         "is==b",
@@ -179,13 +179,13 @@ async def labels(api: Api) -> Any:
         "is=",
         "is in (a),is notin (a)",
     ]
-    return {one: (await api.get("configmaps", labelSelector=one))[NAMES] for one in selectors}
+    return {one: (await api.get("secrets", labelSelector=one))[NAMES] for one in selectors}
 
 
 @area.behaviour("Wrong label selectors are refused")
 async def wrong_labels(api: Api) -> Any:
     selectors = ["a b", "=", "is in", "is in (a", "a=b c", "is>x", "-a=b"]
-    return [(await api.get("configmaps", labelSelector=one)).show("items") for one in selectors]
+    return [(await api.get("secrets", labelSelector=one)).show("items") for one in selectors]
 
 
 @area.behaviour("Fields are selected by names and namespaces")
@@ -195,7 +195,7 @@ async def fields(api: Api) -> Any:
     selectors = ["metadata.name=a", "metadata.name!=a", f"metadata.namespace={api.namespace}"]
     selectors += ["metadata.name=a,metadata.namespace=other", ""]
     return {
-        one: [(await api.get(what, fieldSelector=one))[NAMES] for what in ("configmaps", "plains")]
+        one: [(await api.get(what, fieldSelector=one))[NAMES] for what in ("secrets", "plains")]
         for one in selectors
     }
 
@@ -203,9 +203,9 @@ async def fields(api: Api) -> Any:
 @area.behaviour("Unknown field selectors are refused")
 async def wrong_fields(api: Api) -> Any:
     return [
-        (await api.get("configmaps", fieldSelector="data.a=b")).show(),
+        (await api.get("secrets", fieldSelector="data.a=b")).show(),
         (await api.get("plains", fieldSelector="spec.a=b")).show(),
-        (await api.get("configmaps", fieldSelector="odd")).show(),
+        (await api.get("secrets", fieldSelector="odd")).show(),
     ]
 
 
@@ -216,7 +216,7 @@ async def selectable_fields(api: Api) -> Any:
     return (await api.get("stricts", fieldSelector="spec.text=b"))[NAMES]
 
 
-@area.behaviour("Pods and secrets have their own fields to select by")
+@area.behaviour("Pods and secrets have their own fields to select by", bare=True)
 async def builtin_fields(api: Api) -> Any:
     await api.make("pods", POD)
     await api.make("secrets", {"type": "some/type"})
@@ -258,7 +258,7 @@ async def default_table(api: Api) -> Any:
 async def builtin_tables(api: Api) -> Any:
     await api.make("configmaps", {"data": {"a": "b"}})
     await api.make("secrets", {"data": {"a": "YQ=="}})
-    whats = ["configmaps", "secrets", f"namespaces/{api.namespace}"]
+    whats = ["configmaps/x", "secrets", f"namespaces/{api.namespace}"]
     return [show_table(await api.request("GET", what, headers=TABLE)) for what in whats]
 
 
@@ -299,15 +299,15 @@ async def partial(api: Api) -> Any:
 
 @area.behaviour("A cluster-wide list has the objects of all namespaces")
 async def cluster_wide(api: Api) -> Any:
-    await api.make("configmaps", name="x")
+    await api.make("secrets", name="x")
     selector = f"metadata.namespace={api.namespace},metadata.name=x"
-    reply = await api.get("/api/v1/configmaps", fieldSelector=selector)
+    reply = await api.get("/api/v1/secrets", fieldSelector=selector)
     return reply.show("items.*.metadata.namespace", NAMES)
 
 
 @area.behaviour("Unknown parameters of the URL are ignored")
 async def unknown_parameters(api: Api) -> Any:
     return [
-        (await api.get("configmaps", odd="1")).code,
-        (await api.create("configmaps", meta(), odd="1")).code,
+        (await api.get("secrets", odd="1")).code,
+        (await api.create("secrets", meta(), odd="1")).code,
     ]

@@ -152,7 +152,7 @@ async def initial_version(api: Api) -> Any:
 
 @area.behaviour("The initial events of an empty list are only the bookmark")
 async def initial_of_none(api: Api) -> Any:
-    async with api.watch("configmaps", **INITIAL) as watch:
+    async with api.watch("secrets", **INITIAL) as watch:
         return [show_bookmark(event) for event in await watch.until("BOOKMARK")]
 
 

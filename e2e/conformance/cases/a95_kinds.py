@@ -220,7 +220,7 @@ async def wrong_pods(api: Api) -> Any:
     return [causes(reply.show("kind")) for reply in replies]
 
 
-@area.behaviour("The status of a pod is changed in its subresource")
+@area.behaviour("The status of a pod is changed in its subresource", bare=True)
 async def pod_status(api: Api) -> Any:
     await api.make("pods", POD)
     reply = await api.patch("pods/x/status", {"status": {"phase": "Running"}}, "strategic")
@@ -228,7 +228,7 @@ async def pod_status(api: Api) -> Any:
     return [reply.show("status.phase"), main.show("status.phase")]
 
 
-@area.behaviour("Deployments get their defaults")
+@area.behaviour("Deployments get their defaults", bare=True)
 async def deployments(api: Api) -> Any:
     reply = await api.create("deployments", {**meta(), **DEPLOYMENT})
     fields = ("replicas", "strategy", "revisionHistoryLimit", "progressDeadlineSeconds")
@@ -248,7 +248,7 @@ async def wrong_deployments(api: Api) -> Any:
     return [causes(reply.show("kind")) for reply in replies]
 
 
-@area.behaviour("The scale of a deployment is read and written")
+@area.behaviour("The scale of a deployment is read and written", bare=True)
 async def deployment_scale(api: Api) -> Any:
     await api.make("deployments", DEPLOYMENT)
     patched = await api.patch("deployments/x/scale", {"spec": {"replicas": 3}})
