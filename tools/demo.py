@@ -88,17 +88,20 @@ def main() -> int:
         path = str(EXAMPLES.parent / handlers)
         command = [sys.executable, "-m", "kopf", "run", "-A", "--verbose", path]
         env = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
-        with subprocess.Popen(command, env=env) as operator:
+        interrupted = False
+        # In a session of its own, it is not interrupted directly, but is stopped properly by us.
+        with subprocess.Popen(command, env=env, start_new_session=True) as operator:
             try:
                 Demo(sandbox, operator).run()
             except KeyboardInterrupt:
+                interrupted = True
                 say("Interrupted.")
             finally:
                 if operator.poll() is None:
                     operator.terminate()
                 operator.wait()
     say("That is all. See examples/ and docs/ for more.")
-    return operator.returncode
+    return 0 if interrupted else operator.returncode
 
 
 if __name__ == "__main__":
