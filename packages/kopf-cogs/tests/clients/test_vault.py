@@ -90,7 +90,7 @@ async def test_expiration_of_everything_requires_a_login(vault, clock):
 
 async def test_b8_expired_credentials_are_not_accepted(vault):
     vault.populate({"x": info("1", expiration=NOW)})
-    with pytest.raises(LoginError, match="No usable credentials"):
+    with pytest.raises(LoginError, match="no usable credentials"):
         await vault.acquire()
 
 
@@ -98,10 +98,12 @@ async def test_nothing_retrieved(vault):
     task = asyncio.create_task(vault.acquire())
     await asyncio.sleep(0)
     vault.populate({})
-    with pytest.raises(LoginError, match="No usable credentials"):
+    with pytest.raises(LoginError, match="no usable credentials"):
         await task
     with pytest.raises(LoginError):
         await vault.wait_for_readiness()
+    with pytest.raises(LoginError):  # or else, it would log in again and again
+        await vault.wait_for_emptiness()
     vault.populate({"x": info("1")})  # better late than never
     assert (await vault.acquire()).info == info("1")
 

@@ -97,8 +97,13 @@ class Vault:
             await self._settled.wait()
 
     async def wait_for_emptiness(self) -> None:
-        """Wait until all the credentials are refused or expired: time to log in again."""
+        """
+        Wait until all the credentials are refused or expired: time to log in again.
+
+        Raises :class:`LoginError` if that has been done already with no result.
+        """
         await self._depleted.wait()
+        self._check()
 
     def populate(self, src: Mapping[str, credentials.KubeContext]) -> None:
         """
@@ -114,7 +119,10 @@ class Vault:
                 self._admit(key, info)
         self._refresh()
         if not self._items:
-            self._fail("No usable credentials were retrieved from the login handlers.")
+            self._fail(
+                "There are no usable credentials to access the cluster. "
+                "Check the login handlers, or the kubeconfig or the service account without them."
+            )
         else:
             self._failure = None
 

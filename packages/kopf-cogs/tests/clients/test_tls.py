@@ -1,0 +1,171 @@
+"""
+Secure connections with all their failures, over real sockets.
+"""
+import asyncio
+import datetime
+import ipaddress
+import logging
+import ssl
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from kopf_cogs.clients import errors
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.credentials import ConnectionInfo, LoginError
+
+NOW = datetime.datetime.now(datetime.UTC)
+DAY = datetime.timedelta(days=1)
+
+
+class Pair:
+    """A certificate with its key."""
+
+    def __init__(self, name, issuer=None, *, ip="127.0.0.1", until=NOW + DAY):
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        issuer = issuer or self
+        names = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address(ip))]
+        usage = x509.KeyUsage(True, False, False, False, False, issuer is self, False, False, False)
+        key_id = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer._key.public_key())
+        cert = (
+            x509.CertificateBuilder()
+            .subject_name(self.name)
+            .issuer_name(issuer.name)
+            .public_key(self._key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(NOW - 10 * DAY)
+            .not_valid_after(until)
+            .add_extension(x509.BasicConstraints(ca=issuer is self, path_length=None), True)
+            .add_extension(x509.SubjectAlternativeName(names), False)
+            .add_extension(usage, True)
+            .add_extension(key_id, False)
+            .add_extension(issuer_id, False)
+            .sign(issuer._key, hashes.SHA256())
+        )
+        self.cert = cert.public_bytes(serialization.Encoding.PEM)
+        self.key = self.export(serialization.NoEncryption())
+
+    def export(self, encryption):
+        return self._key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+
+
+@pytest.fixture(scope="module")
+def ca():
+    return Pair("ca")
+
+
+@pytest.fixture
+async def secure(server, tmp_path, ca):
+    """Start the same scripted server with TLS; get its URL."""
+    started = []
+
+    async def start(pair, *, client_ca=None):
+        path = tmp_path / "server.pem"
+        path.write_bytes(pair.cert + pair.key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(path)
+        if client_ca is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(cadata=client_ca.cert.decode())
+        started.append(await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=context))
+        return f"https://127.0.0.1:{started[-1].sockets[0].getsockname()[1]}"
+
+    yield start
+    for item in started:
+        item.close()
+
+
+async def request(settings, **fields):
+    async with Client(ConnectionInfo(**fields), settings) as client:
+        return await client.get("/path")
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    # The server complains of broken handshakes, as it should.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    yield
+    logging.getLogger("asyncio").setLevel(logging.NOTSET)
+
+
+async def test_trusted_servers(server, secure, settings, ca):
+    server.script(server.reply({"a": 1}))
+    url = await secure(Pair("localhost", ca))
+    assert await request(settings, server=url, ca_data=ca.cert) == {"a": 1}
+
+
+@pytest.mark.parametrize("case", ["unknown", "other", "expired", "host"])
+async def test_b16_untrusted_servers(server, secure, settings, ca, case):
+    pair = {
+        "unknown": Pair("localhost", ca), "other": Pair("localhost", ca),
+        "expired": Pair("localhost", ca, until=NOW - DAY),
+        "host": Pair("elsewhere", ca, ip="10.0.0.1"),
+    }[case]
+    cadata = {"unknown": None, "other": Pair("ca").cert}.get(case, ca.cert)
+    url = await secure(pair)
+    with pytest.raises(errors.APIConnectionError, match=r"certificate|IP address") as err:
+        await request(settings, server=url, ca_data=cadata, token="secret")
+    assert "secret" not in str(err.value)
+    assert not server.requests  # i.e. there was no fallback to insecure connections
+
+
+async def test_insecure_servers_if_requested(server, secure, settings):
+    server.script(server.reply({"a": 1}))
+    url = await secure(Pair("localhost"))
+    assert await request(settings, server=url, insecure=True) == {"a": 1}
+
+
+async def test_b17_other_server_names(server, secure, settings, ca):
+    server.script(server.reply({"a": 1}))
+    url = await secure(Pair("elsewhere", ca, ip="10.0.0.1"))
+    result = await request(settings, server=url, ca_data=ca.cert, tls_server_name="elsewhere")
+    assert result == {"a": 1}
+
+
+async def test_client_certificates(server, secure, settings, ca, tmp_path):
+    server.script(server.reply({"a": 1}), server.reply({"b": 2}))
+    url = await secure(Pair("localhost", ca), client_ca=ca)
+    user = Pair("user", ca)
+    assert await request(
+        settings, server=url, ca_data=ca.cert,
+        certificate_data=user.cert, private_key_data=user.key) == {"a": 1}
+    (tmp_path / "c").write_bytes(user.cert)
+    (tmp_path / "k").write_bytes(user.key)
+    assert await request(
+        settings, server=url, ca_data=ca.cert,
+        certificate_path=str(tmp_path / "c"), private_key_path=str(tmp_path / "k")) == {"b": 2}
+
+
+@pytest.mark.parametrize("case", ["absent", "other", "expired"])
+async def test_b16_refused_client_certificates(server, secure, settings, ca, case):
+    url = await secure(Pair("localhost", ca), client_ca=ca)
+    fields = {}
+    if case != "absent":
+        user = Pair("user") if case == "other" else Pair("user", ca, until=NOW - DAY)
+        fields = {"certificate_data": user.cert, "private_key_data": user.key}
+    with pytest.raises(errors.APIConnectionError):
+        await request(settings, server=url, ca_data=ca.cert, **fields)
+    assert not server.requests
+
+
+async def test_b16_encrypted_keys(secure, settings, ca):
+    user = Pair("user", ca)
+    key = user.export(serialization.BestAvailableEncryption(b"password"))
+    with pytest.raises(LoginError, match="encrypted"):
+        await request(
+            settings, server="https://127.0.0.1:1", ca_data=ca.cert,
+            certificate_data=user.cert, private_key_data=key)
+
+
+async def test_b16_mismatching_keys(secure, settings, ca):
+    user, other = Pair("user", ca), Pair("user", ca)
+    with pytest.raises(LoginError, match="TLS certificates or keys cannot be used"):
+        await request(
+            settings, server="https://127.0.0.1:1",
+            certificate_data=user.cert, private_key_data=other.key)
