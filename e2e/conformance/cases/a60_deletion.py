@@ -208,9 +208,7 @@ async def pending_pod(api: Api) -> Any:
     return [deleted.show("kind", *MARKS), (await api.get("pods/x")).code]
 
 
-@area.behaviour(
-    "A pod on a node is given its grace period, unless deleted without", bare=True
-)
+@area.behaviour("A pod on a node is given its grace period, unless deleted without", bare=True)
 async def graceful_pod(api: Api) -> Any:
     await api.make("pods", {"spec": {"containers": [CONTAINER], "nodeName": "absent"}})
     graceful = await api.delete("pods/x")

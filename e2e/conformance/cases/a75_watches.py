@@ -124,7 +124,8 @@ async def scopes(api: Api) -> Any:
         own_events = await own.until("ADDED", "c")
         all_events = await all_of_them.until("ADDED", "c")
     await api.delete(f"namespaces/{other}")
-    return [brief(own_events), brief(all_events, "metadata.namespace", "metadata.name")]
+    all_shown = brief(all_events, "metadata.namespace", "metadata.name")
+    return [brief(own_events), [one for one in all_shown if one[1].startswith(api.namespace)]]
 
 
 @area.behaviour("The initial events are ended by an annotated bookmark, when asked for")
