@@ -64,8 +64,8 @@ format: $(UV) ## Fix what can be fixed automatically
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format tools
 
-typecheck: $(UV) ## Check the types of all packages, tools, and tests of clusters, strictly
-	$(RUN) mypy packages/*/src tools bench e2e
+typecheck: $(UV) ## Check the types of all packages, tools, and the bench, strictly
+	$(RUN) mypy packages/*/src tools bench
 
 bench: $(UV) ## Measure CPU, memory, and latency against the previous generation
 	$(RUN) python -m bench $(ARGS)
