@@ -76,7 +76,6 @@ async def apply_patches(
     usable = _drop_unusable(patch, logger)
     if not marks and not usable:
         return Applied()
-    usable = Patch(usable, fns=usable.fns)
     try:
         result = await _send(client, resource, body, merge_patches(usable, marks), logger)
     except APIClientError as e:
