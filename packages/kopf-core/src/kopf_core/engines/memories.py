@@ -121,6 +121,12 @@ def is_newer(one: RawBody, other: RawBody) -> bool:
     return one_version is not None and other_version is not None and one_version > other_version
 
 
+def is_same(one: RawBody, other: RawBody) -> bool:
+    """Whether these are surely the same state of the object."""
+    version = one['metadata'].get('resourceVersion')
+    return version is not None and version == other['metadata'].get('resourceVersion')
+
+
 def is_as_new(body: RawBody, version: str) -> bool:
     """Whether the state is surely not older than the version."""
     one_version, other_version = parse_version(body), _as_number(version)

@@ -33,7 +33,13 @@ from kopf_core.actions.loggers import ObjectLogger
 from kopf_core.actions.states import State
 from kopf_core.actions.throttling import Throttler
 from kopf_core.engines.indexing import Indices
-from kopf_core.engines.memories import ObjectMemories, ObjectMemory, is_newer, parse_version
+from kopf_core.engines.memories import (
+    ObjectMemories,
+    ObjectMemory,
+    is_newer,
+    is_same,
+    parse_version,
+)
 from kopf_core.intents.causes import (
     TITLES,
     ChangingCause,
@@ -348,6 +354,10 @@ class Reconciler:
             subject.memory.patched_version = None
             slot.expect(None)
         elif slot.latest is not None and is_newer(slot.latest, event['object']):
+            return
+        elif slot.latest is not None and is_same(slot.latest, event['object']):
+            # Ours is preferred: when it removes the last finalizer, the version can be the same.
+            slot.notice(event['object'])
             return
         slot.latest, slot.type = event['object'], event['type']
         slot.notice(event['object'])
