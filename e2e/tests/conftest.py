@@ -1,0 +1,99 @@
+"""The worlds for the tests of operators: a cluster of this run, or a sandbox with faults."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pathlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from e2e.clusters import Cluster
+from e2e.tests.harness import CRDS, DEFINITIONS, World, make_namespace
+from kopf_kits.sandbox import Sandbox
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "docs(section): the section of the documentation that is verified by the test"
+    )
+
+
+@pytest.fixture(scope="session")
+def _definitions(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The custom resources, once a run."""
+
+    async def apply() -> None:
+        world = World(
+            cluster.url, "default", cluster.kubeconfig_path,
+            headers=cluster.make_headers(), context=cluster.make_ssl_context(),
+        )
+        for definition in DEFINITIONS:
+            with contextlib.suppress(AssertionError):  # from the previous runs
+                await world.request("POST", CRDS, definition)
+            await _until_served(world, definition["metadata"]["name"])
+        await world.close()
+
+    asyncio.run(apply())
+
+
+async def _until_served(world: World, name: str) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            found = await world.request("GET", f"{CRDS}/{name}")
+            conditions = found.get("status", {}).get("conditions") or []
+            if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+                break
+            await asyncio.sleep(0.1)  # only real servers are that slow
+
+
+@pytest.fixture
+async def world(
+    cluster: Cluster, _definitions: None, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[World]:
+    """A new namespace in the cluster of this run: the emulator or a real one."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig_path))
+    world = World(
+        cluster.url, make_namespace(), cluster.kubeconfig_path,
+        headers=cluster.make_headers(), context=cluster.make_ssl_context(),
+    )
+    meta = {"name": world.namespace}
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+    await world.request("POST", "/api/v1/namespaces", body)
+    try:
+        yield world
+    finally:
+        for definition in DEFINITIONS:
+            await _release(world, definition["spec"]["names"]["plural"])
+        await world.request("DELETE", f"/api/v1/namespaces/{world.namespace}")
+        await world.close()
+
+
+async def _release(world: World, plural: str) -> None:
+    """Nobody is there anymore to remove the finalizers."""
+    for item in (await world.request("GET", world.path(plural=plural)))["items"]:
+        world.plural = plural
+        if item["metadata"].get("finalizers"):
+            with contextlib.suppress(AssertionError):
+                await world.patch({"metadata": {"finalizers": None}}, item["metadata"]["name"])
+
+
+@pytest.fixture
+async def faulty(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[World]:
+    """A sandbox of this test alone, with its faults and journal at hand."""
+    async with Sandbox() as sandbox:
+        path = sandbox.write_kubeconfig(tmp_path / "kubeconfig")
+        monkeypatch.setenv("KUBECONFIG", str(path))
+        await sandbox.apply(DEFINITIONS)
+        namespace = make_namespace()
+        await sandbox.create(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        world = World(sandbox.url, namespace, path, sandbox=sandbox)
+        try:
+            yield world
+        finally:
+            sandbox.faults.clear()
+            await world.close()

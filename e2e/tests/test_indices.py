@@ -1,0 +1,151 @@
+"""Indices in the whole operator: complete before anything else, and right ever after."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from e2e.tests.harness import GROUP
+from kopf_core.intents import decorators as on
+
+KEX, SUB = (GROUP, "kexes"), (GROUP, "subs")
+
+
+@pytest.mark.docs("indexing/guarantees")
+@pytest.mark.parametrize("style", ["sync", "async"])
+@pytest.mark.parametrize("limit", [None, 1])
+async def test_d15_indices_are_complete_before_any_handler_with_any_limit(faulty, style, limit):
+    calls, count = faulty.calls, 200
+    faulty.settings.queueing.worker_limit = limit
+    faulty.settings.watching.chunk_size = 30
+
+    def fn(name, **_):
+        return {name: 1}
+
+    async def afn(name, **_):
+        return {name: 1}
+
+    on.index(*KEX, id="kexes", registry=faulty.registry)(fn if style == "sync" else afn)
+    on.index(*SUB, id="subs", registry=faulty.registry)(fn if style == "sync" else afn)
+
+    @on.event(*KEX, registry=faulty.registry)
+    async def event(kexes, subs, **_):
+        calls(("event", len(kexes), len(subs)))
+
+    @on.create(*SUB, registry=faulty.registry)
+    def create(kexes, subs, **_):
+        calls(("create", len(kexes), len(subs)))
+
+    for kind in ("Kex", "Sub"):
+        for number in range(count):
+            await faulty.sandbox.create({
+                "apiVersion": f"{GROUP}/v1", "kind": kind,
+                "metadata": {"name": f"obj-{number}", "namespace": faulty.namespace}})
+    async with faulty.operator():
+        await calls.until(lambda calls: len(calls) >= 2 * count)
+    assert {sizes for _, *sizes in map(tuple, calls) for sizes in [tuple(sizes)]} == {
+        (count, count)}
+
+
+async def test_initially_streamed_objects_are_indexed_before_any_handler(faulty):
+    faulty.settings.watching.initial_streaming = True
+
+    @on.index(*KEX, id="kexes", registry=faulty.registry)
+    async def fn(name, **_):
+        await asyncio.sleep(0)
+        return {name: 1}
+
+    @on.event(*KEX, registry=faulty.registry)
+    async def event(kexes, **_):
+        faulty.calls(len(kexes))
+
+    for number in range(50):
+        await faulty.create(name=f"obj-{number}")
+    async with faulty.operator():
+        await faulty.calls.until(lambda calls: len(calls) >= 50)
+    assert set(faulty.calls) == {50}
+
+
+@pytest.mark.docs("indexing/declaration")
+async def test_indices_follow_the_objects(world):
+    @on.index(*KEX, labels={"on": "yes"}, registry=world.registry)
+    def by_field(spec, name, **_):
+        return {spec["field"]: name}
+
+    @on.timer(*SUB, interval=0.02, registry=world.registry)
+    async def timer(by_field, **_):
+        state = {key: list(store) for key, store in by_field.items()}
+        if not world.calls or world.calls[-1] != state:
+            world.calls(state)
+
+    async with world.operator():
+        world.plural = "subs"
+        await world.create(name="observer")
+        world.plural = "kexes"
+        await world.calls.until(lambda calls: calls == [{}])
+        await world.create({"field": "v1"}, metadata={"labels": {"on": "yes"}})
+        await world.calls.until(lambda calls: calls[-1] == {"v1": ["obj"]})
+        await world.patch({"spec": {"field": "v2"}})
+        await world.calls.until(lambda calls: calls[-1] == {"v2": ["obj"]})
+        await world.patch({"metadata": {"labels": {"on": "no"}}})
+        await world.calls.until(lambda calls: calls[-1] == {})
+        await world.patch({"metadata": {"labels": {"on": "yes"}}})
+        await world.calls.until(lambda calls: calls[-1] == {"v2": ["obj"]})
+        await world.delete()
+        await world.calls.until(lambda calls: calls[-1] == {})
+
+
+@pytest.mark.docs("indexing/kwargs")
+async def test_indices_win_over_kwargs_and_are_in_all_handlers(world):
+    @on.index(*KEX, id="retry", registry=world.registry)
+    @on.index(*KEX, id="spec", registry=world.registry)
+    def fn(name, **_):
+        return {name: 1}
+
+    def report(retry, spec, **kwargs):
+        world.calls((kwargs["param"], type(retry).__name__, type(spec).__name__))
+
+    on.startup(param="startup", id="report", registry=world.registry)(report)
+    on.cleanup(param="cleanup", id="report", registry=world.registry)(report)
+    on.event(*KEX, param="event", id="a", registry=world.registry)(report)
+    on.create(*KEX, param="create", id="b", registry=world.registry)(report)
+    on.daemon(*KEX, param="daemon", id="c", registry=world.registry)(report)
+    on.timer(*KEX, param="timer", id="d", interval=100, registry=world.registry)(report)
+
+    async with world.operator():
+        await world.create()
+        await world.calls.until(
+            lambda calls: {"startup", "event", "create", "daemon", "timer"} <= {c[0] for c in calls})
+    assert {call[1:] for call in world.calls} == {("Index", "Index")}
+    assert world.calls[-1][0] == "cleanup"
+
+
+@pytest.mark.docs("indexing/guarantees")
+async def test_indices_can_be_passed_to_threads_from_startup(world):
+    stop = threading.Event()
+
+    @on.index(*KEX, registry=world.registry)
+    def names(name, **_):
+        return name
+
+    @on.startup(registry=world.registry)
+    async def startup(names, **_):
+        def read():
+            while not stop.is_set():
+                found = sorted(names.get(None, []))
+                if not world.calls or world.calls[-1] != found:
+                    world.calls(found)
+        threads.append(threading.Thread(target=read))
+        threads[0].start()
+
+    threads: list[threading.Thread] = []
+    async with world.operator():
+        try:
+            await world.create(name="a")
+            await world.create(name="b")
+            await world.calls.until(lambda calls: calls[-1] == ["a", "b"])
+        finally:
+            stop.set()
+            await asyncio.to_thread(threads[0].join)
