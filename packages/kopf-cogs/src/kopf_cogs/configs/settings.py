@@ -191,7 +191,7 @@ class ExecutionSettings:
     default_backoff: float = 60
     """The delay (in seconds) before retrying after arbitrary errors."""
 
-    is_customized: bool = dataclasses.field(default=False, init=False, repr=False)
+    _is_customized: bool = dataclasses.field(default=False, init=False, repr=False)
     """Whether the executor or its limit were set, instead of the defaults being used."""
 
     _executor: concurrent.futures.Executor | None = dataclasses.field(default=None, repr=False)
@@ -210,7 +210,12 @@ class ExecutionSettings:
     @executor.setter
     def executor(self, value: concurrent.futures.Executor) -> None:
         self._executor = value
-        self.is_customized = True
+        self._is_customized = True
+
+    @property
+    def is_customized(self) -> bool:
+        """Whether the executor or its size were chosen by the application."""
+        return self._is_customized
 
     @property
     def max_workers(self) -> int | None:
@@ -222,7 +227,7 @@ class ExecutionSettings:
         if value < 1:
             raise ValueError(f"There must be at least one worker for sync handlers, not {value}.")
         self._max_workers = value
-        self.is_customized = True
+        self._is_customized = True
         # There is no official way to change the running pool. In CPython, it reads the limit
         # every time when it needs a thread. Where it does not, the pool remains as it was.
         if isinstance(self._executor, concurrent.futures.ThreadPoolExecutor):
