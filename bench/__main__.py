@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from bench.report import Results, instructions_table, render
 from bench.scenarios import Scenario, all_scenarios
 
 ENGINES = "predecessor,ours,floor,floor-orjson"
-COUNTED = ("start", "hot", "create", "create-5", "delete-sync", "index")
+COUNTED = ("start", "hot", "create", "index")
 QUICK = ("start", "hot", "create", "update", "delete", "index", "timers", "latency")
 
 
@@ -63,6 +64,9 @@ def run_all(
 
 
 def main() -> None:
+    # However it is stopped, the operators and servers must not be left running.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     args = parse_args()
     scenarios = select(args)
     if args.list:
