@@ -30,7 +30,14 @@ AWAITED = {
 }
 
 # What is ours, additionally to what was there before.
-ADDED = {"HashingDiffBaseStorage", "adjust_namespace", "harmonize_naming", "lifecycles", "on"}
+ADDED = {
+    "ExponentialBackoff",
+    "HashingDiffBaseStorage",
+    "adjust_namespace",
+    "harmonize_naming",
+    "lifecycles",
+    "on",
+}
 
 
 def read_section(section: str) -> Iterator[tuple[str, str]]:

@@ -116,6 +116,9 @@ if TYPE_CHECKING:
         LocalObjectLogger,
         ObjectLogger,
     )
+    from kopf_core.actions.retrying import (
+        ExponentialBackoff,
+    )
     from kopf_core.engines.indexing import (
         Index,
         Store,
@@ -196,6 +199,7 @@ __all__ = [
     "DiffItem",
     "DiffOperation",
     "ErrorsMode",
+    "ExponentialBackoff",
     "FieldPath",
     "FieldSpec",
     "HandlerId",
@@ -367,6 +371,7 @@ _SOURCES = {
         "get_default_lifecycle",
         "set_default_lifecycle",
     ),
+    "kopf_core.actions.retrying": ("ExponentialBackoff",),
     "kopf_core.actions.loggers": (
         "LocalObjectLogger",
         "Logger",

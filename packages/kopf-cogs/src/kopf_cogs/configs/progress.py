@@ -69,6 +69,13 @@ class ProgressStorage(StorageStanzaCleaner, metaclass=abc.ABCMeta):
     def flush(self) -> None:
         """Save the changes if they were postponed; called once the handlers are done."""
 
+    def sweep(self, *, body: Body, patch: Patch, purpose: str) -> None:
+        """Forget the states of handlers that do not exist anymore, if it is possible to find them.
+
+        Such are left when an operator is upgraded in the middle of handling. It is called when
+        the handling for this purpose is over; the states for other purposes are kept.
+        """
+
 
 class AnnotationsProgressStorage(
     StorageKeyFormingConvention, StorageKeyMarkingConvention, ProgressStorage
@@ -111,6 +118,13 @@ class AnnotationsProgressStorage(
     def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
         for full_key in self.make_keys(key, body=body):
             _purge(body, patch, ("metadata", "annotations", full_key))
+
+    def sweep(self, *, body: Body, patch: Patch, purpose: str) -> None:
+        own = f"{self.prefix}/"
+        marker = f'"purpose":"{purpose}"'
+        for full_key, encoded in (resolve(body, ("metadata", "annotations"), None) or {}).items():
+            if full_key.startswith(own) and marker in encoded and '"started":' in encoded:
+                patch.metadata.annotations.setdefault(full_key, None)
 
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         for full_key in self.make_keys(self.touch_key, body=body):
@@ -211,6 +225,10 @@ class MultiProgressStorage(ProgressStorage):
     def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
         for storage in self.storages:
             storage.purge(key=key, body=body, patch=patch)
+
+    def sweep(self, *, body: Body, patch: Patch, purpose: str) -> None:
+        for storage in self.storages:
+            storage.sweep(body=body, patch=patch, purpose=purpose)
 
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         for storage in self.storages:

@@ -188,8 +188,11 @@ class AdmissionSettings:
 class ExecutionSettings:
     """Settings of how handlers are called."""
 
-    default_backoff: float = 60
-    """The delay (in seconds) before retrying after arbitrary errors."""
+    default_backoff: float | Callable[[int], float] = 60
+    """The delay (in seconds) before retrying after arbitrary errors.
+
+    Or a function of the number of the failed attempt, counting from zero.
+    """
 
     _is_customized: bool = dataclasses.field(default=False, init=False, repr=False)
     """Whether the executor or its limit were set, instead of the defaults being used."""

@@ -15,6 +15,9 @@ from kopf_core.actions.loggers import AnyLogger
 
 Fn = Callable[..., Any]
 
+AnyBackoff = float | Callable[[int], float]
+"""A delay in seconds, or a function of the number of the failed attempt (from zero)."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class BaseHandler:
@@ -32,7 +35,7 @@ class BaseHandler:
     errors: ErrorsMode | None = None
     timeout: float | None = None
     retries: int | None = None
-    backoff: float | None = None
+    backoff: AnyBackoff | None = None
     is_async: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

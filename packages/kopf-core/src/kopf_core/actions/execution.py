@@ -204,7 +204,8 @@ class _Attempt:
 
     def _judge_arbitrary(self, exc: Exception) -> Outcome:
         failed = f"{self.handler} failed with an exception"
-        delay = sane_delay(self.policy.backoff)
+        backoff = self.policy.get_delay(self.retry)
+        delay = sane_delay(backoff)
         if self.policy.errors is ErrorsMode.IGNORED:
             _complain(self.logger, f"{failed} and will ignore it", exc)
             return Outcome(final=True, subrefs=self.subrefs)
@@ -216,8 +217,7 @@ class _Attempt:
             message = f"{failed} and will stop now (it would {forbidden} on the next attempt)"
             _complain(self.logger, message, exc)
             return self._stop(HandlerRetriesError(f"{message}: {describe(exc)}"))
-        _complain(
-            self.logger, f"{failed} and will try again in {self.policy.backoff} seconds", exc)
+        _complain(self.logger, f"{failed} and will try again in {backoff} seconds", exc)
         return self._again(exc, delay)
 
     def _forbids(self, delay: float | None) -> str | None:

@@ -5,11 +5,34 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.bases import AnyBackoff, BaseHandler
 from kopf_core.actions.errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError
 
 MAX_DELAY = 10 * 365 * 24 * 60 * 60.0
 MAX_MESSAGE = 4 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExponentialBackoff:
+    """Growing delays between the attempts: to be used as ``backoff=`` of handlers.
+
+    The first delay is ``initial`` seconds, each next one is ``factor`` times longer, but not longer
+    than ``maximum`` seconds. Each delay is then moved by a random share of itself, up to ``jitter``
+    to either side, so that many objects failing at once are not retried at once.
+    """
+
+    initial: float = 1.0
+    factor: float = 2.0
+    maximum: float = 600.0
+    jitter: float = 0.1
+
+    def __call__(self, retry: int) -> float:
+        """The delay in seconds after the attempt of that number, counting from zero."""
+        try:
+            delay = self.initial * self.factor ** retry
+        except OverflowError:
+            delay = self.maximum
+        return round(jittered(min(delay, self.maximum), self.jitter), 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +40,22 @@ class RetryPolicy:
     """The options of one handler, with the operator's defaults filled in. Times in seconds."""
 
     errors: ErrorsMode
-    backoff: float
+    backoff: AnyBackoff
     timeout: float | None
     retries: int | None
 
     @classmethod
-    def of(cls, handler: BaseHandler, errors: ErrorsMode, backoff: float) -> 'RetryPolicy':
+    def of(cls, handler: BaseHandler, errors: ErrorsMode, backoff: AnyBackoff) -> 'RetryPolicy':
         return cls(
             errors=handler.errors if handler.errors is not None else errors,
             backoff=handler.backoff if handler.backoff is not None else backoff,
             timeout=handler.timeout,
             retries=handler.retries,
         )
+
+    def get_delay(self, retry: int) -> float:
+        """The delay in seconds after the failed attempt of that number, counting from zero."""
+        return self.backoff(retry) if callable(self.backoff) else self.backoff
 
     def check_limits(
             self, handler: BaseHandler, *, retry: int, runtime: datetime.timedelta,

@@ -8,6 +8,7 @@ of them; so, each one passes its arguments on as a whole. The options in common:
 * ``id`` -- the identity of the handler on the object; by default, the name of the function.
 * ``param`` -- an arbitrary value passed to the function as is.
 * ``errors, timeout, retries, backoff`` -- what to do about failures; times are in seconds.
+  The backoff can also be a function, e.g. :class:`kopf.ExponentialBackoff`.
 * ``labels, annotations, when, field, value`` -- which objects are meant; all must match.
 * ``registry`` -- where to put the handler; the default registry if not specified.
 """
@@ -17,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 from kopf_cogs.structs.dicts import FieldPath, FieldSpec, parse_field
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.selectors import Marker, Selector
-from kopf_core.actions.bases import name_of_fn
+from kopf_core.actions.bases import AnyBackoff, name_of_fn
 from kopf_core.actions.context import current_invocation
 from kopf_core.actions.errors import ErrorsMode
 from kopf_core.intents.causes import Activity, Reason
@@ -54,7 +55,7 @@ def startup(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         registry: OperatorRegistry | None = None,
 ) -> Decorator:
     """Called when the operator starts, before it talks to the API.
@@ -71,7 +72,7 @@ def cleanup(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         registry: OperatorRegistry | None = None,
 ) -> Decorator:
     """Called when the operator exits, for whatever reason it does."""
@@ -85,7 +86,7 @@ def login(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         registry: OperatorRegistry | None = None,
 ) -> Decorator:
     """Called when credentials for the API are needed.
@@ -102,7 +103,7 @@ def probe(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         registry: OperatorRegistry | None = None,
 ) -> Decorator:
     """Called when the operator's health is asked for; the results are reported under the id."""
@@ -127,7 +128,7 @@ def resume(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         deleted: bool | None = None,
         labels: MetaFilter | None = None,
         annotations: MetaFilter | None = None,
@@ -161,7 +162,7 @@ def create(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         labels: MetaFilter | None = None,
         annotations: MetaFilter | None = None,
         when: WhenFn | None = None,
@@ -191,7 +192,7 @@ def update(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         labels: MetaFilter | None = None,
         annotations: MetaFilter | None = None,
         when: WhenFn | None = None,
@@ -228,7 +229,7 @@ def delete(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         optional: bool | None = None,
         labels: MetaFilter | None = None,
         annotations: MetaFilter | None = None,
@@ -263,7 +264,7 @@ def field(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         labels: MetaFilter | None = None,
         annotations: MetaFilter | None = None,
         when: WhenFn | None = None,
@@ -321,7 +322,7 @@ def index(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         labels: MetaFilter | None = None,
         annotations: MetaFilter | None = None,
         when: WhenFn | None = None,
@@ -351,7 +352,7 @@ def daemon(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         initial_delay: float | Callable[..., float] | None = None,
         cancellation_backoff: float | None = None,
         cancellation_timeout: float | None = None,
@@ -391,7 +392,7 @@ def timer(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         interval: float | None = None,
         initial_delay: float | Callable[..., float] | None = None,
         sharp: bool | None = None,
@@ -418,7 +419,7 @@ def subhandler(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         labels: MetaFilter | None = None,
         annotations: MetaFilter | None = None,
         when: WhenFn | None = None,
@@ -439,7 +440,7 @@ def register(
         errors: ErrorsMode | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        backoff: float | None = None,
+        backoff: AnyBackoff | None = None,
         labels: MetaFilter | None = None,
         annotations: MetaFilter | None = None,
         when: WhenFn | None = None,

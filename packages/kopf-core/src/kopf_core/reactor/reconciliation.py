@@ -235,6 +235,7 @@ class Reconciler:
             title = TITLES[cause.reason].capitalize()
             cause.logger.info(f"{title} is processed: {state.summary}.")
         state.purge(self._handlers.changing, body=cause.body, patch=subject.marks, storage=storage)
+        storage.sweep(body=cause.body, patch=subject.marks, purpose=cause.reason.value)
         storage.touch(body=cause.body, patch=subject.marks, value=None)
         return None
 

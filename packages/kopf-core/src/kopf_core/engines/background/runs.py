@@ -258,8 +258,9 @@ class Run:
             return task.result()
         if not task.cancelled():
             self.log(f"could not be run: {safe_message(exc)}", logging.ERROR)
+        backoff = self.settings.execution.default_backoff
         return Outcome(
-            final=False, exception=exc, delay=self.settings.execution.default_backoff)
+            final=False, exception=exc, delay=backoff(0) if callable(backoff) else backoff)
 
     def _has_future(self) -> bool:
         handler = self.handler
