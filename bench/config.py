@@ -26,6 +26,7 @@ class Config:
     deadline: float = 180.0  # for one phase of one run
     quiet: float = 0.4  # how long the CPU must be idle to call the work done
     poll: float = 0.02
+    patience: float = 5.0  # for the operator to exit when it is asked to
     window: float = 8.0  # how long to watch what goes on forever (timers)
     envs: Path = HERE / ".envs"
     results: Path = HERE / "results"

@@ -122,7 +122,7 @@ class Run:
         command = self.engine.command(self.scenario, self.server)
         core = self.config.operator_core
         child = Child(command, env=env, core=core, log=log, cwd=self.folder)
-        self.stack.callback(child.stop)
+        self.stack.callback(child.stop, self.config.patience)
         return child
 
     def control(self, command: str, count: int = 0) -> dict[str, int]:

@@ -52,7 +52,7 @@ def count_instructions(
     """Run it once under valgrind, 50 times slower than usual; leave its profile in the file."""
     if shutil.which("valgrind") is None:
         raise SystemExit("valgrind is not installed.")
-    config = dataclasses.replace(config, deadline=1800.0)
+    config = dataclasses.replace(config, deadline=1800.0, patience=300.0)
     fields = {f.name: getattr(engine, f.name) for f in dataclasses.fields(engine)}
     result = Measurement(scenario.name, engine.name, size)
     try:
