@@ -298,6 +298,33 @@ async def test_streams_survive_the_replacement_of_credentials(server, settings):
     assert server.requests[1].headers["Authorization"] == "Bearer new"
 
 
+async def test_o8_replaced_connections_are_closed_with_the_client(server, settings):
+    vault = Vault({"x": ConnectionInfo(server=server.url, token="old")})
+    server.script(server.stream(b"1\n", server.HANG), path="/stream")
+    server.script(server.reply({}))
+    client = Client(vault, settings)
+    async with client.stream("/stream"):
+        old = next(iter(client._connections.values()))
+        vault.populate({"x": ConnectionInfo(server=server.url, token="new")})
+        await client.get("/path")
+        assert old not in client._connections.values()
+        assert not old.session.closed
+        await client.close()
+        assert old.session.closed
+        assert old.closed
+
+
+async def test_o8_replaced_connections_are_forgotten_when_closed(server, settings):
+    vault = Vault({"x": ConnectionInfo(server=server.url, token="0")})
+    server.script(*[server.reply({}) for _ in range(10)])
+    async with Client(vault, settings) as client:
+        for number in range(10):
+            vault.populate({"x": ConnectionInfo(server=server.url, token=str(number))})
+            await client.get("/path")
+        assert len(client._connections) == 1
+        assert len(client._retired) <= 2
+
+
 async def test_custom_sessions_are_used_and_closed(server, settings):
     session = aiohttp.ClientSession(headers={"X-Custom": "hello"})
     info = AiohttpSession(server=server.url, aiohttp_session=session, default_namespace="ns")

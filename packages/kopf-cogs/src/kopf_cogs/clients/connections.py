@@ -76,6 +76,11 @@ class Connection:
         if self._retired and not self._inflight:
             self._close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether there is nothing left to be closed."""
+        return self._closing is not None and self._closing.done()
+
     def retire(self) -> None:
         """Close it as soon as it is not used."""
         self._retired = True

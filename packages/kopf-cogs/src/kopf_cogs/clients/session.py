@@ -66,6 +66,7 @@ class Client:
         )
         self._logger = logger
         self._connections: dict[vault.VaultItem, connections.Connection] = {}
+        self._retired: list[connections.Connection] = []
         self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
         self._slots = asyncio.Semaphore(MAX_CONCURRENCY)
         self._closed = False
@@ -84,8 +85,9 @@ class Client:
     async def close(self) -> None:
         """Close all connections. Nothing can be requested with this client anymore."""
         self._closed = True
-        closing = list(self._connections.values())
+        closing = [*self._connections.values(), *self._retired]
         self._connections.clear()
+        self._retired.clear()
         await asyncio.gather(*(connection.close() for connection in closing))
 
     @property
@@ -253,7 +255,7 @@ class Client:
         if self._closed:
             raise errors.APIConnectionError("the client is closed")
         for outdated in [item for item in self._connections if item not in self.vault]:
-            self._connections.pop(outdated).retire()
+            self._retire(outdated)
         try:
             connection = connections.Connection(item)
         except credentials.LoginError as e:
@@ -261,6 +263,11 @@ class Client:
             raise
         self._connections[item] = connection
         return connection
+
+    def _retire(self, item: vault.VaultItem) -> None:
+        connection = self._connections.pop(item)
+        connection.retire()
+        self._retired = [known for known in self._retired if not known.closed] + [connection]
 
     async def _fail(self, response: aiohttp.ClientResponse) -> errors.APIStatusError:
         try:
@@ -278,8 +285,7 @@ class Client:
             raise error
         self.vault.invalidate(connection.item, error)
         if self._connections.get(connection.item) is connection:
-            del self._connections[connection.item]
-            connection.retire()
+            self._retire(connection.item)
         if not self.vault.refillable and self.vault.is_empty():
             raise error
 
