@@ -51,7 +51,7 @@ def deliver_results(
     """
     for id, result in results.items():
         try:
-            size = len(json.dumps(result, allow_nan=False, default=_plain).encode('utf-8'))
+            size = _measure(result)
         except (TypeError, ValueError, RecursionError) as e:
             logger.error(f"Handler {id!r} has returned a result that cannot be stored "
                          f"in the status, so it is dropped: {type(e).__name__}: {e}")
@@ -134,13 +134,19 @@ def _drop_unusable(patch: Patch, logger: AnyLogger) -> Patch:
     usable = Patch(fns=list(patch.fns))
     for key, value in patch.items():
         try:
-            json.dumps(value, allow_nan=False, default=_plain).encode('utf-8')
+            _measure(value)
         except (TypeError, ValueError, RecursionError) as e:
             logger.error(f"The patch made by the handlers cannot be sent, so its field {key!r} "
                          f"is dropped: {type(e).__name__}: {e}")
         else:
             usable[key] = _plain_deep(value)
     return usable
+
+
+def _measure(value: Any) -> int:
+    """The size in bytes of JSON. Raises errors on what API servers would not accept."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, default=_plain)
+    return len(text.encode('utf-8'))
 
 
 def _plain(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """Calling users' functions: coroutines in the loop, regular functions in threads."""
 import asyncio
 import contextvars
+import inspect
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Any
@@ -69,7 +70,7 @@ async def _invoke_in_thread(
     context = contextvars.copy_context()
     loop = asyncio.get_running_loop()
     error, result = await loop.run_in_executor(executor, context.run, _capture, fn, args, kwargs)
-    if asyncio.iscoroutine(result):  # e.g. from a lambda that calls an async function
+    if inspect.iscoroutine(result):  # e.g. from a lambda that calls an async function
         result = await result
     if isinstance(error, StopIteration | StopAsyncIteration):
         raise HandlerInterrupted() from error

@@ -19,6 +19,7 @@ class ObjectMemory:
 
     __slots__ = (
         '_memo', '_origin', 'background', 'carried', 'indexing', 'is_handled', 'is_listed',
+        'is_released', 'pending',
         'losses', 'patched_version', 'throttler', 'warned',
     )
 
@@ -31,6 +32,12 @@ class ObjectMemory:
 
         self.is_handled = False
         """A handling cycle was finished in this process: there is nothing to be resumed."""
+
+        self.is_released = False
+        """The deletion was handled in this process: it only remains to remove the finalizer."""
+
+        self.pending: tuple[Patch, Patch] | None = None
+        """What could not be sent to the API: the framework's marks and the handlers' changes."""
 
         self.losses = 0
         """How many times our marks were removed from the object by others."""

@@ -45,7 +45,7 @@ TITLES: Mapping[str, str] = {
 """How the reasons are named in the logs."""
 
 
-class Activity(enum.Enum):
+class Activity(enum.StrEnum):
     """The moments in the operator's life that can be handled."""
 
     STARTUP = 'startup'

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kopf_cogs.structs.dicts import FieldPath
+from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.bases import BaseHandler
@@ -117,11 +118,18 @@ class ResourceHandlers:
         """Whether any change handler can ever be called for the object in its current state."""
         return any(prematches(handler, cause) for handler in self.changing)
 
-    def requires_finalizer(self, cause: ResourceCause) -> bool:
-        """Whether the object must not vanish before its deletion is handled."""
+    def requires_finalizer(
+            self, cause: ResourceCause, finished: Collection[HandlerId] = (),
+    ) -> bool:
+        """Whether the object must not vanish before its deletion is handled.
+
+        The ``finished`` daemons and timers are those that will never run for it anymore.
+        """
         return (
             any(h.requires_finalizer and prematches(h, cause) for h in self.changing)
-            or any(h.requires_finalizer and prematches(h, cause) for h in self.spawning)
+            or any(
+                h.requires_finalizer and h.id not in finished and prematches(h, cause)
+                for h in self.spawning)
         )
 
 

@@ -7,6 +7,7 @@ Two functions to be read from top to bottom:
   there are no newer events, and our own last patch has come back (or its deadline has passed).
 """
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -23,6 +24,7 @@ from kopf_cogs.structs.finalizers import (
     is_deletion_blocked,
     is_deletion_ongoing,
 )
+from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
@@ -82,6 +84,9 @@ class Background(Protocol):
     def is_stopping(self, memory: ObjectMemory) -> bool:
         """Whether there is anything that is going to end; the object is woken up then."""
 
+    def get_finished(self, memory: ObjectMemory) -> Collection[HandlerId]:
+        """Those that have ended on their own and will never run for the object again."""
+
     async def settle(self, memory: ObjectMemory) -> None:
         """Let those functions end that do so at once when asked."""
 
@@ -137,6 +142,8 @@ class Reconciler:
         is_listed = bool(slot.events) and slot.events[0]['type'] is None
         memory = self._memories.recall(slot.key, is_listed=is_listed)
         subject = Subject(slot=slot, memory=memory, patch=memory.take_carried())
+        if memory.pending is not None:
+            subject.marks, subject.patch = memory.pending
         try:
             while slot.events:
                 await self.on_event(subject, slot.events.popleft())
@@ -194,7 +201,7 @@ class Reconciler:
         if cause.reason is not Reason.DELETE and self._fix_finalizer(subject, cause):
             return await self._apply(
                 subject, delay=None if subject.marks else self._background_polling)
-        if is_ours:  # the other objects are left without our marks, as if we were not there
+        if is_ours and not subject.memory.is_released:  # others are left without our marks
             delay = await self._handle(subject, cause)
             if delay is not None:
                 return await self._apply(subject, delay)
@@ -255,6 +262,7 @@ class Reconciler:
     def _release(self, subject: Subject, cause: ChangingCause) -> None:
         """Everything is done about the deletion: let the object go."""
         cause.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
+        subject.memory.is_released = True
         subject.marks.fns.append(
             partial(allow_deletion, finalizer=self.settings.persistence.finalizer))
 
@@ -262,7 +270,8 @@ class Reconciler:
         """Add or remove the finalizer; get whether there is anything to be done about it."""
         finalizer = self.settings.persistence.finalizer
         is_blocked = is_deletion_blocked(cause.body, finalizer)
-        is_required = self._handlers.requires_finalizer(cause)
+        finished = self._background.get_finished(subject.memory)
+        is_required = self._handlers.requires_finalizer(cause, finished)
         if is_required and not is_blocked:
             cause.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
             subject.marks.fns.append(partial(block_deletion, finalizer=finalizer))
@@ -283,6 +292,10 @@ class Reconciler:
         subject.body, subject.type = Body(slot.latest), slot.type
         if subject.type == 'DELETED':
             return await self.reconcile(subject)
+        if subject.memory.pending is not None:  # its handlers must not be called again for that
+            again = await self._apply(subject)
+            if again is not None:
+                return again
         if not self._handlers.requires_patching and not is_deletion_blocked(
                 subject.body, self.settings.persistence.finalizer):
             return await self._apply(subject)
@@ -377,9 +390,11 @@ class Reconciler:
             self._logger(subject).debug(
                 f"Sleeping was skipped because of the patch, {delay} seconds left.")
         source: RawBody | Any = slot.latest
+        memory.pending = (subject.marks, subject.patch)  # until it is surely delivered
         applied = await apply_patches(
             client=self._client, resource=self.resource, body=Body(source),
             marks=subject.marks, patch=subject.patch, logger=self._logger(subject))
+        memory.pending = None
         subject.patch.clear()
         subject.marks.clear()
         memory.carried = applied.carried

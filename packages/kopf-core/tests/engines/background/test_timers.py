@@ -215,23 +215,40 @@ async def test_temporary_error_has_its_own_delay_and_a_sharp_timer_returns_to_it
 
 
 @pytest.mark.docs('timers/errors')
-@pytest.mark.parametrize('options', [
-    {}, {'errors': ErrorsMode.PERMANENT}, {'retries': 1}, {'timeout': 0},
-])
 @timeless
-async def test_permanent_error_stops_the_timer_for_ever(yard, options):
-    @yard.timer(interval=10, labels={'label': 'yes'}, **options)
+async def test_permanent_error_stops_the_timer_for_ever(yard):
+    @yard.timer(interval=10, labels={'label': 'yes'})
     async def fn(**_):
         yard.tick()
-        raise Exception() if options else PermanentError()
+        raise PermanentError()
 
     memory = yard.label('yes')
     await asyncio.sleep(100)
     yard.label('no')
     yard.label('yes')
     await asyncio.sleep(100)
-    assert yard.ticks == ([] if 'timeout' in options else [0])
+    assert yard.ticks == [0]
     assert not yard.engine.is_running(memory)
+
+
+@pytest.mark.docs('timers/errors')
+@pytest.mark.parametrize('options', [
+    {'errors': ErrorsMode.PERMANENT}, {'retries': 1}, {'timeout': 5, 'backoff': 20},
+])
+@timeless
+async def test_failed_series_of_attempts_does_not_stop_the_schedule(yard, options):
+    retries = []
+
+    @yard.timer(interval=10, **options)
+    async def fn(retry, **_):
+        yard.tick()
+        retries.append(retry)
+        raise Exception()
+
+    yard.see()
+    await asyncio.sleep(35)
+    assert yard.ticks == [0, 10, 20, 30]
+    assert retries == [0, 0, 0, 0]
 
 
 @timeless

@@ -7,6 +7,7 @@ from typing import Any
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
@@ -109,6 +110,11 @@ class BackgroundEngine:
         record: Record | None = memory.background
         return record is not None and any(
             run.is_stopping and not run.is_abandoned for run in record.runs.values())
+
+    def get_finished(self, memory: ObjectMemory) -> Collection[HandlerId]:
+        """Those that have ended on their own and will never run for the object again."""
+        record: Record | None = memory.background
+        return () if record is None else record.finished
 
     async def settle(self, memory: ObjectMemory) -> None:
         """Let those functions end that do so at once when asked, so that it costs no extra step."""

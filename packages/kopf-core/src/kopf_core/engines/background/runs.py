@@ -16,6 +16,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import apply_patches, deliver_results
+from kopf_core.actions.errors import HandlerRetriesError, HandlerTimeoutError, PermanentError
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.loggers import ObjectLogger
 from kopf_core.actions.outcomes import Outcome
@@ -243,7 +244,7 @@ class Run:
             self._state = self._state.with_outcome(
                 outcome, self._surroundings.execution.clock.now())
             self._wait_until(now + (sane_delay(outcome.delay) or 0.0))
-        elif is_timer and outcome.exception is None and self._has_future():
+        elif is_timer and not _is_given_up(outcome.exception) and self._has_future():
             self._wait_for_tick(now)
         else:
             self.record.finish(self.handler.id)
@@ -311,3 +312,12 @@ class Run:
                          f"{safe_message(e)}", logging.ERROR)
                 delay = None
         return sane_delay(delay) or 0.0
+
+
+def _is_given_up(exc: BaseException | None) -> bool:
+    """Whether a timer has said itself that it must never be called again.
+
+    Other failures, such as exhausted retries, end only one series of attempts, not the schedule.
+    """
+    return isinstance(exc, PermanentError) and not isinstance(
+        exc, HandlerRetriesError | HandlerTimeoutError)
