@@ -515,7 +515,7 @@ async def test_no_more_credentials_end_the_reflector(server, client, reflect, si
     await server.until(lambda requests: len(requests) == 2)
     client.vault.close()
     server.requests.clear()
-    for connection in list(client._connections.values()):
+    for connection in client._pool.connections:
         await connection.close()
     with pytest.raises(LoginError):
         await task

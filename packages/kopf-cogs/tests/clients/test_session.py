@@ -48,7 +48,7 @@ async def test_connections_are_reused(server, client):
     server.script(server.reply({}), server.reply({}))
     await client.get("/1")
     await client.get("/2")
-    connector = next(iter(client._connections.values())).session.connector
+    connector = client._pool.connections[0].session.connector
     assert sum(len(pool) for pool in connector._conns.values()) == 1
 
 
@@ -304,10 +304,10 @@ async def test_o8_replaced_connections_are_closed_with_the_client(server, settin
     server.script(server.reply({}))
     client = Client(vault, settings)
     async with client.stream("/stream"):
-        old = next(iter(client._connections.values()))
+        old = client._pool.connections[0]
         vault.populate({"x": ConnectionInfo(server=server.url, token="new")})
         await client.get("/path")
-        assert old not in client._connections.values()
+        assert old not in client._pool.connections
         assert not old.session.closed
         await client.close()
         assert old.session.closed
@@ -321,8 +321,8 @@ async def test_o8_replaced_connections_are_forgotten_when_closed(server, setting
         for number in range(10):
             vault.populate({"x": ConnectionInfo(server=server.url, token=str(number))})
             await client.get("/path")
-        assert len(client._connections) == 1
-        assert len(client._retired) <= 2
+        assert len(client._pool.connections) == 1
+        assert len(client._pool.retired) <= 2
 
 
 async def test_custom_sessions_are_used_and_closed(server, settings):
@@ -355,6 +355,19 @@ async def test_b16_unusable_certificates(settings, fields):
     async with Client(ConnectionInfo(server="https://127.0.0.1:1", **fields), settings) as client:
         with pytest.raises(LoginError, match="TLS certificates or keys cannot be used"):
             await client.get("/path")
+
+
+async def test_b16_unusable_certificates_are_waited_to_be_replaced(server, settings, caplog):
+    bad = ConnectionInfo(server="https://127.0.0.1:1", ca_path="/does/not/exist")
+    vault = Vault({"handler1": bad})
+    server.script(server.reply({"a": 1}))
+    async with Client(vault, settings) as client:
+        task = asyncio.create_task(client.get("/path"))
+        await vault.wait_for_emptiness()
+        vault.populate({"handler1": ConnectionInfo(server=server.url)})
+        assert await task == {"a": 1}
+    assert caplog.messages[0].startswith(
+        "Ignoring the credentials of handler1: TLS certificates or keys cannot be used: ")
 
 
 async def test_closed_clients_do_nothing(server, client):

@@ -6,15 +6,15 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Mapping
+from typing import Any
 
 import aiohttp
 import yarl
 
-from kopf_cogs.clients import vault
+from kopf_cogs.clients import errors
+from kopf_cogs.clients.vault import Vault, VaultItem
 from kopf_cogs.helpers import versions
 from kopf_cogs.structs import credentials
-
-logger = logging.getLogger(__name__)
 
 # Watch-streams are read by big chunks when they bring a lot; nothing is allocated in advance.
 _READ_BUFFER = 256 * 1024
@@ -30,7 +30,7 @@ class Connection:
 
     __slots__ = ("_closing", "_inflight", "_options", "_retired", "_server", "item", "session")
 
-    def __init__(self, item: vault.VaultItem) -> None:
+    def __init__(self, item: VaultItem) -> None:
         super().__init__()
         self.item = item
         self.session = _make_session(item.info)
@@ -51,7 +51,6 @@ class Connection:
         self,
         method: str,
         url: str,
-        *,
         data: bytes | None,
         headers: Mapping[str, str] | None,
         timeout: aiohttp.ClientTimeout,
@@ -96,6 +95,79 @@ class Connection:
         if self._closing is None:
             self._closing = asyncio.create_task(self.session.close(), name="connection closing")
         return self._closing
+
+
+class ConnectionPool:
+    """The connections of one client: by one for each of the credentials in use."""
+
+    def __init__(self, vault: Vault, logger: logging.Logger | logging.LoggerAdapter[Any]) -> None:
+        super().__init__()
+        self._vault = vault
+        self._logger = logger
+        self._connections: dict[VaultItem, Connection] = {}
+        self._retired: list[Connection] = []
+        self._closed = False
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Those which can be used for new requests."""
+        return [*self._connections.values()]
+
+    @property
+    def retired(self) -> list[Connection]:
+        """Those which cannot, but are maybe used for the old ones."""
+        return [connection for connection in self._retired if not connection.closed]
+
+    async def acquire(self) -> Connection:
+        """
+        Choose a connection to use; wait for the credentials if necessary.
+
+        Raises :class:`LoginError` if there are none, or if they are unusable.
+        """
+        while True:
+            item = await self._vault.acquire()
+            connection = self._connections.get(item) or self._open(item)
+            if connection is not None:
+                return connection
+
+    def refuse(self, connection: Connection, error: errors.APIStatusError) -> None:
+        """Raise the error, unless it makes sense to repeat the request with other credentials."""
+        if not isinstance(error, errors.APIUnauthorizedError):
+            raise error
+        self._vault.invalidate(connection.item, error)
+        if self._connections.get(connection.item) is connection:
+            self._retire(connection.item)
+        if not self._vault.refillable and self._vault.is_empty():
+            raise error
+
+    async def close(self) -> None:
+        """Close all connections, including those being used."""
+        self._closed = True
+        closing = [*self._connections.values(), *self._retired]
+        self._connections.clear()
+        self._retired.clear()
+        await asyncio.gather(*(connection.close() for connection in closing))
+
+    def _open(self, item: VaultItem) -> Connection | None:
+        if self._closed:
+            raise errors.APIConnectionError("the client is closed")
+        for outdated in [known for known in self._connections if known not in self._vault]:
+            self._retire(outdated)
+        try:
+            connection = Connection(item)
+        except credentials.LoginError as e:
+            self._vault.invalidate(item, e)
+            if not self._vault.refillable and self._vault.is_empty():
+                raise
+            self._logger.warning(f"Ignoring the credentials of {item.key}: {e}")
+            return None
+        self._connections[item] = connection
+        return connection
+
+    def _retire(self, item: VaultItem) -> None:
+        connection = self._connections.pop(item)
+        connection.retire()
+        self._retired = [*self.retired, connection]
 
 
 def _make_session(info: credentials.KubeContext) -> aiohttp.ClientSession:

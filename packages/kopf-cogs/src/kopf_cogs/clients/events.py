@@ -64,9 +64,7 @@ async def post_event(
     )
 
 
-async def aggregate_event(
-    client: session.Client, *, namespace: str, name: str, count: int
-) -> None:
+async def aggregate_event(client: session.Client, *, namespace: str, name: str, count: int) -> None:
     """
     Count a repetition of an event instead of posting the same event again.
 

@@ -8,7 +8,7 @@ import logging
 import urllib.parse
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 
@@ -32,6 +32,16 @@ MAX_CONCURRENCY = 64
 New connections (with TLS handshakes) cost more than the requests themselves,
 and a burst of thousands of objects would open as many of them otherwise.
 """
+
+
+class _Call(NamedTuple):
+    """A request that is ready to be sent, maybe several times."""
+
+    method: str
+    url: str
+    data: bytes | None
+    headers: dict[str, str] | None
+    timeout: aiohttp.ClientTimeout
 
 
 class Client:
@@ -65,11 +75,9 @@ class Client:
             else vault.Vault({"credentials": src}, refillable=False, clock=self.clock)
         )
         self._logger = logger
-        self._connections: dict[vault.VaultItem, connections.Connection] = {}
-        self._retired: list[connections.Connection] = []
+        self._pool = connections.ConnectionPool(self.vault, logger)
         self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
         self._slots = asyncio.Semaphore(MAX_CONCURRENCY)
-        self._closed = False
 
     async def __aenter__(self) -> "Client":
         return self
@@ -84,11 +92,7 @@ class Client:
 
     async def close(self) -> None:
         """Close all connections. Nothing can be requested with this client anymore."""
-        self._closed = True
-        closing = [*self._connections.values(), *self._retired]
-        self._connections.clear()
-        self._retired.clear()
-        await asyncio.gather(*(connection.close() for connection in closing))
+        await self._pool.close()
 
     @property
     def default_namespace(self) -> str | None:
@@ -134,31 +138,30 @@ class Client:
         Raises :class:`APIError` in many forms when the retries are over or make no sense.
         Raises :class:`LoginError` if there are no credentials and there will be none.
         """
-        if params:
-            url = f"{url}?{urllib.parse.urlencode(params)}"
-        headers: dict[str, str] | None = None
-        data: bytes | None = None
-        if payload is not None:
-            data = jsons.dumps(payload)
-            headers = {"Content-Type": content_type}
-        if accept is not None:
-            headers = {**(headers or {}), "Accept": accept}
-        limits = self._get_timeout(timeout)
+        call = _Call(
+            method=method,
+            url=f"{url}?{urllib.parse.urlencode(params)}" if params else url,
+            data=None if payload is None else jsons.dumps(payload),
+            headers=_make_headers(None if payload is None else content_type, accept),
+            timeout=self._get_timeout(timeout),
+        )
         try:
-            async with self._slots:
-                return await self._attempt(method, url, data, headers, limits)
+            return await self._attempt(call)
         except errors.APIError as e:
             if not retries.is_retriable(e):
                 raise
             error = e
-        delays = retries.iter_backoffs(
-            self.settings.networking.error_backoffs if backoffs is None else backoffs
+        return await self._retry(
+            call, error, self.settings.networking.error_backoffs if backoffs is None else backoffs
         )
-        for number, backoff in enumerate(delays, start=1):
-            await self._back_off(f"{method} {_hide_query(url)}", number, backoff, error)
+
+    async def _retry(
+        self, call: "_Call", error: errors.APIError, backoffs: float | Iterable[float]
+    ) -> Any:
+        for number, backoff in enumerate(retries.iter_backoffs(backoffs), start=1):
+            await self._back_off(call, number, backoff, error)
             try:
-                async with self._slots:
-                    return await self._attempt(method, url, data, headers, limits)
+                return await self._attempt(call)
             except errors.APIError as e:
                 if not retries.is_retriable(e):
                     raise
@@ -166,43 +169,33 @@ class Client:
         raise error
 
     async def _back_off(
-        self,
-        title: str,
-        number: int,
-        backoff: float,
-        error: errors.APIError,
+        self, call: "_Call", number: int, backoff: float, error: errors.APIError
     ) -> None:
         enforce = self.settings.networking.enforce_retry_after
         delay = retries.choose_delay(error, backoff, clock=self.clock, enforce=enforce)
+        url = call.url.partition("?")[0]  # continuation tokens make it too long
         self._logger.warning(
-            f"Request attempt #{number} failed; will retry in {delay:g} seconds: {title} -> {error}"
+            f"Request attempt #{number} failed; will retry in {delay:g} seconds: "
+            f"{call.method} {url} -> {error}"
         )
         await asyncio.sleep(delay)
 
-    async def _attempt(
-        self,
-        method: str,
-        url: str,
-        data: bytes | None,
-        headers: Mapping[str, str] | None,
-        timeout: aiohttp.ClientTimeout,
-    ) -> Any:
+    async def _attempt(self, call: "_Call") -> Any:
         """One request, or several if the credentials are refused and there are others."""
-        while True:
-            with await self._connect() as connection:
-                try:
-                    response = await connection.request(
-                        method, url, data=data, headers=headers, timeout=timeout
-                    )
-                    if response.status < 300:
-                        body = await response.read()
-                        if connection.item.usable_since:
-                            self.vault.confirm(connection.item)
-                        return _decode(body) if body else None
-                    error = await self._fail(response)
-                except _NETWORK_ERRORS as e:
-                    raise errors.make_connection_error(e) from e
-                self._refuse(connection, error)
+        async with self._slots:
+            while True:
+                with await self._pool.acquire() as connection:
+                    try:
+                        response = await connection.request(*call)
+                        if response.status < 300:
+                            body = await response.read()
+                            if connection.item.usable_since:
+                                self.vault.confirm(connection.item)
+                            return _decode(body) if body else None
+                        error = await self._fail(response)
+                    except _NETWORK_ERRORS as e:
+                        raise errors.make_connection_error(e) from e
+                    self._pool.refuse(connection, error)
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -227,12 +220,11 @@ class Client:
         if connect_timeout is None:
             connect_timeout = networking.connect_timeout or networking.request_timeout
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=connect_timeout)
+        call = _Call("GET", url, None, None, limits)
         while True:
-            with await self._connect() as connection:
+            with await self._pool.acquire() as connection:
                 try:
-                    response = await connection.request(
-                        "GET", url, data=None, headers=None, timeout=limits
-                    )
+                    response = await connection.request(*call)
                     error = None if response.status < 300 else await self._fail(response)
                 except _NETWORK_ERRORS as e:
                     raise errors.make_connection_error(e) from e
@@ -244,50 +236,13 @@ class Client:
                     finally:
                         response.close()
                     return
-                self._refuse(connection, error)
-
-    async def _connect(self) -> connections.Connection:
-        item = await self.vault.acquire()
-        connection = self._connections.get(item)
-        return connection if connection is not None else self._open(item)
-
-    def _open(self, item: vault.VaultItem) -> connections.Connection:
-        if self._closed:
-            raise errors.APIConnectionError("the client is closed")
-        for outdated in [item for item in self._connections if item not in self.vault]:
-            self._retire(outdated)
-        try:
-            connection = connections.Connection(item)
-        except credentials.LoginError as e:
-            self.vault.invalidate(item, e)
-            raise
-        self._connections[item] = connection
-        return connection
-
-    def _retire(self, item: vault.VaultItem) -> None:
-        connection = self._connections.pop(item)
-        connection.retire()
-        self._retired = [known for known in self._retired if not known.closed] + [connection]
+                self._pool.refuse(connection, error)
 
     async def _fail(self, response: aiohttp.ClientResponse) -> errors.APIStatusError:
         try:
             return await errors.parse_status_error(response)
         finally:
             response.release()
-
-    def _refuse(
-        self,
-        connection: connections.Connection,
-        error: errors.APIStatusError,
-    ) -> None:
-        """Raise the error, unless it makes sense to repeat the request with other credentials."""
-        if not isinstance(error, errors.APIUnauthorizedError):
-            raise error
-        self.vault.invalidate(connection.item, error)
-        if self._connections.get(connection.item) is connection:
-            self._retire(connection.item)
-        if not self.vault.refillable and self.vault.is_empty():
-            raise error
 
     def _get_timeout(self, timeout: float | None) -> aiohttp.ClientTimeout:
         networking = self.settings.networking
@@ -315,5 +270,9 @@ def _decode(body: bytes) -> Any:
         raise errors.APIResponseError(f"the response is not JSON ({len(body)} bytes)") from None
 
 
-def _hide_query(url: str) -> str:
-    return url.partition("?")[0]
+def _make_headers(content_type: str | None, accept: str | None) -> dict[str, str] | None:
+    """The headers of this request only; all others are those of the session."""
+    if content_type is None and accept is None:
+        return None
+    headers = {"Content-Type": content_type, "Accept": accept}
+    return {name: value for name, value in headers.items() if value is not None}
