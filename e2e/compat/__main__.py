@@ -49,6 +49,7 @@ def _parse(args: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=3, help="how many cases to run at once")
     parser.add_argument("--attempts", type=int, default=2, help="runs of the cases that differ")
     parser.add_argument("--predecessor", type=Path, help="a virtual environment to use instead")
+    parser.add_argument("--ours", type=Path, help="a virtual environment to use instead")
     parser.add_argument("--self-check", action="store_true", help="compare predecessor with itself")
     parser.add_argument("--list", action="store_true", help="list the cases, and exit")
     parser.add_argument("--keep", type=Path, help="keep the logs and journals in this folder")
@@ -72,7 +73,7 @@ def _get_folder(folder: Path | None) -> Iterator[Path]:
 
 async def _run(options: argparse.Namespace, cases: Sequence[Case], folder: Path) -> Results:
     theirs = get_predecessor(options.predecessor)
-    ours = theirs if options.self_check else get_ours()
+    ours = theirs if options.self_check else get_ours(options.ours)
     stamp = format(int(time.time()) % 16**5, "05x")
     semaphore = asyncio.Semaphore(options.jobs)
     with open_cluster(options.cluster, folder) as cluster:
@@ -82,10 +83,12 @@ async def _run(options: argparse.Namespace, cases: Sequence[Case], folder: Path)
             results: Results = {}
 
             async def run_one(case: Case) -> None:
-                started = time.monotonic()
-                results[case.name] = await run_confirmed(setup, case, semaphore, options.attempts)
-                seconds = time.monotonic() - started
-                print(format_row(case.name, results[case.name], seconds), flush=True)
+                async with semaphore:
+                    started = time.monotonic()
+                    results[case.name] = await run_confirmed(setup, case, options.attempts)
+                    seconds = time.monotonic() - started
+                print(format_row(case.name, results[case.name], seconds))
+                print(format_differences(results[case.name]), end="", flush=True)
 
             await asyncio.gather(*(run_one(case) for case in cases))
     return results
@@ -94,7 +97,6 @@ async def _run(options: argparse.Namespace, cases: Sequence[Case], folder: Path)
 def _report(results: Results, path: Path | None) -> int:
     differences = [item for items in results.values() for item in items]
     differing = {item.case for item in differences if item.lines}
-    print(format_differences(differences))
     if path is not None:
         path.write_text(json.dumps([dataclasses.asdict(d) for d in differences], indent=1))
     reasons = format_reasons(results)

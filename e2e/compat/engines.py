@@ -23,9 +23,14 @@ class Engine:
     command: tuple[str, ...]
 
 
-def get_ours() -> Engine:
-    """The sources of this workspace, in its own environment."""
-    return Engine("ours", (sys.executable, "-m", "kopf", "run"))
+def get_ours(folder: Path | None = None) -> Engine:
+    """
+    The sources of this workspace, in its own environment.
+
+    ``folder`` is an existing virtual environment to use instead, e.g. with a built version.
+    """
+    python = sys.executable if folder is None else str(folder / "bin" / "python")
+    return Engine("ours", (python, "-m", "kopf", "run"))
 
 
 def get_predecessor(folder: Path | None = None) -> Engine:

@@ -4,4 +4,47 @@ from __future__ import annotations
 
 from .comparing import Expected
 
-EXPECTED: tuple[Expected, ...] = ()
+EXPECTED: tuple[Expected, ...] = (
+    Expected(
+        "errors-timeouts",
+        "*",
+        r"Handler 'd'|Creation is processed|^-.*\bd\b|^-#1 .*status|^-#1 .*[{}],?$",
+        "Async handlers are interrupted when their time is over, as it is documented.",
+    ),
+    Expected(
+        "errors-*",
+        "logs",
+        r"^-.* Handler '(r0|e)' is invoked\.",
+        "Handlers without attempts left are not reported as invoked: they are not.",
+    ),
+    Expected(
+        "*",
+        "logs",
+        r" Indexer '\w+' (is invoked|succeeded)\.",
+        "Successful indexing is for debugging only: there is a line for every event.",
+    ),
+    Expected(
+        "daemon-cancelled",
+        "logs",
+        r"^\+.* Daemon '\w+' has exited on request",
+        "The exits of cancelled daemons are reported as of all others.",
+    ),
+    Expected(
+        "filters-callbacks",
+        "calls",
+        r"^\+x: cb f\.when: .*\"reason\": \"resume\"",
+        "Callbacks can also be called for the causes that the handlers are not for.",
+    ),
+    Expected(
+        "restart-with-other-handlers",
+        "*",
+        r"kopf\.zalando\.org/(gone|gone2|a)\b",
+        "The records of handlers that are not in the code anymore do not stay forever.",
+    ),
+    Expected(
+        "*",
+        "logs",
+        r"^\+.* DEBUG Deletion, but we are done with it, and we do not care\.",
+        "The echo of the last patch before the release of the object is acknowledged.",
+    ),
+)

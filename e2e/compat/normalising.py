@@ -19,17 +19,21 @@ INTERNAL_PREFIXES = ("kopf.zalando.org/", "my-op.example.com/")
 # What is seen in the logs at the debug level about how the work is organised, not what is done.
 UNCOMPARED_LOGS = re.compile(
     r"^(Merge-patching|JSON-patching|Patching|Sleeping|Handling cycle is finished"
-    r"|Something has changed|\w+ is in progress|Could not apply the patch)"
+    r"|Something has changed|\w+ is in progress|\w+ diff:|Could not apply the patch)"
 )
 LOG_LINE = re.compile(
     r"^\[[^\]]+\] (?P<logger>\S+)\s+\[(?P<level>\w+)\s*\] \[(?P<ref>[^\]]+)\] (?P<text>.*)$"
 )
+
+# The kwargs of those handlers, of which all calls are compared in their order.
+EXACT = {"reason", "activity"}
 
 REPLACEMENTS = [
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?"), "<time>"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),
     (re.compile(r"\b\d+:\d\d:\d\d\.\d+"), "<duration>"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "<address>"),
+    (re.compile(r"<(Async|Sync)(FlagWaiter|DaemonStopperChecker): "), r"<\1Stopper: "),
 ]
 
 
@@ -63,7 +67,8 @@ def _get_calls(journal: Iterable[dict[str, Any]], replace: Callable[[str], str])
     for entry in journal:
         line = replace(_format_call(entry))
         name = entry["kwargs"].get("name") or "-"
-        is_exact = "reason" in entry["names"] or "activity" in entry["names"]
+        is_callback = entry["handler"].startswith("cb ")
+        is_exact = not is_callback and not EXACT.isdisjoint(entry["names"])
         group = f"{name}:" if is_exact else f"{name}: {entry['handler']}:"
         lines = groups.setdefault(group, [])
         if is_exact or line not in lines:
@@ -76,6 +81,12 @@ def _get_calls(journal: Iterable[dict[str, Any]], replace: Callable[[str], str])
 def _format_call(entry: dict[str, Any]) -> str:
     kwargs = dict(entry["kwargs"])
     kwargs.pop("name", None)
+    if "stopped" in kwargs:  # the patches of parallel daemons and timers mix
+        kwargs.pop("status", None)
+    if isinstance(kwargs.get("status"), dict):  # the touches of the predecessor
+        kwargs["status"] = {key: val for key, val in kwargs["status"].items() if key != "kopf"}
+    if "diff" in kwargs:  # the predecessor's order is arbitrary
+        kwargs["diff"] = sorted(kwargs["diff"], key=str)
     for key in ("annotations", "old", "new"):
         if isinstance(kwargs.get(key), dict):
             kwargs[key] = _drop_internal(kwargs[key])
@@ -105,7 +116,10 @@ def _clean_body(body: dict[str, Any]) -> dict[str, Any]:
     for key in TOUCH_KEYS:
         annotations.pop(key, None)
     metadata["annotations"] = annotations
-    return {**body, "metadata": metadata}
+    cleaned = {**body, "metadata": metadata}
+    if isinstance(body.get("status"), dict):  # what remains of the touches in the status
+        cleaned["status"] = {key: val for key, val in body["status"].items() if key != "kopf"}
+    return cleaned
 
 
 def _get_requests(requests: Iterable[Request]) -> Iterable[str]:
@@ -113,7 +127,7 @@ def _get_requests(requests: Iterable[Request]) -> Iterable[str]:
     groups: dict[str, list[str]] = {}
     for request in requests:
         body = _clean_request(request.body)
-        if body == {} or request.path.endswith("/events"):
+        if body == {} or "/events" in request.path:
             continue
         path = "/".join(request.path.split("/")[4:])
         text = json.dumps(body, sort_keys=isinstance(body, dict))
@@ -125,20 +139,24 @@ def _get_requests(requests: Iterable[Request]) -> Iterable[str]:
 
 def _clean_request(body: Any) -> Any:
     if isinstance(body, list):
-        is_test = [op["op"] == "test" and op["path"].endswith("/resourceVersion") for op in body]
-        pairs = zip(body, is_test, strict=True)
-        return [{**op, "value": "<version>"} if test else op for op, test in pairs]
-    if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
-        body = json.loads(json.dumps(body))
-        annotations = body["metadata"].get("annotations")
-        if isinstance(annotations, dict):
-            for key in TOUCH_KEYS:
-                annotations.pop(key, None)
-            if not annotations:
-                del body["metadata"]["annotations"]
-        if not body["metadata"]:
-            del body["metadata"]
-    return body
+        return [_clean_operation(operation) for operation in body]
+    if not isinstance(body, dict):
+        return body
+    body = json.loads(json.dumps(body))
+    metadata = body.get("metadata", {})
+    metadata.pop("uid", None)  # ours: the precondition against namesakes
+    for key in TOUCH_KEYS:
+        metadata.get("annotations", {}).pop(key, None)
+    if isinstance(body.get("status"), dict):
+        body["status"].pop("kopf", None)  # the touches when in the status
+    if "annotations" in metadata and not metadata["annotations"]:
+        del metadata["annotations"]
+    return {key: val for key, val in body.items() if val != {}}
+
+
+def _clean_operation(operation: dict[str, Any]) -> dict[str, Any]:
+    is_test = operation["op"] == "test" and operation["path"] == "/metadata/resourceVersion"
+    return {**operation, "value": "<version>"} if is_test else operation
 
 
 def _get_events(events: Iterable[dict[str, Any]]) -> Iterable[str]:

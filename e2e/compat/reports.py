@@ -29,7 +29,7 @@ def format_differences(differences: Sequence[Difference]) -> str:
         chunks += [f"    {line[:MAX_WIDTH]}" for line in difference.lines[:MAX_LINES]]
         if len(difference.lines) > MAX_LINES:
             chunks.append(f"    ... and {len(difference.lines) - MAX_LINES} more lines")
-    return "\n".join(chunks)
+    return "".join(f"{chunk}\n" for chunk in chunks)
 
 
 def format_reasons(results: Mapping[str, Sequence[Difference]]) -> str:

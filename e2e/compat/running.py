@@ -69,14 +69,11 @@ async def run_case(setup: Setup, case: Case, attempt: int = 1) -> list[Differenc
     return differences
 
 
-async def run_confirmed(
-    setup: Setup, case: Case, semaphore: asyncio.Semaphore, attempts: int
-) -> list[Difference]:
+async def run_confirmed(setup: Setup, case: Case, attempts: int) -> list[Difference]:
     """Run until there are no unexpected differences: a busy machine can be the cause of some."""
     differences: list[Difference] = []
     for attempt in range(1, attempts + 1):
-        async with semaphore:
-            differences = await run_case(setup, case, attempt)
+        differences = await run_case(setup, case, attempt)
         if not any(difference.lines for difference in differences):
             break
     return differences

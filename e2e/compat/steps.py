@@ -42,7 +42,7 @@ class Create:
             "apiVersion": API.removeprefix("/apis/"),
             "kind": KINDS[self.plural],
             "metadata": metadata,
-            "spec": self.spec,
+            **({} if self.spec is None else {"spec": self.spec}),
         }
         await track.change("POST", make_path(self.plural, track.namespace), body)
 

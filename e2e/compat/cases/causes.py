@@ -104,7 +104,7 @@ def a(**kw): note('a', kw)
 @kopf.on.update(K)
 def b(**kw):
     note('b', kw)
-    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=2)
+    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=4)
 @kopf.on.update(K, field='spec.other')
 def o(**kw): note('o', kw)
 """,
@@ -113,7 +113,6 @@ def o(**kw): note('o', kw)
             Settle(),
             Patch({"spec": {"field": "v2"}}),
             Recorded("b"),
-            Settle(pending=True),
             Patch({"spec": {"other": "o"}}),
             Settle(),
         ],
@@ -126,7 +125,7 @@ def a(**kw): note('a', kw)
 @kopf.on.update(K)
 def b(**kw):
     note('b', kw)
-    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=3)
+    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=0.5 if kw['retry'] else 10)
 """,
         [
             Create(),
@@ -146,7 +145,7 @@ def b(**kw):
 @kopf.on.update(K)
 def a(**kw):
     note('a', kw)
-    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=2)
+    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=4)
 @kopf.on.create(K)
 @kopf.on.update(K)
 def b(**kw): note('b', kw)

@@ -102,7 +102,7 @@ def d(**kw):
 @kopf.on.delete(K)
 def a(**kw):
     note('a', kw)
-    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=2)
+    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=4)
 @kopf.on.create(K)
 @kopf.on.delete(K)
 def b(**kw): note('b', kw)

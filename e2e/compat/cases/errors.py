@@ -141,7 +141,7 @@ def b(**kw): note('b', kw); return 'b'
 @kopf.on.create(K)
 def c(**kw):
     note('c', kw)
-    if kw['retry'] < 1: raise kopf.TemporaryError('x', delay=1)
+    if kw['retry'] < 1: raise kopf.TemporaryError('x', delay=4)
 """,
         [Create(), Settle()],
     ),

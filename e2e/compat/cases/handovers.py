@@ -23,7 +23,7 @@ def a(**kw): note('a', kw); return 'a'
 @kopf.on.create(K, retries=5)
 def b(**kw):
     note('b', kw)
-    if kw['retry'] < 3: raise kopf.TemporaryError("t", delay=1.5)
+    if kw['retry'] < 3: raise kopf.TemporaryError("t", delay=6)
     return 'b'
 @kopf.on.create(K)
 def c(**kw): note('c', kw); return {'c': 1}
@@ -48,7 +48,7 @@ def parent(**kw):
                 def subsub(i=i, j=j, **kw):
                     note('subsub-' + i + j, kw)
                     if i + j == 'xq' and kw['retry'] < 2:
-                        raise kopf.TemporaryError('t', delay=1.5)
+                        raise kopf.TemporaryError('t', delay=6)
                     return i + j
             return 'sub-' + i
     return 'parent-result'
@@ -108,7 +108,7 @@ def a(**kw): note('a', kw)
 @kopf.on.field(K, field='spec.field')
 def f(**kw):
     note('f', kw)
-    if kw['retry'] < 1: raise kopf.TemporaryError("t", delay=1.5)
+    if kw['retry'] < 1: raise kopf.TemporaryError("t", delay=6)
 @kopf.on.resume(K)
 def r(**kw): note('r', kw)
 """,
@@ -128,8 +128,7 @@ def r(**kw): note('r', kw)
         SUBHANDLERS,
         [
             Create(),
-            Recorded("parent/x/q"),
-            Settle(pending=True),
+            Recorded("parent/y", 2),
             Kill(),
             Start(),
             Recorded("parent/x/q", 2),
@@ -147,7 +146,7 @@ def d1(**kw): note('d1', kw)
 @kopf.on.delete(K)
 def d2(**kw):
     note('d2', kw)
-    if kw['retry'] < 1: raise kopf.TemporaryError("t", delay=1.5)
+    if kw['retry'] < 1: raise kopf.TemporaryError("t", delay=6)
 """,
         [Create(), Settle(), Delete(), Recorded("d2"), Kill(), Start(), Settle()],
         is_handed_over=True,
@@ -180,7 +179,7 @@ def a(**kw): note('a', kw); return 1
 @kopf.on.create(K)
 def b(**kw):
     note('b', kw)
-    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=1.5)
+    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=6)
 @kopf.on.update(K)
 def u(**kw): note('u', kw)
 """,
@@ -206,7 +205,7 @@ LONG = 'a-very-long-handler-id-that-goes-far-beyond-the-limit-of-sixty-three-cha
 @kopf.on.create(K, id=LONG)
 def a(**kw):
     note('a', kw)
-    if kw['retry'] < 1: raise kopf.TemporaryError("t", delay=2)
+    if kw['retry'] < 1: raise kopf.TemporaryError("t", delay=6)
 @kopf.on.create(K)
 def b(**kw): note('b', kw)
 """,

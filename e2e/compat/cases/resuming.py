@@ -73,7 +73,7 @@ def u(**kw): note('u', kw)
 @kopf.on.resume(K)
 def r(**kw):
     note('r', kw)
-    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=2)
+    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=5)
 """,
         [
             Create(),
@@ -95,7 +95,7 @@ def r(**kw): note('r', kw); raise kopf.TemporaryError("t", delay=30)
 @kopf.on.resume(K, deleted=True)
 def rd(**kw):
     note('rd', kw)
-    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=2)
+    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=5)
 """,
         [Create(), Settle(), Stop(), Start(), Recorded("rd"), Delete(), Settle()],
     ),
@@ -105,7 +105,7 @@ def rd(**kw):
 @kopf.on.create(K)
 def a(**kw):
     note('a', kw)
-    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=3)
+    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=5)
 @kopf.on.create(K)
 def b(**kw): note('b', kw)
 @kopf.on.resume(K)
@@ -157,7 +157,7 @@ def u(**kw): note('u', kw)
 @kopf.on.delete(K)
 def d(**kw):
     note('d', kw)
-    if kw['retry'] < 1: raise kopf.TemporaryError("t", delay=2)
+    if kw['retry'] < 1: raise kopf.TemporaryError("t", delay=5)
 @kopf.on.delete(K)
 def d2(**kw): note('d2', kw)
 """,
