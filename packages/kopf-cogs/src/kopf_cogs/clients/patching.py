@@ -52,8 +52,11 @@ class _Target:
     namespace: str | None
     name: str
     uid: str | None
+    logger: Logger
 
     async def merge(self, payload: dict[str, Any], subresource: str | None) -> bodies.RawBody:
+        shown = secrecy.Shown(self.resource, payload)
+        self.logger.debug("Merge-patching the %s with: %s", subresource or "resource", shown)
         if self.uid and subresource is None:
             metadata = {**(payload.get("metadata") or {}), "uid": self.uid}
             payload = {**payload, "metadata": metadata}
@@ -65,6 +68,8 @@ class _Target:
             raise
 
     async def modify(self, ops: jsonpatch.JSONPatch, subresource: str | None) -> bodies.RawBody:
+        shown = secrecy.Shown(self.resource, ops)
+        self.logger.debug("JSON-patching the %s with: %s", subresource or "resource", shown)
         try:
             return await self._send(ops, JSON_PATCH, subresource)
         except (errors.APIConflictError, errors.APIUnprocessableError) as e:
@@ -109,20 +114,16 @@ async def patch_object(
     """
     if namespace is not None and resource.namespaced is False:
         namespace = None
-    target = _Target(client, resource, namespace, name, uid)
+    target = _Target(client, resource, namespace, name, uid, logger)
     inconsistencies: list[diffs.DiffItem] = []
     result: Any = None
     try:
         for payload, subresource in _split_fields(resource, patch):
-            shown = secrecy.Shown(resource, payload)
-            logger.debug("Merge-patching the %s with: %s", subresource or "resource", shown)
             result = await target.merge(payload, subresource)
             _find_inconsistencies(payload, result, (), inconsistencies)
         freshest: Any = result if result is not None else body
         for ops, subresource in _split_ops(resource, patch, freshest):
             ops.insert(0, _make_version_test(freshest))
-            shown = secrecy.Shown(resource, ops)
-            logger.debug("JSON-patching the %s with: %s", subresource or "resource", shown)
             result = freshest = await target.modify(ops, subresource)
     except _ObjectGone:
         return PatchResult(body=None, remaining=patches.Patch(), gone=True)
