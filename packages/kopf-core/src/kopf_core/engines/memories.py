@@ -19,8 +19,7 @@ class ObjectMemory:
 
     __slots__ = (
         '_memo', '_origin', 'background', 'carried', 'indexing', 'is_handled', 'is_listed',
-        'is_released', 'pending',
-        'losses', 'patched_version', 'throttler', 'warned',
+        'is_released', 'losses', 'patched_version', 'pending', 'throttler', 'warned',
     )
 
     def __init__(self, origin: AnyMemo, *, is_listed: bool) -> None:

@@ -143,7 +143,9 @@ class Reconciler:
         memory = self._memories.recall(slot.key, is_listed=is_listed)
         subject = Subject(slot=slot, memory=memory, patch=memory.take_carried())
         if memory.pending is not None:
+            carried = subject.patch.fns
             subject.marks, subject.patch = memory.pending
+            subject.patch.fns.extend(carried)
         try:
             while slot.events:
                 await self.on_event(subject, slot.events.popleft())
