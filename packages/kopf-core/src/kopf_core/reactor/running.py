@@ -30,8 +30,7 @@ def run(*, loop: asyncio.AbstractEventLoop | None = None, **kwargs: Any) -> None
     if loop is not None:
         loop.run_until_complete(operator(**kwargs))
     else:
-        with asyncio.Runner(loop_factory=_get_loop_factory()) as runner:
-            runner.run(operator(**kwargs))
+        asyncio.run(operator(**kwargs))
 
 
 async def operator(**kwargs: Any) -> None:
@@ -171,11 +170,3 @@ def _relax_garbage_collector() -> None:
     """
     if gc.get_threshold()[0] in (700, 2000):  # the defaults of Python
         gc.set_threshold(100_000, 20, 50)
-
-
-def _get_loop_factory() -> Any:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
