@@ -24,6 +24,9 @@ logger = logging.getLogger('kopf.events')
 MAX_PENDING = 10_000
 """How many events may wait before the new ones are dropped."""
 
+MAX_WORKERS = 16
+"""How many events are posted at once by default: a hanging API must not take all connections."""
+
 MAX_REMEMBERED = 4_096
 """How many of the recent events are remembered in order to be aggregated."""
 
@@ -68,7 +71,7 @@ class EventRecorder:
     """Posts the events of one operator. Can be used from any thread.
 
     A task exists only for the objects that have events to be posted, at most
-    ``settings.posting.worker_limit`` of them at a time.
+    ``settings.posting.worker_limit`` of them at a time (16 by default).
     """
 
     def __init__(self, client: Client, settings: OperatorSettings) -> None:
@@ -135,8 +138,8 @@ class EventRecorder:
             queue.append(event)
             return
         self._queues[key] = deque([event])
-        limit = self._settings.posting.worker_limit
-        if limit is not None and len(self._tasks) >= limit:
+        limit = self._settings.posting.worker_limit or MAX_WORKERS
+        if len(self._tasks) >= limit:
             self._waiting.append(key)
         else:
             self._spawn(key)

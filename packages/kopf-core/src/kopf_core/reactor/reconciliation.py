@@ -7,16 +7,14 @@ Two functions to be read from top to bottom:
   there are no newer events, and our own last patch has come back (or its deadline has passed).
 """
 import logging
-from collections.abc import Collection
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from kopf_cogs.aiokits.sleeps import sleep
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Body, BodyEssence, RawBody, RawEvent, RawEventType
+from kopf_cogs.structs.bodies import Body, BodyEssence, RawBody, RawEvent
 from kopf_cogs.structs.diffs import EMPTY, diff
 from kopf_cogs.structs.finalizers import (
     allow_deletion,
@@ -24,9 +22,6 @@ from kopf_cogs.structs.finalizers import (
     is_deletion_blocked,
     is_deletion_ongoing,
 )
-from kopf_cogs.structs.ids import HandlerId
-from kopf_cogs.structs.keys import ObjectKey
-from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.effects import apply_patches, deliver_results, merge_into
@@ -37,7 +32,6 @@ from kopf_core.actions.throttling import Throttler
 from kopf_core.engines.indexing import Indices
 from kopf_core.engines.memories import (
     ObjectMemories,
-    ObjectMemory,
     is_newer,
     is_same,
     parse_version,
@@ -55,6 +49,7 @@ from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.queueing import Again, Slot
 from kopf_core.reactor.safeguards import get_lost_marks_delay, is_too_large, warn_of_clashes
+from kopf_core.reactor.subjects import Background, Subject
 
 FOREVER = float('inf')
 """The delay of those who only wait for changes."""
@@ -64,52 +59,6 @@ NOTHING_CHANGED_DELAY = 1.0
 
 
 C = TypeVar('C', bound=ResourceCause)
-
-
-class Background(Protocol):
-    """Daemons and timers, as the spine needs them."""
-
-    def adjust(
-            self, key: ObjectKey, memory: ObjectMemory, cause: SpawningCause,
-            handlers: ResourceHandlers,
-    ) -> None:
-        """Spawn what matches and is not there yet, stop what does not match anymore."""
-
-    def stop_deleted(self, memory: ObjectMemory, body: Body) -> None:
-        """Stop everything of the object that is being deleted."""
-
-    def is_running(self, memory: ObjectMemory) -> bool:
-        """Whether there is anything that must end before the object is let go."""
-
-    def is_stopping(self, memory: ObjectMemory) -> bool:
-        """Whether there is anything that is going to end; the object is woken up then."""
-
-    def get_finished(self, memory: ObjectMemory) -> Collection[HandlerId]:
-        """Those that have ended on their own and will never run for the object again."""
-
-    async def settle(self, memory: ObjectMemory) -> None:
-        """Let those functions end that do so at once when asked."""
-
-
-@dataclass(slots=True)
-class Subject:
-    """An object in the course of processing."""
-
-    slot: Slot
-    memory: ObjectMemory
-    patch: Patch
-    """The changes made by the handlers."""
-
-    marks: Patch = field(default_factory=Patch)
-    """The changes made by the framework itself."""
-
-    essence: Patch = field(default_factory=Patch)
-    """The last handled state to be stored when the handling cycle is over."""
-
-    body: Body = field(default_factory=lambda: Body({}))
-    """The newest known state of the object."""
-
-    type: RawEventType = None
 
 
 class Reconciler:

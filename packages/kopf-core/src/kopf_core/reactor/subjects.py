@@ -1,0 +1,59 @@
+"""What the spine works with: an object in the course of processing, and what lives beside it."""
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kopf_cogs.structs.bodies import Body, RawEventType
+from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.patches import Patch
+from kopf_core.engines.memories import ObjectMemory
+from kopf_core.intents.causes import SpawningCause
+from kopf_core.intents.registries import ResourceHandlers
+from kopf_core.reactor.queueing import Slot
+
+
+class Background(Protocol):
+    """Daemons and timers, as the spine needs them."""
+
+    def adjust(
+            self, key: ObjectKey, memory: ObjectMemory, cause: SpawningCause,
+            handlers: ResourceHandlers,
+    ) -> None:
+        """Spawn what matches and is not there yet, stop what does not match anymore."""
+
+    def stop_deleted(self, memory: ObjectMemory, body: Body) -> None:
+        """Stop everything of the object that is being deleted."""
+
+    def is_running(self, memory: ObjectMemory) -> bool:
+        """Whether there is anything that must end before the object is let go."""
+
+    def is_stopping(self, memory: ObjectMemory) -> bool:
+        """Whether there is anything that is going to end; the object is woken up then."""
+
+    def get_finished(self, memory: ObjectMemory) -> Collection[HandlerId]:
+        """Those that have ended on their own and will never run for the object again."""
+
+    async def settle(self, memory: ObjectMemory) -> None:
+        """Let those functions end that do so at once when asked."""
+
+
+@dataclass(slots=True)
+class Subject:
+    """An object in the course of processing."""
+
+    slot: Slot
+    memory: ObjectMemory
+    patch: Patch
+    """The changes made by the handlers."""
+
+    marks: Patch = field(default_factory=Patch)
+    """The changes made by the framework itself."""
+
+    essence: Patch = field(default_factory=Patch)
+    """The last handled state to be stored when the handling cycle is over."""
+
+    body: Body = field(default_factory=lambda: Body({}))
+    """The newest known state of the object."""
+
+    type: RawEventType = None
