@@ -156,8 +156,9 @@ class Execution:
         handler = invocation.handler
         result = await invoke(
             handler.fn, kwargs=kwargs, is_async=handler.is_async,
-            executor=None if handler.is_async else (
-                self.executor or self.settings.execution.executor),
+            executor=None if handler.is_async
+            else self.executor if self.executor is not None
+            else self.settings.execution.executor,
         )
         if invocation.subhandlers and not invocation.executed and self.subhandling is not None:
             await self.subhandling(invocation, invocation.subhandlers)

@@ -64,17 +64,19 @@ class Orchestrator:
         an operator that is blind to some of the resources must not pretend to work.
         """
         opener = asyncio.create_task(self._open_when_ready(), name='kopf-readiness')
+        waiter: asyncio.Task[None] | None = None
         try:
             while True:
-                waiter = asyncio.create_task(self._insights.wait())
+                waiter = asyncio.create_task(self._insights.wait(), name='kopf-insights')
                 await asyncio.wait([waiter, self._failed], return_when=asyncio.FIRST_COMPLETED)
                 if self._failed.done():
-                    waiter.cancel()
                     self._failed.result()
                 await self._adjust()
                 self._readiness.arm()
         finally:
             opener.cancel()
+            if waiter is not None:
+                waiter.cancel()
 
     async def stop(self, timeout: float) -> None:
         """Stop all the streams, and let the objects in work be finished within the time."""

@@ -15,11 +15,11 @@ async def test_d6_hundreds_of_daemons_run_at_once_and_let_the_process_exit():
     barrier = threading.Barrier(101)
     loop = asyncio.get_running_loop()
     futures = [loop.run_in_executor(threads, barrier.wait) for _ in range(100)]
-    assert len(threads) == 100
+    assert threads.count == 100
     assert all(t.daemon for t in threading.enumerate() if t.name.startswith('kopf-daemon'))
     await loop.run_in_executor(None, barrier.wait)
     assert sorted(await asyncio.gather(*futures))[-1] >= 99
-    while len(threads):  # noqa: ASYNC110
+    while threads.count:  # noqa: ASYNC110
         await asyncio.sleep(0)
 
 
@@ -36,7 +36,7 @@ def test_d6_exhausted_system_is_reported_and_retried(monkeypatch):
     threads = DaemonThreads()
     with pytest.raises(TemporaryError, match=r"0 threads.*can't start new thread"):
         threads.submit(print)
-    assert len(threads) == 0
+    assert threads.count == 0
 
 
 def test_default_settings_give_separate_threads(settings):

@@ -26,12 +26,15 @@ class DaemonThreads(Executor):
         self._counter = itertools.count(1)
         self._threads: set[threading.Thread] = set()
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many calls are there now."""
         return len(self._threads)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Call the function in a thread; raises :class:`TemporaryError` if there can be none."""
         future: Future[T] = Future()
+        future.set_running_or_notify_cancel()  # threads are not cancellable since their start
 
         def call() -> None:
             try:
@@ -51,7 +54,7 @@ class DaemonThreads(Executor):
         except RuntimeError as e:
             self._threads.discard(thread)
             raise TemporaryError(
-                f"There are {len(self)} threads of synchronous daemons already, and the system "
+                f"There are {self.count} threads of synchronous daemons already, and the system "
                 f"does not let more of them start ({e}). Consider asynchronous daemons.") from e
         return future
 
