@@ -56,23 +56,27 @@ async def test_deletion_waits_for_the_daemon_and_not_longer(world, style):
 async def test_d7_disobedient_daemon_does_not_block_the_deletion_for_ever(world):
     calls, release = world.calls, threading.Event()
 
-    @on.daemon(*KEX, registry=world.registry, cancellation_backoff=0.05, cancellation_timeout=0.05)
+    @on.daemon(
+        *KEX, id="fn", registry=world.registry,
+        cancellation_backoff=0.05, cancellation_timeout=0.05)
     def fn(**_):
         calls("started")
         release.wait()
 
-    with pytest.warns(ResourceWarning, match="'fn' did not exit in time"):
+    with pytest.warns(ResourceWarning) as warned:  # noqa: PT031
         async with world.operator() as operator:
             await world.create()
             await calls.until(lambda calls: calls)
+            await world.until(lambda obj: get_finalizers(obj) == [FINALIZER])
             await world.delete()
             await world.until_gone()
             assert len(operator._background.orphans) == 1
             release.set()
+    assert "'fn' did not exit in time" in str(warned[0].message)
 
 
 async def test_d8_idle_timer_with_no_interval_does_not_block_the_deletion(world):
-    @on.timer(*KEX, idle=0.1, registry=world.registry)
+    @on.timer(*KEX, idle=0.1, id="fn", registry=world.registry)
     def fn(**_):
         world.calls("called")
 
@@ -88,7 +92,7 @@ async def test_d8_idle_timer_with_no_interval_does_not_block_the_deletion(world)
 async def test_finalizer_follows_the_filters(world):
     calls = world.calls
 
-    @on.daemon(*KEX, labels={"on": "yes"}, registry=world.registry)
+    @on.daemon(*KEX, labels={"on": "yes"}, id="fn", registry=world.registry)
     async def fn(stopped, **_):
         calls("started")
         await stopped.wait()
@@ -108,7 +112,7 @@ async def test_finalizer_follows_the_filters(world):
 async def test_finalizer_of_a_lingering_mismatched_daemon_is_released_when_it_ends(world):
     calls, release = world.calls, asyncio.Event()
 
-    @on.daemon(*KEX, labels={"on": "yes"}, registry=world.registry)
+    @on.daemon(*KEX, labels={"on": "yes"}, id="fn", registry=world.registry)
     async def fn(stopped, **_):
         calls("started")
         await stopped.wait()
@@ -133,14 +137,14 @@ async def test_finalizer_of_a_lingering_mismatched_daemon_is_released_when_it_en
 async def test_results_and_patches(world, plural):
     world.plural = plural
 
-    @on.daemon(GROUP, plural, registry=world.registry)
+    @on.daemon(GROUP, plural, id="daemon", registry=world.registry)
     async def daemon(patch, retry, **_):
         patch.status["retries"] = retry
         if retry == 0:
             raise TemporaryError("again", delay=0.05)
         return {"finished": True}
 
-    @on.timer(GROUP, plural, interval=0.05, registry=world.registry)
+    @on.timer(GROUP, plural, interval=0.05, id="timer", registry=world.registry)
     def timer(patch, status, **_):
         if status.get("daemon"):
             patch.spec["field"] = "set"
@@ -156,7 +160,7 @@ async def test_results_and_patches(world, plural):
 
 @pytest.mark.docs("daemons/fields")
 async def test_live_fields(world):
-    @on.daemon(*KEX, registry=world.registry)
+    @on.daemon(*KEX, id="fn", registry=world.registry)
     def fn(spec, stopped, **_):
         while not stopped:
             if not world.calls or world.calls[-1] != spec["field"]:
@@ -177,7 +181,7 @@ async def test_conflicting_functions_are_carried_forward(faulty):
     def change(body):
         body["status"] = {"items": [*body.get("status", {}).get("items", []), "added"]}
 
-    @on.daemon(*KEX, registry=faulty.registry)
+    @on.daemon(*KEX, id="fn", registry=faulty.registry)
     async def fn(patch, retry, **_):
         calls(bool(patch))
         if retry == 0:
@@ -199,7 +203,7 @@ async def test_conflicting_functions_are_carried_forward(faulty):
 async def test_a15_objects_gone_while_disconnected_have_their_daemons_stopped(faulty):
     calls = faulty.calls
 
-    @on.daemon(*KEX, registry=faulty.registry)
+    @on.daemon(*KEX, id="fn", registry=faulty.registry)
     async def fn(stopped, name, **_):
         calls(("started", name))
         await stopped.wait()
@@ -220,8 +224,9 @@ async def test_a15_objects_gone_while_disconnected_have_their_daemons_stopped(fa
         await calls.until(lambda calls: len(calls) == 2)
         faults = faulty.sandbox.faults
         with faults.hang(watch=True, path="*/kexes"):
+            watches = len(faulty.sandbox.journal.select("GET", "*/kexes"))
             faulty.sandbox.cut_watches("*/kexes")
-            await faulty.requested("GET", "*/kexes", watch=True, count=2)
+            await faulty.sandbox.journal.arrived("GET", "*/kexes", count=watches + 1)
             await faulty.patch({"metadata": {"finalizers": None}}, "x")
             await faulty.delete("x")
             faulty.sandbox.compact()
@@ -234,7 +239,7 @@ async def test_a15_objects_gone_while_disconnected_have_their_daemons_stopped(fa
 async def test_a16_recreated_object_has_a_new_daemon_only(faulty):
     calls = faulty.calls
 
-    @on.daemon(*KEX, registry=faulty.registry)
+    @on.daemon(*KEX, id="fn", registry=faulty.registry)
     async def fn(stopped, uid, memo, **_):
         calls(("started", uid, memo.setdefault("uid", uid)))
         await stopped.wait()
@@ -244,8 +249,9 @@ async def test_a16_recreated_object_has_a_new_daemon_only(faulty):
         old = (await faulty.create())["metadata"]["uid"]
         await faulty.until(lambda obj: get_finalizers(obj) == [FINALIZER])
         with faulty.sandbox.faults.hang(watch=True, path="*/kexes"):
+            watches = len(faulty.sandbox.journal.select("GET", "*/kexes"))
             faulty.sandbox.cut_watches("*/kexes")
-            await faulty.requested("GET", "*/kexes", watch=True, count=2)
+            await faulty.sandbox.journal.arrived("GET", "*/kexes", count=watches + 1)
             await faulty.patch({"metadata": {"finalizers": None}})
             await faulty.delete()
             new = (await faulty.create())["metadata"]["uid"]
@@ -260,12 +266,12 @@ async def test_a16_recreated_object_has_a_new_daemon_only(faulty):
 async def test_d6_sync_daemons_do_not_starve_sync_handlers(world):
     calls, count = world.calls, 60
 
-    @on.daemon(*KEX, registry=world.registry)
+    @on.daemon(*KEX, id="daemon", registry=world.registry)
     def daemon(stopped, name, **_):
         calls(("daemon", name))
         stopped.wait()
 
-    @on.create(*KEX, registry=world.registry)
+    @on.create(*KEX, id="create", registry=world.registry)
     def create(name, **_):
         calls(("create", name))
 
@@ -277,17 +283,17 @@ async def test_d6_sync_daemons_do_not_starve_sync_handlers(world):
 async def test_f10_pause_and_resume(world):
     calls = world.calls
 
-    @on.daemon(*KEX, registry=world.registry)
+    @on.daemon(*KEX, id="daemon", registry=world.registry)
     async def daemon(stopped, **_):
         calls("started")
         await stopped.wait()
         calls(stopped.reason)
 
-    @on.timer(*KEX, interval=0.01, registry=world.registry)
+    @on.timer(*KEX, interval=0.01, id="timer", registry=world.registry)
     async def timer(**_):
         ticks.append(1)
 
-    @on.create(*KEX, registry=world.registry)
+    @on.create(*KEX, id="create", registry=world.registry)
     async def create(name, **_):
         calls(name)
 
@@ -315,7 +321,7 @@ async def test_load_is_survived_with_nothing_left_behind(faulty):
     calls, count = faulty.calls, 1000
     active: set[str] = set()
 
-    @on.daemon(*KEX, registry=faulty.registry)
+    @on.daemon(*KEX, id="daemon", registry=faulty.registry)
     async def daemon(stopped, uid, **_):
         assert uid not in active
         active.add(uid)
@@ -324,7 +330,7 @@ async def test_load_is_survived_with_nothing_left_behind(faulty):
         active.discard(uid)
         calls(-1)
 
-    @on.timer(*KEX, interval=0.5, registry=faulty.registry)
+    @on.timer(*KEX, interval=0.5, id="timer", registry=faulty.registry)
     async def timer(**_): ...
 
     for number in range(count):
@@ -348,8 +354,8 @@ async def test_load_is_survived_with_nothing_left_behind(faulty):
         for number in range(count):
             await faulty.sandbox.delete("kexes", f"obj-{number}", namespace=faulty.namespace)
         await calls.until(lambda calls: not active)
-        for number in range(count):
-            await faulty.until_gone(f"obj-{number}")
+        while items := (await faulty.request("GET", faulty.path()))["items"]:
+            await faulty.until_gone(items[-1]["metadata"]["name"])
 
 
 OPERATOR = """

@@ -30,11 +30,11 @@ async def test_d15_indices_are_complete_before_any_handler_with_any_limit(faulty
     on.index(*KEX, id="kexes", registry=faulty.registry)(fn if style == "sync" else afn)
     on.index(*SUB, id="subs", registry=faulty.registry)(fn if style == "sync" else afn)
 
-    @on.event(*KEX, registry=faulty.registry)
+    @on.event(*KEX, id="event", registry=faulty.registry)
     async def event(kexes, subs, **_):
         calls(("event", len(kexes), len(subs)))
 
-    @on.create(*SUB, registry=faulty.registry)
+    @on.create(*SUB, id="create", registry=faulty.registry)
     def create(kexes, subs, **_):
         calls(("create", len(kexes), len(subs)))
 
@@ -57,7 +57,7 @@ async def test_initially_streamed_objects_are_indexed_before_any_handler(faulty)
         await asyncio.sleep(0)
         return {name: 1}
 
-    @on.event(*KEX, registry=faulty.registry)
+    @on.event(*KEX, id="event", registry=faulty.registry)
     async def event(kexes, **_):
         faulty.calls(len(kexes))
 
@@ -70,11 +70,11 @@ async def test_initially_streamed_objects_are_indexed_before_any_handler(faulty)
 
 @pytest.mark.docs("indexing/declaration")
 async def test_indices_follow_the_objects(world):
-    @on.index(*KEX, labels={"on": "yes"}, registry=world.registry)
+    @on.index(*KEX, labels={"on": "yes"}, id="by_field", registry=world.registry)
     def by_field(spec, name, **_):
         return {spec["field"]: name}
 
-    @on.timer(*SUB, interval=0.02, registry=world.registry)
+    @on.timer(*SUB, interval=0.02, id="timer", registry=world.registry)
     async def timer(by_field, **_):
         state = {key: list(store) for key, store in by_field.items()}
         if not world.calls or world.calls[-1] != state:
@@ -117,7 +117,7 @@ async def test_indices_win_over_kwargs_and_are_in_all_handlers(world):
     async with world.operator():
         await world.create()
         await world.calls.until(
-            lambda calls: {"startup", "event", "create", "daemon", "timer"} <= {c[0] for c in calls})
+            lambda calls: {"event", "create", "daemon", "timer"} <= {call[0] for call in calls})
     assert {call[1:] for call in world.calls} == {("Index", "Index")}
     assert world.calls[-1][0] == "cleanup"
 
@@ -126,11 +126,11 @@ async def test_indices_win_over_kwargs_and_are_in_all_handlers(world):
 async def test_indices_can_be_passed_to_threads_from_startup(world):
     stop = threading.Event()
 
-    @on.index(*KEX, registry=world.registry)
+    @on.index(*KEX, id="names", registry=world.registry)
     def names(name, **_):
         return name
 
-    @on.startup(registry=world.registry)
+    @on.startup(id="startup", registry=world.registry)
     async def startup(names, **_):
         def read():
             while not stop.is_set():
