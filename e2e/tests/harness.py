@@ -290,5 +290,10 @@ def get_finalizers(obj: Obj | None) -> list[str]:
     return list((obj or {}).get("metadata", {}).get("finalizers") or [])
 
 
+def is_ours(call: Any) -> bool:
+    """Whether the request to the sandbox is made by the operator: for faults not to hit tests."""
+    return bool(call.agent.lower().startswith("kopf"))
+
+
 def make_namespace() -> str:
     return f"e2e-{secrets.token_hex(4)}"

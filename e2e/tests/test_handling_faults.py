@@ -19,6 +19,7 @@ from e2e.tests.harness import (
     get_essence,
     get_finalizers,
     get_progress,
+    is_ours,
 )
 from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.intents import decorators as on
@@ -59,7 +60,8 @@ async def test_a16_re_created_objects_are_new_ones(faulty):
     async with faulty.operator():
         await faulty.create({"n": 1})
         await faulty.until_handled()
-        with faulty.sandbox.faults.hold(watch=True, path="*/kexes"):
+        with faulty.sandbox.faults.hold(
+                watch=True, path="*/kexes", match=is_ours):
             await faulty.delete()
             await faulty.create({"n": 2})
         await faulty.until_handled(spec={"n": 2})
@@ -102,7 +104,7 @@ async def test_a17_repeated_events_do_not_repeat_handlers(faulty):
         await faulty.until_handled()
         lines = [{"type": type, "object": old} for type in ("ADDED", "MODIFIED", "UNKNOWN")]
         replay = "\n".join(json.dumps(line) for line in lines).encode()
-        with faulty.sandbox.faults.inject(replay, path="*/kexes"):
+        with faulty.sandbox.faults.inject(replay, path="*/kexes", match=is_ours):
             before = len(faulty.sandbox.journal)
             faulty.sandbox.cut_watches("*/kexes")
             await faulty.create({}, "last")
@@ -292,7 +294,8 @@ async def test_c2_lagging_watches_do_not_repeat_handlers(faulty):
         created = asyncio.create_task(faulty.create())
         await faulty.calls.until(lambda calls: calls)
         await created
-        with faulty.sandbox.faults.hold(watch=True, path="*/kexes"):
+        with faulty.sandbox.faults.hold(
+                watch=True, path="*/kexes", match=is_ours):
             await faulty.patch({"metadata": {"labels": {"foreign": "1"}}})
         await faulty.until(
             lambda obj: is_done(obj) and get_essence(obj)["metadata"]["labels"])
@@ -313,7 +316,7 @@ async def test_c2_stale_states_are_not_handled_even_after_the_timeout(faulty):
         await faulty.until_handled()
         if get_essence(old) is None:  # seen before it was handled
             line = json.dumps({"type": "MODIFIED", "object": old}).encode()
-            with faulty.sandbox.faults.inject(line, path="*/kexes"):
+            with faulty.sandbox.faults.inject(line, path="*/kexes", match=is_ours):
                 faulty.sandbox.cut_watches("*/kexes")
                 await faulty.create({}, "last")
                 await faulty.until_handled("last")
