@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, cast
 
-from kopf_cogs.structs.dicts import MappingView, ReplaceableMappingView, resolve
+from kopf_cogs.structs.dicts import MappingView, ReplaceableMappingView
 
 Labels = Mapping[str, str]
 Annotations = Mapping[str, str]
@@ -204,13 +204,13 @@ def build_object_reference(body: Mapping[str, Any] | RawBody) -> ObjectReference
 
     The fields that the object does not have are left out.
     """
-    meta = resolve(body, ("metadata",), None)
+    meta = body.get("metadata") or {}
     ref = {
         "apiVersion": body.get("apiVersion"),
         "kind": body.get("kind"),
-        "name": resolve(meta, ("name",), None),
-        "uid": resolve(meta, ("uid",), None),
-        "namespace": resolve(meta, ("namespace",), None),
+        "name": meta.get("name"),
+        "uid": meta.get("uid"),
+        "namespace": meta.get("namespace"),
     }
     return cast("ObjectReference", {key: val for key, val in ref.items() if val})
 

@@ -52,7 +52,7 @@ def resolve(d: Any, path: FieldPath, default: Any = _MISSING) -> Any:
     when absent and ``TypeError`` when there is something else on the way.
     A value of ``None`` in the field itself is a value and is returned as is.
     """
-    here = d
+    here = d._here() if isinstance(d, _View) else d
     for key in path:
         if type(here) is not dict and not isinstance(here, Mapping):
             if default is _MISSING:
@@ -138,10 +138,22 @@ def json_copy(value: Any) -> Any:
     return value
 
 
+class _View:
+    """The common base of all views: unlike with abstract classes, checks for it are quick."""
+
+    __slots__ = ()
+
+    _cell: list[Mapping[Any, Any]]
+    _path: FieldPath
+
+    def _here(self) -> Any:
+        raise NotImplementedError
+
+
 # Views share one-item lists ("cells") with the source, and not the reference to each other.
 # So, when the source is replaced in the cell, all the views see this. At the same time,
 # there are no reference cycles, and the abandoned bodies are freed at once, with no GC involved.
-class MappingView(Mapping[_K, _V], Generic[_K, _V]):
+class MappingView(_View, Mapping[_K, _V], Generic[_K, _V]):
     """A live read-only view to a part of another mapping.
 
     The view is resolved on every access: if the source changes, the view changes too.
@@ -154,13 +166,14 @@ class MappingView(Mapping[_K, _V], Generic[_K, _V]):
     _path: FieldPath
 
     def __init__(self, src: Mapping[Any, Any], path: FieldSpec = None, /) -> None:
-        super().__init__()
-        if isinstance(src, MappingView):
+        # There is nothing to initialise in the abstract bases; and views are made in thousands.
+        suffix = path if type(path) is tuple else parse_field(path)
+        if isinstance(src, _View):
             self._cell = src._cell
-            self._path = src._path + parse_field(path)
+            self._path = src._path + suffix if src._path else suffix
         else:
             self._cell = [src]
-            self._path = parse_field(path)
+            self._path = suffix
 
     def _here(self) -> Mapping[_K, _V]:
         here: Any = self._cell[0]

@@ -62,7 +62,8 @@ class Patch(dict[str, Any]):
         body: Mapping[str, Any] | RawBody | None = None,
         fns: Iterable[PatchFn] = (),
     ) -> None:
-        super().__init__(src or {})
+        if src is not None:
+            super().__init__(src)
         self._body = body
         self._fns = [*src._fns, *fns] if isinstance(src, Patch) else [*fns]
 

@@ -33,11 +33,14 @@ class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
     def process(
             self, msg: Any, kwargs: MutableMapping[str, Any],
     ) -> tuple[Any, MutableMapping[str, Any]]:
-        kwargs['extra'] = {
+        extra = {
             'settings': self._settings,
             'k8s_skip': self.is_local,
             'k8s_ref': build_object_reference(self._body),
-        } | dict(kwargs.get('extra') or {})
+        }
+        if 'extra' in kwargs:
+            extra.update(kwargs['extra'] or {})
+        kwargs['extra'] = extra
         return msg, kwargs
 
 
@@ -45,7 +48,3 @@ class LocalObjectLogger(ObjectLogger):
     """A logger for one object whose messages stay in the log, and never become events."""
 
     is_local = True
-
-    def log(self, *args: Any, **kwargs: Any) -> None:
-        kwargs['stacklevel'] = kwargs.get('stacklevel', 1) + 1
-        super().log(*args, **kwargs)

@@ -9,7 +9,7 @@ from typing import Any
 
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_cogs.structs.memos import AnyMemo
+from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.throttling import Throttler
 
@@ -61,7 +61,8 @@ class ObjectMemory:
     def memo(self) -> AnyMemo:
         """The users' container: a shallow copy of the operator's one."""
         if self._memo is None:
-            self._memo = copy.copy(self._origin)
+            origin = self._origin
+            self._memo = Memo(origin) if type(origin) is Memo else copy.copy(origin)
         return self._memo
 
     @property

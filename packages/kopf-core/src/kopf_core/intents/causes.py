@@ -70,7 +70,9 @@ class Cause:
     @property
     def kwargs(self) -> dict[str, Any]:
         if self._kwargs is None:
-            self._kwargs = self._make_kwargs() | dict(self.indices)
+            self._kwargs = self._make_kwargs()
+            if self.indices:
+                self._kwargs.update(self.indices)
         return self._kwargs
 
     def _make_kwargs(self) -> dict[str, Any]:
@@ -161,7 +163,10 @@ class WatchingCause(ResourceCause):
         self.type = event['type']
 
     def _make_kwargs(self) -> dict[str, Any]:
-        return super()._make_kwargs() | {'event': self.event, 'type': self.type}
+        kwargs = super()._make_kwargs()
+        kwargs['event'] = self.event
+        kwargs['type'] = self.type
+        return kwargs
 
 
 class IndexingCause(ResourceCause):
@@ -202,12 +207,12 @@ class ChangingCause(ResourceCause):
         """The framework's own changes of the object, kept apart from the handlers' patch."""
 
     def _make_kwargs(self) -> dict[str, Any]:
-        return super()._make_kwargs() | {
-            'reason': self.reason,
-            'diff': self.diff,
-            'old': self.old,
-            'new': self.new,
-        }
+        kwargs = super()._make_kwargs()
+        kwargs['reason'] = self.reason
+        kwargs['diff'] = self.diff
+        kwargs['old'] = self.old
+        kwargs['new'] = self.new
+        return kwargs
 
 
 class SpawningCause(ResourceCause):

@@ -22,6 +22,7 @@ from kopf_cogs.structs.finalizers import (
     is_deletion_blocked,
     is_deletion_ongoing,
 )
+from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.effects import apply_patches, deliver_results, merge_into
@@ -114,7 +115,7 @@ class Reconciler:
     async def on_event(self, subject: Subject, event: RawEvent) -> None:
         """Process one event: see what it is, call the handlers of events, adjust the daemons."""
         self._remember(subject, event)
-        body = Body(event['object'])
+        subject.body = body = Body(event['object'])
         if self._handlers.watching:
             watching = self._make_cause(WatchingCause, subject, body, event=event)
             for handler in self._handlers.select_watching(watching):
@@ -173,7 +174,7 @@ class Reconciler:
             if delay:
                 return delay
         self._remember_essence(subject, cause)
-        if cause.reason is not Reason.DELETE and is_too_large(
+        if subject.essence is not None and cause.reason is not Reason.DELETE and is_too_large(
                 cause.body, subject.essence, cause.logger):
             return FOREVER
         storage = self.settings.persistence.progress_storage
@@ -199,7 +200,8 @@ class Reconciler:
 
     def _finish(self, subject: Subject, cause: ChangingCause) -> None:
         """The cycle is over: remember the handled state."""
-        merge_into(subject.marks, subject.essence)
+        if subject.essence is not None:
+            merge_into(subject.marks, subject.essence)
         subject.memory.is_handled = True
         if not subject.marks and not subject.patch and cause.reason is not Reason.DELETE:
             cause.logger.debug("Handling cycle is finished, waiting for new changes.")
@@ -207,6 +209,7 @@ class Reconciler:
     def _remember_essence(self, subject: Subject, cause: ChangingCause) -> None:
         """Prepare the last handled state; it will be stored only when everything is handled."""
         if cause.old is None or cause.diff:
+            subject.essence = Patch()
             self.settings.persistence.diffbase_storage.store(
                 body=cause.body, patch=subject.essence, essence=cause.new)
 
@@ -240,7 +243,9 @@ class Reconciler:
         slot = subject.slot
         if slot.latest is None:
             return None
-        subject.body, subject.type = Body(slot.latest), slot.type
+        subject.type = slot.type
+        if subject.body._cell[0] is not slot.latest:
+            subject.body = Body(slot.latest)
         if subject.type == 'DELETED':
             return await self.reconcile(subject)
         if subject.memory.pending is not None:  # its handlers must not be called again for that

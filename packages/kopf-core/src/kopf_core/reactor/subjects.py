@@ -38,6 +38,9 @@ class Background(Protocol):
         """Let those functions end that do so at once when asked."""
 
 
+NOTHING = Body({})
+
+
 @dataclass(slots=True)
 class Subject:
     """An object in the course of processing."""
@@ -50,10 +53,10 @@ class Subject:
     marks: Patch = field(default_factory=Patch)
     """The changes made by the framework itself."""
 
-    essence: Patch = field(default_factory=Patch)
+    essence: Patch | None = None
     """The last handled state to be stored when the handling cycle is over."""
 
-    body: Body = field(default_factory=lambda: Body({}))
+    body: Body = field(default_factory=lambda: NOTHING)
     """The newest known state of the object."""
 
     type: RawEventType = None

@@ -189,21 +189,22 @@ class Run:
                 return
             if self._anchor is None:
                 self._anchor = self._due
-        self._task = asyncio.get_running_loop().create_task(self._attempt(), name=self.handler.id)
+        if self._state is None:
+            self._state = HandlerState(started=self._surroundings.execution.clock.now())
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._attempt(self._state), name=self.handler.id)
         self._task.add_done_callback(self._on_attempted)
 
-    async def _attempt(self) -> Outcome:
+    async def _attempt(self, state: HandlerState) -> Outcome:
         cause = self._make_cause()
         execution = self._surroundings.execution
-        if self._state is None:
-            self._state = HandlerState(started=execution.clock.now())
         if self.handler.is_async or not isinstance(self.handler, DaemonHandler):
-            outcome = await execution.attempt(self.handler, cause, self._state)
+            outcome = await execution.attempt(self.handler, cause, state)
         else:
             executor = self._surroundings.executors.acquire()
             try:
                 execution = replace(execution, executor=executor)
-                outcome = await execution.attempt(self.handler, cause, self._state)
+                outcome = await execution.attempt(self.handler, cause, state)
             finally:
                 self._surroundings.executors.release(executor)
         if cause.patch or outcome.result is not None:
