@@ -83,6 +83,10 @@ class Client:
         return await self.call("GET", path, accept=accept)
 
     async def post(self, path: str, body: Any) -> Answer:
+        """Custom objects must have their kinds and versions in the body: they are added."""
+        if path.partition("?")[0].endswith("/kopfexamples") and isinstance(body, dict):
+            version = path.split("/")[3]
+            body = {"apiVersion": f"kopf.dev/{version}", "kind": "KopfExample", **body}
         return await self.call("POST", path, body)
 
     async def put(self, path: str, body: Any) -> Answer:

@@ -1,8 +1,15 @@
 import base64
+import datetime
+import ipaddress
 import json
+import ssl
 
 import pytest
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 OBJECTS = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"
 CONFIGS = "/apis/admissionregistration.k8s.io/v1"
@@ -15,6 +22,7 @@ class Hooks:
         self.requests = []
         self.answers = {}
         self.url = ""
+        self.bundle = ""
 
     async def handle(self, request):
         review = await request.json()
@@ -37,14 +45,41 @@ class Hooks:
         return [name for name, _ in self.requests]
 
 
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory):
+    """A file with a key and a certificate for the local address: webhooks are called via HTTPS."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hooks")])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    built = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    path = tmp_path_factory.mktemp("certificates") / "hooks.pem"
+    path.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+        + built.public_bytes(serialization.Encoding.PEM)
+    )
+    return path, built.public_bytes(serialization.Encoding.PEM)
+
+
 @pytest.fixture
-async def hooks():
+async def hooks(certificate):
     hooks = Hooks()
-    server = web.Server(hooks.handle)
-    runner = web.ServerRunner(server)
+    path, public = certificate
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(path)
+    runner = web.ServerRunner(web.Server(hooks.handle))
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    hooks.url = "http://{}:{}".format(*runner.addresses[0])
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    hooks.url = "https://{}:{}".format(*runner.addresses[0])
+    hooks.bundle = base64.b64encode(public).decode()
     yield hooks
     await runner.cleanup()
 
@@ -59,7 +94,7 @@ def configure(sandbox, crd, hooks):
                 "name": f"{name}.hooks.kopf.dev",
                 "admissionReviewVersions": ["v1"],
                 "sideEffects": "None",
-                "clientConfig": {"url": f"{hooks.url}/{name}"},
+                "clientConfig": {"url": f"{hooks.url}/{name}", "caBundle": hooks.bundle},
                 "rules": [rule],
                 **fields,
             }
@@ -166,16 +201,17 @@ async def test_failures(client, hooks, configure, make_object, broken):
 
 async def test_failures_can_be_ignored(client, hooks, configure, make_object):
     await configure("Validating", "v", failurePolicy="Ignore",
-                    clientConfig={"url": "http://127.0.0.1:1/"})  # fmt: skip
+                    clientConfig={"url": "https://127.0.0.1:1/"})  # fmt: skip
     assert (await client.post(OBJECTS, make_object())).status == 201
 
 
 async def test_unreachable(client, hooks, configure, make_object):
-    await configure("Validating", "v", clientConfig={"url": "http://127.0.0.1:1/x"})
+    await configure("Validating", "v", clientConfig={"url": "https://127.0.0.1:1/x"})
     answer = await client.post(OBJECTS, make_object())
     assert answer.status == 500
-    assert 'failed to call webhook: Post "http://127.0.0.1:1/x?timeout=10s"' in answer.text.replace(
-        '\\"', '"'
+    assert (
+        'failed to call webhook: Post "https://127.0.0.1:1/x?timeout=10s"'
+        in answer.text.replace('\\"', '"')
     )
 
 
@@ -188,6 +224,31 @@ async def test_selectors(client, hooks, configure, make_object):
     assert hooks.names() == []
     await client.merge(f"{OBJECTS}/x", {"metadata": {"labels": {"a": "b"}}})
     assert hooks.names() == ["v1"]
+
+
+async def test_conditions(client, hooks, configure, make_object):
+    condition = {"name": "named", "expression": "object.metadata.name == 'y'"}
+    await configure("Validating", "v", matchConditions=[condition])
+    await client.post(OBJECTS, make_object("x"))
+    await client.post(OBJECTS, make_object("y"))
+    assert [request["name"] for _, request in hooks.requests] == ["y"]
+
+
+async def test_warnings_of_denials(client, hooks, configure, make_object):
+    await configure("Validating", "v")
+    hooks.answers["v"] = {"allowed": False, "warnings": ["be careful"]}
+    answer = await client.post(OBJECTS, make_object())
+    assert answer.status == 400
+    assert answer.headers["Warning"] == '299 - "be careful"'
+
+
+async def test_mutating_webhooks_come_before_the_names(client, hooks, configure):
+    await configure("Mutating", "m")
+    await configure("Validating", "v")
+    await client.post(OBJECTS, {"metadata": {"generateName": "some-"}})
+    told = [request.get("name", "") for _, request in hooks.requests]
+    assert told[0] == ""
+    assert told[1].startswith("some-")
 
 
 async def test_subresources(client, hooks, configure, make_object):
@@ -232,7 +293,7 @@ async def test_changes_meanwhile_are_not_lost(sandbox, client, hooks, configure,
 )  # fmt: skip
 async def test_invalid_configurations(client, field, value):
     hook = {"name": "v.hooks.kopf.dev", "sideEffects": "None", "admissionReviewVersions": ["v1"],
-            "clientConfig": {"url": "http://127.0.0.1/"}, field: value}  # fmt: skip
+            "clientConfig": {"url": "https://127.0.0.1/"}, field: value}  # fmt: skip
     body = {"metadata": {"name": "config"}, "webhooks": [hook]}
     answer = await client.post(f"{CONFIGS}/validatingwebhookconfigurations", body)
     assert answer.status == 422

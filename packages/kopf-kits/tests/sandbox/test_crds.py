@@ -38,8 +38,9 @@ async def test_deletion_waits_for_the_finalizers_of_the_objects(client, crd):
     assert answer.json["metadata"]["deletionTimestamp"]
     assert (await client.get(f"{OBJECTS}/x")).json["metadata"]["deletionTimestamp"]
     answer = await client.post(OBJECTS, {"metadata": {"name": "y"}})
-    assert answer.status == 405
+    assert answer.status == 403
     assert "terminating" in answer.json["message"]
+    assert conditions((await client.get(CRD)).json)["Terminating"] == "True"
     await client.merge(f"{OBJECTS}/x", {"metadata": {"finalizers": None}})
     assert (await client.get(CRD)).status == 404
 
@@ -89,7 +90,9 @@ async def test_versions(client):
     old = OBJECTS.replace("v1", "v1beta1")
     answer = await client.post(old, {"metadata": {"name": "x"}, "spec": {"a": 1}})
     assert answer.json["apiVersion"] == "kopf.dev/v1beta1"
-    assert answer.headers["Warning"] == '299 - "kopf.dev/v1beta1 KopfExample is deprecated"'
+    assert answer.headers["Warning"] == (
+        '299 - "kopf.dev/v1beta1 KopfExample is deprecated; use kopf.dev/v1 KopfExample"'
+    )
     assert (await client.get(f"{OBJECTS}/x")).json["apiVersion"] == "kopf.dev/v1"
     patched = await client.merge(f"{old}/x", {"spec": {"a": 2}})
     assert patched.json["apiVersion"] == "kopf.dev/v1beta1"
@@ -245,3 +248,47 @@ async def test_cluster_scope(client):
     assert "namespace" not in answer.json["metadata"]
     assert (await client.get(f"{objects}/x")).status == 200
     assert (await client.get(OBJECTS)).status == 404
+
+
+async def test_rules_of_schemas(client, sandbox):
+    rules = [
+        {"rule": "self.low <= self.high", "message": "low must not be above high"},
+        {"rule": "self.low == oldSelf.low", "message": "low is fixed", "fieldPath": ".low"},
+    ]
+    number = {"type": "integer"}
+    schema = make_schema(low=number, high=number)
+    schema["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] = rules
+    await sandbox.apply(make_crd(schema=schema))
+    body = {"metadata": {"name": "x"}, "spec": {"low": 2, "high": 1}}
+    answer = await client.post(OBJECTS, body)
+    assert answer.status == 422
+    assert answer.json["details"]["causes"] == [
+        {
+            "reason": "FieldValueInvalid",
+            "message": "Invalid value: low must not be above high",
+            "field": "spec",
+        }
+    ]
+    body["spec"] = {"low": 1, "high": 2}
+    assert (await client.post(OBJECTS, body)).status == 201
+    answer = await client.merge(f"{OBJECTS}/x", {"spec": {"low": 2}})
+    assert [cause["field"] for cause in answer.json["details"]["causes"]] == ["spec.low"]
+    answer = await client.merge(f"{OBJECTS}/x", {"spec": {"low": "x"}})
+    assert "some validation rules were not checked" in answer.json["message"]
+
+
+async def test_what_was_wrong_already_can_stay(client, sandbox):
+    text = {"type": "string"}
+    await sandbox.apply(make_crd(schema=make_schema(a=text, b=text)))
+    await client.post(OBJECTS, {"metadata": {"name": "x"}, "spec": {"a": "long"}})
+    await sandbox.apply(make_crd(schema=make_schema(a={**text, "maxLength": 2}, b=text)))
+    assert (await client.merge(f"{OBJECTS}/x", {"spec": {"b": "c"}})).status == 200
+    assert (await client.merge(f"{OBJECTS}/x", {"spec": {"a": "longer"}})).status == 422
+
+
+async def test_used_versions_cannot_be_removed(client, sandbox):
+    await sandbox.apply(make_crd())
+    versions = [{**make_crd()["spec"]["versions"][0], "name": "v2"}]
+    answer = await client.merge(CRD, {"spec": {"versions": versions}})
+    assert answer.status == 422
+    assert answer.json["details"]["causes"][0]["field"] == "status.storedVersions[0]"

@@ -64,7 +64,7 @@ class TestApply:
         assert fields(created) == {
             ("me", "Apply", ""): {
                 "f:metadata": {"f:labels": {"f:l": {}}},
-                "f:spec": {"f:a": {"f:b": {}}},
+                "f:spec": {"f:a": {".": {}, "f:b": {}}},
             }
         }
         again = await client.apply(X, body)
@@ -192,3 +192,23 @@ async def test_containers_of_built_in_kinds(client):
     answer = await client.apply(deployments, make({"name": "a", "image": "a:2"}))
     containers = answer.json["spec"]["template"]["spec"]["containers"]
     assert [(item["name"], item["image"]) for item in containers] == [("a", "a:2"), ("b", "b:1")]
+
+
+@pytest.mark.usefixtures("crd")
+async def test_what_is_not_managed_becomes_so_with_the_first_application(client, make_object):
+    created = await client.post(OBJECTS, make_object())
+    assert fields(created) == {}
+    patched = await client.merge(X, {"spec": {"a": 1}})
+    assert fields(patched) == {}
+    applied = await client.apply(X, make_object(spec={"b": 1}))
+    assert fields(applied) == {
+        ("before-first-apply", "Update", ""): {"f:spec": {".": {}, "f:a": {}}},
+        ("me", "Apply", ""): {"f:spec": {"f:b": {}}},
+    }
+
+
+@pytest.mark.usefixtures("crd")
+async def test_managed_fields_are_reset_on_demand(client, make_object):
+    await client.post(OBJECTS, make_object(spec={"a": 1}))
+    answer = await client.merge(X, {"metadata": {"managedFields": [{}]}})
+    assert fields(answer) == {}

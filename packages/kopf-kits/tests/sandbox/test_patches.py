@@ -41,6 +41,7 @@ def test_merging_modifies_nothing_and_shares_the_rest():
         ({"op": "remove", "path": "/a"}, {}),
         ({"op": "replace", "path": "/a/1", "value": 5}, {"a": [1, 5]}),
         ({"op": "replace", "path": "/a", "value": 5}, {"a": 5}),
+        ({"op": "replace", "path": "/absent", "value": 5}, {"a": [1, 2], "absent": 5}),
         ({"op": "test", "path": "/a/1", "value": 2}, {"a": [1, 2]}),
         ({"op": "test", "path": "/absent", "value": None}, {"a": [1, 2]}),
         ({"op": "move", "from": "/a", "path": "/b"}, {"b": [1, 2]}),
@@ -66,12 +67,11 @@ def test_json_patches(operation, expected):
         {"op": "remove", "path": "/a/5"},
         {"op": "remove", "path": "/b"},
         {"op": "remove", "path": ""},
-        {"op": "replace", "path": "/b", "value": 1},
+        {"op": "replace", "path": "/b/c", "value": 1},
         {"op": "move", "from": "/b", "path": "/c"},
         {"op": "unknown", "path": "/a"},
         {"op": "add", "path": "a", "value": 1},
         {"op": "add"},
-        "text",
     ],
 )
 def test_rejected_json_patches(operation):
@@ -80,7 +80,8 @@ def test_rejected_json_patches(operation):
     assert caught.value.code == 422
 
 
-def test_json_patches_are_lists():
+@pytest.mark.parametrize("patch", [{"op": "add"}, ["text"], [1]])
+def test_json_patches_are_lists_of_objects(patch):
     with pytest.raises(StatusError) as caught:
-        apply_json_patch({}, {"op": "add"})
+        apply_json_patch({}, patch)
     assert caught.value.code == 400

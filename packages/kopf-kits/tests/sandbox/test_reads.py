@@ -1,3 +1,5 @@
+from urllib.parse import quote
+
 import pytest
 
 OBJECTS = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"
@@ -21,7 +23,7 @@ async def test_list(client, objects):
     assert answer.json["kind"] == "KopfExampleList"
     assert answer.json["apiVersion"] == "kopf.dev/v1"
     assert answer.json["items"][0]["kind"] == "KopfExample"
-    assert list(answer.json["metadata"]) == ["resourceVersion"]
+    assert answer.json["metadata"]["continue"] == ""
 
 
 async def test_list_of_nothing(client):
@@ -46,7 +48,7 @@ async def test_pages(client, sandbox, objects, make_object):
     token = second.json["metadata"]["continue"]
     third = await client.get(f"{OBJECTS}?limit=4&continue={token}")
     assert names(third) == ["x8", "x9"]
-    assert "continue" not in third.json["metadata"]
+    assert third.json["metadata"]["continue"] == ""
 
 
 async def test_expired_pages(client, sandbox, objects, make_object):
@@ -93,6 +95,11 @@ async def test_contradicting_versions(client, query):
     assert answer.json["reason"] == "Invalid"
 
 
+async def test_odd_limits(client, objects):
+    assert len(names(await client.get(f"{OBJECTS}?limit=-1"))) == 10
+    assert (await client.get(f"{OBJECTS}?limit=odd")).status == 400
+
+
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
@@ -105,6 +112,8 @@ async def test_contradicting_versions(client, query):
         ("!n1", 9),
         ("parity=odd,n1", 1),
         ("absent!=x", 10),
+        ("parity", 10),
+        ("parity=,n1", 0),
     ],
 )
 async def test_label_selectors(client, objects, selector, expected):
@@ -121,10 +130,32 @@ async def test_field_selectors(client, objects):
     assert answer.json["message"] == "field label not supported: spec.field"
 
 
-async def test_bad_label_selectors(client):
-    answer = await client.get(f"{OBJECTS}?labelSelector=a%20b%20c")
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("=", "found '=', expected: !, identifier, or 'end of string'"),
+        ("a in", "unable to parse requirement: found '' expected: '('"),
+        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a=b c", "found 'c', expected: ',' or 'end of string'"),
+        ("a,", "found '', expected: identifier after ','"),
+    ],
+)
+async def test_bad_label_selectors(client, selector, message):
+    answer = await client.get(f"{OBJECTS}?labelSelector={quote(selector)}")
     assert answer.status == 400
-    assert answer.json["reason"] == "BadRequest"
+    assert answer.json["message"] == message
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"), [("n>1", ["b"]), ("n<2", ["a"]), ("n>0", ["a", "b"]), ("n>9", [])]
+)
+async def test_numeric_selectors(client, sandbox, make_object, selector, names):
+    await sandbox.create(make_object("a", metadata={"labels": {"n": "1"}}))
+    await sandbox.create(make_object("b", metadata={"labels": {"n": "2"}}))
+    await sandbox.create(make_object("c", metadata={"labels": {"n": "x"}}))
+    answer = await client.get(f"{OBJECTS}?labelSelector={quote(selector)}")
+    assert [item["metadata"]["name"] for item in answer.json["items"]] == names
 
 
 async def test_long_lists_are_whole(client, sandbox, make_object):

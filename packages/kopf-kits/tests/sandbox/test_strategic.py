@@ -18,7 +18,7 @@ B = {"name": "b", "image": "b:1"}
     ("patch", "expected"),
     [
         (pod({"name": "b", "image": "b:2"}), pod(A, {"name": "b", "image": "b:2"})),
-        (pod({"name": "c"}), pod(A, B, {"name": "c"})),
+        (pod({"name": "c"}), pod({"name": "c"}, A, B)),
         (pod({"name": "a", "$patch": "delete"}), pod(B)),
         (pod({"name": "c"}, {"$patch": "replace"}), pod({"name": "c"})),
         (pod({"name": "a", "image": None}), pod({"name": "a"}, B)),
@@ -41,7 +41,7 @@ def test_pods(patch, expected):
 def test_primitive_lists():
     target = {"metadata": {"finalizers": ["a", "b"]}}
     patch = {"metadata": {"finalizers": ["c", "a"]}}
-    assert merge(POD, target, patch) == {"metadata": {"finalizers": ["a", "b", "c"]}}
+    assert merge(POD, target, patch) == {"metadata": {"finalizers": ["c", "a", "b"]}}
     patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}
     assert merge(POD, target, patch) == {"metadata": {"finalizers": ["b"]}}
 
@@ -55,5 +55,5 @@ def test_atomic_lists_are_replaced():
 async def test_over_http(client, sandbox):
     await sandbox.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, **pod(A)})
     path = "/api/v1/namespaces/default/pods/x"
-    answer = await client.strategic(path, pod(B))
-    assert [item["name"] for item in answer.json["spec"]["containers"]] == ["a", "b"]
+    answer = await client.strategic(path, pod({"name": "a", "image": "a:2"}))
+    assert [item["image"] for item in answer.json["spec"]["containers"]] == ["a:2"]

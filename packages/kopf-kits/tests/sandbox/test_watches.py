@@ -191,4 +191,5 @@ async def test_versions_from_the_future(client, watch, crd, make_object):
     answer = await client.get(f"{OBJECTS}?resourceVersion=1000000")
     assert answer.status == 504
     assert answer.json["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
-    assert (await client.get(f"{OBJECTS}?watch=1&resourceVersion=abc")).status == 400
+    assert (await client.get(f"{OBJECTS}?resourceVersion=abc")).status == 400
+    assert (await client.get(f"{OBJECTS}?watch=1&resourceVersion=abc")).status == 500

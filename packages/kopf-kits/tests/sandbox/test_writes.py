@@ -19,9 +19,41 @@ async def test_creation(client, make_object):
     assert int(meta["resourceVersion"]) > 0
 
 
-async def test_creation_fills_the_kind(client):
-    answer = await client.post(OBJECTS, {"metadata": {"name": "x"}})
-    assert (answer.json["apiVersion"], answer.json["kind"]) == ("kopf.dev/v1", "KopfExample")
+async def test_custom_objects_must_name_their_kinds(client):
+    answer = await client.call("POST", OBJECTS, {"metadata": {"name": "x"}})
+    assert answer.status == 400
+    assert "Object 'Kind' is missing in '" in answer.json["message"]
+    answer = await client.call("POST", OBJECTS, {"kind": "KopfExample", "metadata": {"name": "x"}})
+    assert answer.status == 400
+    assert "(kopf.dev/v1)" in answer.json["message"]
+    answer = await client.post(OBJECTS, {"kind": "Other", "metadata": {"name": "x"}})
+    assert answer.status == 422
+    answer = await client.post("/api/v1/namespaces", {"metadata": {"name": "x"}})
+    assert answer.json["kind"] == "Namespace"
+    answer = await client.post("/api/v1/namespaces", {"kind": "Pod", "metadata": {"name": "y"}})
+    assert answer.status == 400
+
+
+async def test_repeated_fields(client):
+    path = "/api/v1/namespaces/default/configmaps"
+    body = '{"metadata": {"name": "x"}, "data": {"a": "1"}, "data": {"a": "2"}}'
+    answer = await client.call("POST", f"{path}?fieldValidation=Strict", body)
+    assert answer.status == 400
+    assert answer.json["message"].endswith('strict decoding error: duplicate field "data"')
+    answer = await client.call("POST", path, body)
+    assert answer.json["data"] == {"a": "2"}
+    assert answer.headers["Warning"] == '299 - "duplicate field \\"data\\""'
+
+
+async def test_unknown_media_types(client):
+    assert (await client.call("POST", OBJECTS, "{}", "application/unknown")).status == 415
+    assert (await client.get(OBJECTS, "application/unknown")).status == 406
+
+
+async def test_short_finalizers_are_warned_about(client, make_object):
+    answer = await client.post(OBJECTS, make_object(metadata={"finalizers": ["short"]}))
+    assert answer.status == 201
+    assert "prefer a domain-qualified finalizer name" in answer.headers["Warning"]
 
 
 async def test_creation_of_existing(client, make_object):
@@ -104,7 +136,8 @@ async def test_unreadable_bodies(client, body):
 
 
 async def test_yaml_body(client):
-    answer = await client.call("POST", OBJECTS, "metadata: {name: x}\n", "application/yaml")
+    text = "apiVersion: kopf.dev/v1\nkind: KopfExample\nmetadata: {name: x}\n"
+    answer = await client.call("POST", OBJECTS, text, "application/yaml")
     assert answer.status == 201
 
 
@@ -188,7 +221,7 @@ async def test_json_patch(client, make_object):
     [
         {"op": "test", "path": "/metadata/resourceVersion", "value": "1"},
         {"op": "remove", "path": "/spec/absent"},
-        {"op": "replace", "path": "/spec/absent", "value": 1},
+        {"op": "replace", "path": "/absent/deeper", "value": 1},
         {"op": "add", "path": "/spec/absent/deeper", "value": 1},
     ],
 )
@@ -306,7 +339,7 @@ async def test_dry_run(client, sandbox, make_object):
 
 async def test_methods_which_are_not_allowed(client):
     for method, path in [("POST", f"{OBJECTS}/x"), ("PUT", OBJECTS), ("PATCH", OBJECTS),
-                         ("POST", "/apis/kopf.dev/v1/kopfexamples")]:  # fmt: skip
+                         ("POST", "/api/v1/pods"), ("DELETE", "/api/v1/namespaces")]:  # fmt: skip
         answer = await client.call(method, path, {})
         assert answer.status == 405
         assert answer.json["reason"] == "MethodNotAllowed"
@@ -319,7 +352,6 @@ async def test_methods_which_are_not_allowed(client):
         "/apis/kopf.dev/v2/kopfexamples",
         "/apis/unknown.dev/v1",
         "/apis/unknown.dev/v1/things",
-        "/api/v1/unknown",
         "/unknown",
         "/api/v1/namespaces/default/pods/x/unknown",
     ],
@@ -327,6 +359,7 @@ async def test_methods_which_are_not_allowed(client):
 async def test_unknown_paths(client, path):
     answer = await client.get(path)
     assert answer.status == 404
+    assert (await client.get("/api/v1/unknown")).json["reason"] == "NotFound"
     if "pods" not in path:
         assert answer.text == "404 page not found\n"
         assert answer.headers["Content-Type"].startswith("text/plain")

@@ -112,4 +112,14 @@ class Admission:
         elif endpoint.resource.namespaced:
             found = self._spaces.get(("", subject["metadata"].get("namespace", "")))
             space = found.obj if found is not None else None
-        return Review(endpoint, operation, new, old, sub, options.dry_run, options.manager, space)
+        return Review(
+            endpoint,
+            operation,
+            new,
+            old,
+            sub,
+            options.dry_run,
+            options.manager,
+            options.named,
+            space,
+        )

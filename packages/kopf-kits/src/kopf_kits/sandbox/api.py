@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from .bodies import parse_patch
 from .calls import Call, Reply, page_not_found
 from .cluster import Cluster
+from .decoding import check_present_kind
 from .documents import Documents
 from .options import delete_options, write_options
 from .reads import list_page, parse_flag, parse_selectors
@@ -18,7 +20,7 @@ from .subresources import Subresources
 from .tables import table_view
 from .views import View, choose_view, object_view
 from .watches import Watch, WatchOptions
-from .writes import WriteOptions
+from .writes import WriteOptions, report_problems
 
 _CHUNK = 500
 _BUILTIN_MEDIA = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
@@ -44,10 +46,9 @@ class API:
             return page_not_found()
         if target.namespace is not None and not endpoint.resource.namespaced:
             return page_not_found()
-        reply = await self._dispatch(call, target, endpoint)
         if endpoint.served.warning:
-            reply.warnings.append(endpoint.served.warning)
-        return reply
+            call.warnings.append(endpoint.served.warning)
+        return await self._dispatch(call, target, endpoint)
 
     async def _dispatch(self, call: Call, target: Target, endpoint: Endpoint) -> Reply:
         if target.name is None:
@@ -71,9 +72,13 @@ class API:
                 return self._list(call, endpoint, namespace)
             case "POST" if "create" in endpoint.resource.verbs:
                 if endpoint.resource.namespaced and namespace is None:
+                    if endpoint.resource.custom:
+                        return page_not_found()
                     raise method_not_allowed()
                 return await self._create(call, endpoint, namespace or "")
-            case "DELETE" if namespace is not None or not endpoint.resource.namespaced:
+            case "DELETE" if "deletecollection" in endpoint.resource.verbs and (
+                namespace is not None or not endpoint.resource.namespaced
+            ):
                 return await self._delete_collection(call, endpoint, namespace)
         raise method_not_allowed()
 
@@ -98,11 +103,12 @@ class API:
                 stored = self._cluster.writer.require(endpoint, key)
                 return self._show(call, endpoint, stored)
             case "PUT":
-                body, options = call.parse_body(), write_options(call.query, call.agent)
+                options = write_options(call)
+                body = _read_object(call, endpoint, options)
                 options.replaced = True
                 writer = self._cluster.writer
                 stored = await writer.update(endpoint, key, "status", lambda _: body, options)
-                return self._show(call, endpoint, stored, options)
+                return self._show(call, endpoint, stored)
             case "PATCH":
                 return await self._patch(call, endpoint, key, "status")
         raise method_not_allowed()
@@ -112,7 +118,6 @@ class API:
         call: Call,
         endpoint: Endpoint,
         stored: Stored,
-        options: WriteOptions | None = None,
         status: int = 200,
     ) -> Reply:
         view = self._view(call, endpoint)
@@ -121,7 +126,7 @@ class API:
         else:
             head, tail = view.envelope({"resourceVersion": str(stored.version)})
             body = head + view.show(stored) + tail
-        return Reply(status, body, view.media_type, options.warnings if options else [])
+        return Reply(status, body, view.media_type)
 
     def _view(self, call: Call, endpoint: Endpoint) -> View:
         view = choose_view(
@@ -138,7 +143,7 @@ class API:
         page = list_page(endpoint, namespace, call.query)
         head, tail = view.envelope(page.metadata)
         if len(page.items) <= _CHUNK:
-            body = b"".join((head, b",".join(view.show(one) for one in page.items), tail))
+            body = b"".join((head, b",".join(view.item(one) for one in page.items), tail))
             return Reply(200, body, view.media_type)
         return Reply(200, b"", view.media_type, chunks=_chunks(view, head, page.items, tail))
 
@@ -154,57 +159,69 @@ class API:
         )
 
     async def _create(self, call: Call, endpoint: Endpoint, namespace: str) -> Reply:
-        options = write_options(call.query, call.agent)
-        stored = await self._cluster.writer.create(endpoint, namespace, call.parse_body(), options)
-        return self._show(call, endpoint, stored, options, 201)
+        options = write_options(call)
+        body = _read_object(call, endpoint, options)
+        stored = await self._cluster.writer.create(endpoint, namespace, body, options)
+        return self._show(call, endpoint, stored, 201)
 
     async def _replace(self, call: Call, endpoint: Endpoint, key: Key) -> Reply:
-        body, options = call.parse_body(), write_options(call.query, call.agent)
+        options = write_options(call)
+        body = _read_object(call, endpoint, options)
         options.replaced = True
         rules = endpoint.resource.rules
         if rules.create_on_update and endpoint.resource.store.get(key) is None:
             stored = await self._cluster.writer.create(endpoint, key[0], body, options)
-            return self._show(call, endpoint, stored, options, 201)
+            return self._show(call, endpoint, stored, 201)
         stored = await self._cluster.writer.update(endpoint, key, "", lambda _: body, options)
-        return self._show(call, endpoint, stored, options)
+        return self._show(call, endpoint, stored)
 
     async def _patch(self, call: Call, endpoint: Endpoint, key: Key, sub: str) -> Reply:
-        options = write_options(call.query, call.agent)
+        options = write_options(call)
         patch = parse_patch(call, endpoint, key, options, sub)
         writer = self._cluster.writer
         if options.applied is not None and endpoint.resource.store.get(key) is None and not sub:
             stored = await writer.create(endpoint, key[0], patch({}), options)
-            return self._show(call, endpoint, stored, options, 201)
+            return self._show(call, endpoint, stored, 201)
         stored = await writer.update(endpoint, key, sub, patch, options)
-        return self._show(call, endpoint, stored, options)
+        return self._show(call, endpoint, stored)
 
     async def _delete(self, call: Call, endpoint: Endpoint, key: Key) -> Reply:
         options = delete_options(call)
-        write = write_options(call.query, call.agent)
+        write = write_options(call)
         result, _ = await self._cluster.deleter.delete(endpoint, key, options, write)
         if isinstance(result, Stored):
-            return self._show(call, endpoint, result, write)
+            return self._show(call, endpoint, result)
         return Reply.of(result)
 
     async def _delete_collection(
         self, call: Call, endpoint: Endpoint, namespace: str | None
     ) -> Reply:
         options = delete_options(call)
-        write = write_options(call.query, call.agent)
+        write = write_options(call)
         selects = parse_selectors(endpoint, call.query)
         store = endpoint.resource.store
         chosen = [one for one in store.select(namespace) if not selects or selects(one.obj)]
         for stored in chosen:
             if store.get(stored.key) is not None:
-                await self._cluster.deleter.delete(endpoint, stored.key, options, write)
+                await self._cluster.deleter.delete(
+                    endpoint, stored.key, options, write, collective=True
+                )
         view = object_view(endpoint)
         head, tail = view.envelope({"resourceVersion": str(store.versions.current)})
-        return Reply(200, head + b",".join(view.show(stored) for stored in chosen) + tail)
+        return Reply(200, head + b",".join(view.item(stored) for stored in chosen) + tail)
+
+
+def _read_object(call: Call, endpoint: Endpoint, options: WriteOptions) -> dict[str, Any]:
+    body = call.parse_body()
+    check_present_kind(endpoint, body, call.body.decode(errors="replace"))
+    if options.validation != "Ignore":
+        report_problems(endpoint, call.find_duplicates(), options)
+    return body
 
 
 def _chunks(view: View, head: bytes, items: list[Stored], tail: bytes) -> Iterator[bytes]:
     yield head
     for start in range(0, len(items), _CHUNK):
-        part = b",".join(view.show(stored) for stored in items[start : start + _CHUNK])
+        part = b",".join(view.item(stored) for stored in items[start : start + _CHUNK])
         yield b"," + part if start else part
     yield tail

@@ -27,12 +27,29 @@ def merge_applied(node: Node | None, live: Any, applied: Any) -> Any:
 
 
 def _merge_lists(node: Node, live: list[Any], applied: list[Any], key: Key) -> list[Any]:
+    """The order is of the configuration, with the other items before those that they precede."""
     wanted = {key(item): item for item in applied}
-    result = []
+    known = {key(item): item for item in live}
+    result, queue = [], list(wanted)
+
+    def take(element: str) -> None:
+        queue.remove(element)
+        found = wanted[element]
+        if element in known:
+            result.append(merge_applied(node.items, known[element], found))
+        else:
+            result.append(jsons.clone(found))
+
     for item in live:
-        found = wanted.pop(key(item), None)
-        result.append(item if found is None else merge_applied(node.items, item, found))
-    return [*result, *(jsons.clone(item) for item in wanted.values())]
+        element = key(item)
+        if element not in wanted:
+            result.append(item)
+            continue
+        while element in queue:
+            take(queue[0])
+    while queue:
+        take(queue[0])
+    return result
 
 
 def remove_abandoned(node: Node | None, value: Any, path: Path) -> Any:

@@ -32,8 +32,9 @@ def parse_patch(
         case "application/apply-patch+yaml":
             return _apply_patch(call, endpoint, key, options, sub)
     accepted = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
-    if not endpoint.resource.rules.strategic:
-        accepted.remove(STRATEGIC_PATCH)
+    if endpoint.resource.rules.strategic:
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+    accepted.remove(STRATEGIC_PATCH)
     raise unsupported_media(accepted)
 
 
@@ -51,7 +52,7 @@ def _json_patch(operations: Any) -> Modify:
             f"The allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}, got "
             f"{len(operations)}"
         )
-        raise StatusError(413, "RequestEntityTooLarge", f"Request entity is too large: {text}")
+        raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {text}")
     return lambda obj: patches.apply_json_patch(obj, operations)
 
 
@@ -88,9 +89,9 @@ def _apply_patch(
 
 
 def _check_applied(endpoint: Endpoint, applied: Any, meta: Any, key: Key) -> None:
-    for name in ("apiVersion", "kind"):
-        if not applied.get(name):
-            raise bad_request(f"invalid object type: {name} is not set")
+    version, kind = applied.get("apiVersion") or "", applied.get("kind") or ""
+    if not version or not kind:
+        raise bad_request(f"invalid object type: {version or '/'}, Kind={kind}")
     if applied["apiVersion"] != endpoint.api_version or applied["kind"] != endpoint.resource.kind:
         raise bad_request(
             f"the API version in the data ({applied['apiVersion']}) does not match the expected "

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import string
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from . import jsons
+from .formats import is_format
 from .schemas import Node
 from .statuses import Cause, StatusError, bad_request
 
 Obj = dict[str, Any]
-_LOOSE = ("Quantity", "Time", "MicroTime", "JSON")
+_LOOSE = ("Quantity", "JSON")
+_BASE64 = frozenset(string.ascii_letters + string.digits + "+/=")
 _GO_TYPES = {"boolean": "bool", "string": "string", "number": "float64"}
 
 
@@ -118,6 +122,8 @@ def _check_type(node: Node, value: Any, path: str, owner: str) -> None:
         for item in value:
             if node.items is not None:
                 _check_type(node.items, item, path, owner)
+    elif wanted == "string" and isinstance(value, str):
+        _check_text(node, value)
     elif not _fits(wanted, value):
         names = {dict: "object", list: "array", str: "string", bool: "bool"}
         found = names.get(type(value), "number")
@@ -125,6 +131,20 @@ def _check_type(node: Node, value: Any, path: str, owner: str) -> None:
             found = f"number {value}"
         text = f"json: cannot unmarshal {found} into Go struct field {owner}.{path} of type "
         raise TypeError(text + _go_type(node))
+
+
+def _check_text(node: Node, value: str) -> None:
+    form = node.spec.get("format")
+    if form == "byte":
+        try:
+            base64.b64decode(value, validate=True)
+        except ValueError:
+            bad = next((i for i, char in enumerate(value) if char not in _BASE64), len(value))
+            raise TypeError(f"illegal base64 data at input byte {bad}") from None
+    elif form == "date-time" and value and not is_format(form, value):
+        layout = "2006-01-02T15:04:05Z07:00"
+        text = f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"'
+        raise TypeError(text)
 
 
 def _fits(wanted: str, value: Any) -> bool:

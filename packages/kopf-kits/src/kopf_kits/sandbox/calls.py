@@ -9,9 +9,12 @@ from typing import Any
 import yaml
 
 from . import jsons, protobufs
-from .statuses import bad_request
+from .statuses import bad_request, unsupported_media
 
 JSON = "application/json"
+ACCEPTED = (JSON, "application/yaml", "application/vnd.kubernetes.protobuf")
+_JSON_TYPES = ("", JSON, "application/json-patch+json", "application/merge-patch+json",
+               "application/strategic-merge-patch+json")  # fmt: skip
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -26,6 +29,8 @@ class Call:
     content_type: str = ""
     agent: str = ""
     body: bytes = b""
+    warnings: list[str] = field(default_factory=list)
+    """What to warn the client about, whatever the response is."""
 
     @property
     def media_type(self) -> str:
@@ -47,11 +52,19 @@ class Call:
             return self._parse_protobuf()
         if self.media_type in ("application/yaml", "application/apply-patch+yaml"):
             return self._parse_yaml()
+        if self.media_type not in _JSON_TYPES:
+            raise unsupported_media(ACCEPTED)
         try:
             return jsons.loads(self.body)
         except ValueError as error:
             text = "unexpected end of JSON input" if not self.body.strip() else str(error)
             raise bad_request(f"error decoding: {text}") from None
+
+    def find_duplicates(self) -> list[str]:
+        """The problems of fields that are repeated in a JSON body."""
+        if self.media_type not in _JSON_TYPES or self.body.count(b'":') < 2:
+            return []
+        return [f'duplicate field "{path}"' for path in jsons.find_duplicates(self.body)]
 
     def _parse_protobuf(self) -> Any:
         try:
@@ -78,7 +91,6 @@ class Reply:
     status: int = 200
     body: bytes = b""
     media_type: str = JSON
-    warnings: list[str] = field(default_factory=list)
     headers: list[tuple[str, str]] = field(default_factory=list)
     chunks: Iterable[bytes] | None = None
     stream: AsyncIterator[bytes] | None = None

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .resources import Resource, Scale, Served
+from .names import check_name
+from .resources import Resource, Scale, Served, version_priority
 from .rules import Obj
 from .schemas import compile_schema
 from .statuses import Cause
 from .storage import Store
 from .validation import invalid_value
 
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -49,11 +51,13 @@ def check_definition(obj: Obj, old: Obj | None) -> Iterable[Cause]:
     spec = obj["spec"]
     names, group = spec["names"], spec.get("group") or ""
     wanted = f"{names.get('plural', '')}.{group}"
-    if obj["metadata"].get("name") != wanted:
+    if old is None and obj["metadata"].get("name") != wanted:
         text = 'must be spec.names.plural+"."+spec.group'
         yield invalid_value("metadata.name", obj["metadata"].get("name"), text)
     if "." not in group:
         yield invalid_value("spec.group", group, "should be a domain with at least one dot")
+    if group.endswith((".k8s.io", ".kubernetes.io")):
+        yield from _check_approval(obj)
     if spec.get("scope") not in ("Namespaced", "Cluster"):
         text = f'Unsupported value: "{spec.get("scope", "")}": supported values: "Cluster", "Namespaced"'  # noqa: E501
         yield Cause("FieldValueNotSupported", "spec.scope", text)
@@ -61,34 +65,88 @@ def check_definition(obj: Obj, old: Obj | None) -> Iterable[Cause]:
         if not names.get(field):
             yield Cause("FieldValueRequired", f"spec.names.{field}", "Required value")
     yield from _check_versions(spec)
-    if old is not None and is_established(old) and old["spec"].get("scope") != spec.get("scope"):
-        yield invalid_value("spec.scope", spec.get("scope"), "field is immutable")
+    if old is not None:
+        yield from _check_changes(obj, old)
+
+
+def _check_approval(obj: Obj) -> Iterator[Cause]:
+    name = "api-approved.kubernetes.io"
+    if not (obj["metadata"].get("annotations") or {}).get(name):
+        text = (
+            "Required value: protected groups must have approval annotation "
+            '"api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111'
+        )
+        yield Cause("FieldValueRequired", f"metadata.annotations[{name}]", text)
+
+
+def _check_changes(obj: Obj, old: Obj) -> Iterator[Cause]:
+    spec, was = obj["spec"], old["spec"]
+    plural, old_plural = spec["names"].get("plural"), was["names"].get("plural")
+    fixed = [("spec.group", spec.get("group"), was.get("group"))]
+    fixed.append(("spec.names.plural", plural, old_plural))
+    if is_established(old):
+        fixed.append(("spec.scope", spec.get("scope"), was.get("scope")))
+    for path, value, old_value in fixed:
+        if value != old_value:
+            yield invalid_value(path, value, "field is immutable")
+    names = [version.get("name") for version in spec.get("versions") or []]
+    for index, name in enumerate((obj.get("status") or {}).get("storedVersions") or []):
+        if name not in names:
+            text = (
+                f"missing from spec.versions; {name} was previously a storage version, and must "
+                "remain in spec.versions until a storage migration ensures no data remains "
+                f"persisted in {name} and removes {name} from status.storedVersions"
+            )
+            yield invalid_value(f"status.storedVersions[{index}]", name, text)
 
 
 def _check_versions(spec: Obj) -> Iterator[Cause]:
     versions = spec.get("versions") or []
-    if sum(bool(version.get("storage")) for version in versions) != 1:
+    stored = [version["name"] for version in versions if version.get("storage")]
+    if len(stored) != 1:
         text = "must have exactly one version marked as storage version"
         yield invalid_value("spec.versions", versions, text)
+        text = "must have exactly one stored version"
+        yield invalid_value("status.storedVersions", stored, text)
     for index, version in enumerate(versions):
+        causes = list(check_name(str(version.get("name", "")), "label1035",
+                                 f"spec.versions[{index}].name"))  # fmt: skip
+        yield from causes
+        if causes and index == 0:
+            yield from check_name(str(version.get("name", "")), "label1035", "spec.version")
         path = f"spec.versions[{index}].schema.openAPIV3Schema"
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is None:
             yield Cause("FieldValueRequired", path, "Required value: schemas are required")
-        elif not schema.get("type"):
-            text = "Required value: must not be empty at the root"
-            yield Cause("FieldValueRequired", f"{path}.type", text)
         else:
-            yield from _check_structure(schema, path)
+            yield from _check_schema(schema, path)
+
+
+def _check_schema(schema: Obj, path: str) -> Iterator[Cause]:
+    if not schema.get("type"):
+        text = "Required value: must not be empty at the root"
+        yield Cause("FieldValueRequired", f"{path}.type", text)
+    elif schema["type"] != "object":
+        yield invalid_value(f"{path}.type", schema["type"], "must be object at the root")
+    meta = (schema.get("properties") or {}).get("metadata") or {}
+    odd = set(meta) - {"type", "properties", "description"}
+    if odd:
+        text = "Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified"  # noqa: E501
+        yield Cause("FieldValueForbidden", f"{path}.properties[metadata]", text)
+    yield from _check_structure(schema, path)
 
 
 def _check_structure(schema: Obj, path: str) -> Iterator[Cause]:
     for name, child in (schema.get("properties") or {}).items():
         where = f"{path}.properties[{name}]"
         untyped = not child.get("type") and not child.get("x-kubernetes-int-or-string")
-        if untyped and not child.get("x-kubernetes-preserve-unknown-fields"):
+        if untyped and not child.get("x-kubernetes-preserve-unknown-fields") and name != "metadata":
             text = "Required value: must not be empty for specified object fields"
             yield Cause("FieldValueRequired", f"{where}.type", text)
+        elif child.get("type") not in (*_TYPES, None):
+            listed = ", ".join(f'"{name}"' for name in _TYPES)
+            text = f'Unsupported value: "{child["type"]}": supported values: {listed}'
+            yield Cause("FieldValueNotSupported", f"{where}.type", text)
         yield from _check_structure(child, where)
     items = schema.get("items")
     if schema.get("type") == "array" and not items:
@@ -133,8 +191,11 @@ def _make_version(spec: Obj, version: Obj) -> Served:
     warning = None
     if version.get("deprecated"):
         kind = spec["names"]["kind"]
-        default = f"{spec['group']}/{version['name']} {kind} is deprecated"
-        warning = version.get("deprecationWarning") or default
+        warning = f"{spec['group']}/{version['name']} {kind} is deprecated"
+        better = _find_better(spec, version["name"])
+        if better:
+            warning += f"; use {spec['group']}/{better} {kind}"
+        warning = version.get("deprecationWarning") or warning
     fields = (field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ())
     return Served(
         version["name"],
@@ -145,6 +206,13 @@ def _make_version(spec: Obj, version: Obj) -> Served:
         selectable=tuple(fields),
         warning=warning,
     )
+
+
+def _find_better(spec: Obj, name: str) -> str | None:
+    """The version that is preferred to the deprecated one."""
+    names = [v["name"] for v in spec["versions"] if v.get("served") and not v.get("deprecated")]
+    best = min(names, key=version_priority, default=None)
+    return best if best and version_priority(best) < version_priority(name) else None
 
 
 def _make_scale(scale: Obj | None) -> Scale | None:

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable
 from typing import Any
 
+from .kindchecks import (
+    all_of,
+    check_data,
+    check_event,
+    check_job,
+    check_lease,
+    check_pod,
+    check_service,
+    check_webhooks,
+    check_workload,
+)
 from .pods import complete_pod, complete_template
 from .rules import Check, Obj, Rules
 from .statuses import Cause
@@ -44,17 +54,6 @@ def _complete_secret(obj: Obj, old: Obj | None) -> None:
         obj["data"] = {**(obj.get("data") or {}), **encoded}
 
 
-def _check_secret(obj: Obj, old: Obj | None) -> Iterable[Cause]:
-    for key, value in (obj.get("data") or {}).items():
-        try:
-            base64.b64decode(value or "", validate=True)
-        except (binascii.Error, TypeError, ValueError):
-            yield Cause("FieldValueInvalid", f"data[{key}]", "Invalid value: illegal base64 data")
-    yield from _check_frozen(obj, old, "data")
-    if old is not None and old.get("type") != obj.get("type"):
-        yield _immutable("type", obj.get("type"))
-
-
 def _check_frozen(obj: Obj, old: Obj | None, *names: str) -> Iterable[Cause]:
     if old is None or not old.get("immutable"):
         return
@@ -69,6 +68,11 @@ def _check_frozen(obj: Obj, old: Obj | None, *names: str) -> Iterable[Cause]:
             yield Cause(
                 "FieldValueForbidden", name, "Forbidden: field is immutable when `immutable` is set"
             )
+
+
+def _check_secret(obj: Obj, old: Obj | None) -> Iterable[Cause]:
+    yield from _check_frozen(obj, old, "data")
+    yield from _fixed("type")(obj, old)
 
 
 def _check_configmap(obj: Obj, old: Obj | None) -> Iterable[Cause]:
@@ -216,23 +220,6 @@ def _complete_webhooks(obj: Obj, old: Obj | None) -> None:
         obj["webhooks"] = hooks
 
 
-def _check_webhooks(obj: Obj, old: Obj | None) -> Iterable[Cause]:
-    for index, hook in enumerate(obj.get("webhooks") or []):
-        path = f"webhooks[{index}]"
-        if str(hook.get("name", "")).count(".") < 2:
-            text = f'Invalid value: "{hook.get("name", "")}": should be a domain with at least three segments separated by dots'  # noqa: E501
-            yield Cause("FieldValueInvalid", f"{path}.name", text)
-        if hook.get("sideEffects") not in ("None", "NoneOnDryRun"):
-            yield Cause("FieldValueRequired", f"{path}.sideEffects",
-                        "Required value: must specify one of None, NoneOnDryRun")  # fmt: skip
-        if not hook.get("admissionReviewVersions"):
-            yield Cause("FieldValueRequired", f"{path}.admissionReviewVersions",
-                        "Required value: must specify one of v1, v1beta1")  # fmt: skip
-        if not 1 <= hook.get("timeoutSeconds", 10) <= 30:
-            text = f"Invalid value: {hook['timeoutSeconds']}: the timeout value must be between 1 and 30 seconds"  # noqa: E501
-            yield Cause("FieldValueInvalid", f"{path}.timeoutSeconds", text)
-
-
 def _complete_storageclass(obj: Obj, old: Obj | None) -> None:
     _fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
 
@@ -244,14 +231,6 @@ def _complete_priorityclass(obj: Obj, old: Obj | None) -> None:
 def _complete_event(obj: Obj, old: Obj | None) -> None:
     _fill(obj, firstTimestamp=None, lastTimestamp=None, eventTime=None)
     _fill(obj, source={}, reportingComponent="", reportingInstance="")
-
-
-def _check_event(obj: Obj, old: Obj | None) -> Iterable[Cause]:
-    involved = (obj.get("involvedObject") or {}).get("namespace", "")
-    namespace = obj["metadata"].get("namespace")
-    if old is None and involved != namespace and not (involved == "" and namespace == "default"):
-        yield Cause("FieldValueInvalid", "involvedObject.namespace",
-                    f'Invalid value: "{involved}": does not match event.namespace')  # fmt: skip
 
 
 def _complete_crd(obj: Obj, old: Obj | None) -> None:
@@ -291,36 +270,40 @@ def _counted(**options: Any) -> Rules:
     return Rules(strategic=True, unconditional=True, **options)
 
 
+_JOB = all_of(check_job, _fixed("spec.selector", "spec.template"))
+_WORKLOAD = all_of(check_workload, _fixed("spec.selector"))
+
 RULES: dict[str, Rules] = {
     "namespaces": _plain(complete=_complete_namespace, names="label", fields=("status.phase",)),
     "nodes": _plain(fields=("spec.unschedulable",)),
-    "pods": _counted(complete=complete_pod, returns_deleted=True, grace=_pod_grace,
+    "pods": _counted(complete=complete_pod, check=check_pod, returns_deleted=True, grace=_pod_grace,
                      fields=_POD_FIELDS),
-    "services": _plain(complete=_complete_service, names="label1035", returns_deleted=True,
-                       fields=("spec.clusterIP", "spec.type")),
-    "secrets": _plain(complete=_complete_secret, check=_check_secret, fields=("type",)),
-    "configmaps": _plain(check=_check_configmap),
-    "events": _plain(complete=_complete_event, check=_check_event, fields=_EVENT_FIELDS,
+    "services": _plain(complete=_complete_service, check=check_service, names="label",
+                       returns_deleted=True, fields=("spec.clusterIP", "spec.type")),
+    "secrets": _plain(complete=_complete_secret, check=all_of(check_data, _check_secret),
+                      fields=("type",)),
+    "configmaps": _plain(check=all_of(check_data, _check_configmap)),
+    "events": _plain(complete=_complete_event, check=check_event, fields=_EVENT_FIELDS,
                      create_on_update=True),
     "serviceaccounts": _plain(returns_deleted=True),
     "podtemplates": _counted(returns_deleted=True),
     "persistentvolumes": _plain(complete=_complete_volume, returns_deleted=True),
     "persistentvolumeclaims": _plain(complete=_complete_claim, returns_deleted=True),
-    "deployments": _counted(complete=_complete_deployment, check=_fixed("spec.selector")),
-    "replicasets": _counted(complete=_complete_replicaset, check=_fixed("spec.selector"),
+    "deployments": _counted(complete=_complete_deployment, status_labels=False, check=_WORKLOAD),
+    "replicasets": _counted(complete=_complete_replicaset, check=_WORKLOAD,
                             fields=("status.replicas",)),
-    "statefulsets": _counted(complete=_complete_statefulset, check=_fixed("spec.selector")),
-    "daemonsets": _counted(complete=_complete_daemonset, check=_fixed("spec.selector")),
-    "jobs": _counted(complete=_complete_job, check=_fixed("spec.selector", "spec.template"),
-                     orphans=True, fields=("status.successful",)),
+    "statefulsets": _counted(complete=_complete_statefulset, check=_WORKLOAD),
+    "daemonsets": _counted(complete=_complete_daemonset, check=_WORKLOAD),
+    "jobs": _counted(complete=_complete_job, check=_JOB, orphans=True,
+                     fields=("status.successful",)),
     "cronjobs": _counted(complete=_complete_cronjob),
-    "leases": _plain(create_on_update=True),
+    "leases": _plain(create_on_update=True, check=check_lease),
     "priorityclasses": _counted(complete=_complete_priorityclass, check=_fixed("value")),
     "storageclasses": _plain(complete=_complete_storageclass,
                              check=_fixed("provisioner", "parameters", "reclaimPolicy")),
     "validatingwebhookconfigurations": Rules(
-        strategic=True, complete=_complete_webhooks, check=_check_webhooks),
+        strategic=True, complete=_complete_webhooks, check=check_webhooks),
     "mutatingwebhookconfigurations": Rules(
-        strategic=True, complete=_complete_webhooks, check=_check_webhooks),
+        strategic=True, complete=_complete_webhooks, check=check_webhooks),
     "customresourcedefinitions": Rules(strategic=True, complete=_complete_crd, check=_check_crd),
 }  # fmt: skip

@@ -88,6 +88,22 @@ class Definitions:
         resource = self._resources.get(name)
         return resource is not None and resource.terminating
 
+    def _note_terminating(self, obj: Obj) -> Obj:
+        status = obj.get("status") or {}
+        conditions = status.get("conditions") or []
+        if any(condition["type"] == "Terminating" for condition in conditions):
+            return obj
+        condition = {
+            "type": "Terminating",
+            "status": "True",
+            "reason": "InstanceDeletionInProgress",
+            "message": "CustomResource deletion is in progress",
+            "lastTransitionTime": now(),
+        }
+        status = {**status, "conditions": [*conditions, condition]}
+        changed = {**obj, "metadata": dict(obj["metadata"]), "status": status}
+        return self._store.put(("", obj["metadata"]["name"]), changed).obj
+
     def _find_clash(self, obj: Obj) -> tuple[str, str] | None:
         spec = obj["spec"]
         names = spec["names"]
@@ -124,6 +140,7 @@ class Definitions:
         resource = self._resources.get(name)
         if resource is not None:
             resource.terminating = True
+            obj = self._note_terminating(obj)
             endpoint = self._registry.preferred(resource)
             for stored in resource.store.select(None):
                 self._deleter.delete_now(endpoint, stored, DeleteOptions())

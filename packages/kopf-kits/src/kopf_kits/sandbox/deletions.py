@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .resources import Endpoint
 from .statuses import Cause, conflict, forbidden, invalid, success
 from .storage import Key, Stored
+from .validation import show
 from .writes import WriteOptions, Writer, is_finished, mark_deleted
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class DeleteOptions:
         merged = {**query, **{k: v for k, v in body.items() if v is not None}}
         policy = merged.get("propagationPolicy")
         orphan = merged.get("orphanDependents")
-        problems = list(_find_problems(policy, orphan))
+        problems = _find_problems(policy, orphan, merged.get("dryRun"))
         if problems:
             raise invalid("meta.k8s.io", "DeleteOptions", "", problems)
         if orphan is not None:
@@ -50,7 +51,11 @@ class DeleteOptions:
         )
 
 
-def _find_problems(policy: Any, orphan: Any) -> list[Cause]:
+def _find_problems(policy: Any, orphan: Any, dry_run: Any) -> list[Cause]:
+    if dry_run not in (None, "", "All", [], ["All"]):
+        shown = show(dry_run if isinstance(dry_run, list) else [dry_run])
+        text = f'Unsupported value: {shown}: supported values: "All"'
+        return [Cause("FieldValueNotSupported", "dryRun", text)]
     if policy is not None and orphan is not None:
         text = (
             f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both '
@@ -74,11 +79,18 @@ class Deleter:
         self._admission = admission
 
     async def delete(
-        self, endpoint: Endpoint, key: Key, options: DeleteOptions, write: WriteOptions
+        self,
+        endpoint: Endpoint,
+        key: Key,
+        options: DeleteOptions,
+        write: WriteOptions,
+        *,
+        collective: bool = False,
     ) -> tuple[Stored | Obj, bool]:
         """Delete the object, or mark it as being deleted.
 
-        Returns what to respond with, and whether the object is really gone.
+        Returns what to respond with, and whether the object is really gone. If the deletion is
+        ``collective``, the webhooks are not told the name, as the request has none.
         """
         stored = self._writer.require(endpoint, key)
         self._check_preconditions(endpoint, stored, options)
@@ -86,6 +98,7 @@ class Deleter:
             raise forbidden("", "namespaces", key[1], "this namespace may not be deleted")
         if self._admission.applies(endpoint):
             old = endpoint.encode(stored.obj)
+            write.named = not collective
             await self._admission.mutate(endpoint, "DELETE", None, old, write)
             await self._admission.check(endpoint, "DELETE", None, old, write)
             stored = self._writer.require(endpoint, key)
@@ -99,9 +112,11 @@ class Deleter:
         resource = endpoint.resource
         marked = self._mark(endpoint, obj, options)
         if is_finished(endpoint, marked):
-            last = stored if options.dry_run else resource.store.remove(stored.key)
+            if not options.dry_run:
+                resource.store.remove(stored.key)
             if resource.rules.returns_deleted:
-                return last, True
+                shown = marked if resource.rules.grace else obj
+                return Stored(stored.key, stored.version, shown), True
             return success(resource.group, resource.plural, stored.key[1], stored.uid), True
         if marked is obj:
             return stored, False
@@ -143,17 +158,18 @@ class Deleter:
         self, endpoint: Endpoint, stored: Stored, options: DeleteOptions
     ) -> None:
         meta = stored.obj["metadata"]
-        wanted = {"UID": (options.uid, meta.get("uid")),
-                  "ResourceVersion": (options.version, meta["resourceVersion"])}  # fmt: skip
-        for what, (expected, actual) in wanted.items():
+        resource, record = endpoint.resource, "The object might have been"
+        wanted = (
+            ("UID", options.uid, meta.get("uid"), f"{record} deleted and then recreated"),
+            ("ResourceVersion", options.version, meta["resourceVersion"], f"{record} modified"),
+        )
+        for what, expected, actual, hint in wanted:
             if expected and expected != actual:
                 why = (
-                    f"Precondition failed: {what} in precondition: {expected}, "
-                    f"{what} in object meta: {actual}"
+                    f"the {what} in the precondition ({expected}) does not match the {what} in "
+                    f"record ({actual}). {hint}"
                 )
-                raise conflict(
-                    endpoint.resource.group, endpoint.resource.plural, stored.key[1], why
-                )
+                raise conflict(resource.group, resource.kind, stored.key[1], why)
 
 
 def _hold(finalizers: list[str], endpoint: Endpoint, options: DeleteOptions) -> list[str]:

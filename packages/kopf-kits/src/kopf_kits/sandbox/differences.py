@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .ownership import Key, Path, child_of, is_atomic, is_same, list_keys
-from .schemas import Node
+from .schemas import OBJECT_META, Node
 
 
 @dataclass(slots=True)
@@ -24,11 +24,13 @@ class Comparison:
     """Compares two states; lists are compared item by item where the schema says so.
 
     ``structs``: whether objects with declared fields always exist, as structures in Go do.
+    ``undeclared``: only fields that the schema does not declare are counted with what is in them.
     """
 
-    def __init__(self, *, structs: bool) -> None:
+    def __init__(self, *, structs: bool, undeclared: bool = False) -> None:
         self.result = Difference()
         self._structs = structs
+        self._undeclared = undeclared
 
     def compare(self, node: Node | None, old: Any, new: Any, path: Path) -> None:
         """Collect the differences of two values."""
@@ -45,28 +47,38 @@ class Comparison:
                 self.result.removed.append(path)
             self.add(node, new, path)
 
-    def add(self, node: Node | None, value: Any, path: Path) -> None:
+    def add(self, node: Node | None, value: Any, path: Path, *, declared: bool = False) -> None:
         """Collect all the fields of a value which was not there."""
         if isinstance(value, dict) and value and not is_atomic(node):
-            if not (self._structs and node is not None and node.properties):
+            if not self._is_implied(node, declared):
                 self.result.set.append((*path, "."))
             for name, item in value.items():
-                self.add(child_of(node, name), item, (*path, f"f:{name}"))
+                self._add_field(node, name, item, path)
             return
         key = list_keys(node) if isinstance(value, list) and value else None
         if key is None or node is None:
             self.result.set.append(path)
             return
-        if not self._structs:
+        if not self._structs and not (self._undeclared and declared):
             self.result.set.append((*path, "."))
         for item in value:
             self._add_item(node, item, (*path, key(item)))
+
+    def _is_implied(self, node: Node | None, declared: bool) -> bool:
+        if self._undeclared:
+            return declared
+        return self._structs and node is not None and bool(node.properties)
+
+    def _add_field(self, node: Node | None, name: str, value: Any, path: Path) -> None:
+        declared = path in ((), ("f:metadata",)) and name in OBJECT_META | {"metadata"}
+        declared = declared or (node is not None and name in node.properties)
+        self.add(child_of(node, name), value, (*path, f"f:{name}"), declared=declared)
 
     def _add_item(self, node: Node, item: Any, path: Path) -> None:
         if isinstance(item, dict):
             self.result.set.append((*path, "."))
             for name, value in item.items():
-                self.add(child_of(node.items, name), value, (*path, f"f:{name}"))
+                self._add_field(node.items, name, value, path)
         else:
             self.result.set.append(path)
 
@@ -78,7 +90,7 @@ class Comparison:
             if name in old:
                 self.compare(child_of(node, name), old[name], value, where)
             else:
-                self.add(child_of(node, name), value, where)
+                self._add_field(node, name, value, path)
         self.result.removed.extend((*path, f"f:{name}") for name in old if name not in new)
 
     def _compare_lists(

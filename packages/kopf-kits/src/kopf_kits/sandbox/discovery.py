@@ -114,8 +114,7 @@ def aggregated(registry: Registry, *, core: bool, api_version: str) -> Obj:
     """All groups with all their resources in one document, for ``/api`` and for ``/apis``."""
     groups = [
         {
-            "metadata": {"name": name, "creationTimestamp": None} if name else {
-                "creationTimestamp": None},
+            "metadata": {"name": name} if name else {},
             "versions": [_aggregated_version(registry, name, version) for version in versions],
         }
         for name, versions in registry.groups().items()
@@ -153,8 +152,9 @@ def _aggregated_resource(endpoint: Endpoint) -> Obj:
 
 
 def _response_kind(endpoint: Endpoint, kind: Obj) -> Obj:
+    own = endpoint.resource.custom  # For built-in kinds, the same group and version are implied.
     return {
-        "group": kind.get("group") or endpoint.group,
-        "version": kind.get("version") or endpoint.served.name,
+        "group": kind.get("group") or (endpoint.group if own else ""),
+        "version": kind.get("version") or (endpoint.served.name if own else ""),
         "kind": kind.get("kind") or endpoint.resource.kind,
     }

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from . import discovery, openapi
+from .accessreviews import answer_review
 from .calls import TEXT, Call, Reply, page_not_found
 from .resources import Registry
 from .routing import Target, parse
-from .statuses import method_not_allowed
+from .statuses import StatusError, method_not_allowed
 
 VERSION = "v1.33.0+sandbox"
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
@@ -44,6 +45,13 @@ class Documents:
 
     def answer_unlisted(self, call: Call, target: Target) -> Reply:
         """Answer a request for a resource which is not in the registry."""
+        review = answer_review(call, target)
+        if review is not None:
+            return review
+        found = [e for e in self._registry.endpoints() if e.group == target.group]
+        if any(e.served.name == target.version and not e.resource.custom for e in found):
+            text = "the server could not find the requested resource"
+            raise StatusError(404, "NotFound", text, details={})
         return page_not_found()
 
     def _answer_root(self, call: Call, path: str) -> Reply | None:
@@ -95,6 +103,10 @@ class Documents:
 def _version() -> dict[str, str]:
     major, minor, *_ = VERSION.removeprefix("v").split(".")
     return {
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(int(minor) - 1),
         "major": major,
         "minor": minor,
         "gitVersion": VERSION,

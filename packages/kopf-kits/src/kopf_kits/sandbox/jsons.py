@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 try:
@@ -36,3 +37,37 @@ def clone(value: Any) -> Any:
     if isinstance(value, list):
         return [clone(item) for item in value]
     return value
+
+
+class _Repeating(dict[str, Any]):
+    """An object with repeated fields."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def find_duplicates(data: bytes) -> list[str]:
+    """The paths of the fields that are repeated in the same object."""
+    found = False
+
+    def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal found
+        result = _Repeating(pairs)
+        if len(result) != len(pairs):
+            found = True
+            names = [name for name, _ in pairs]
+            result.repeated = tuple(sorted({name for name in names if names.count(name) > 1}))
+        return result
+
+    value = json.loads(data, object_pairs_hook=collect)
+    return list(_list_duplicates(value, "")) if found else []
+
+
+def _list_duplicates(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, _Repeating):
+        prefix = f"{path}." if path else ""
+        yield from (f"{prefix}{name}" for name in value.repeated)
+        for name, item in value.items():
+            yield from _list_duplicates(item, f"{prefix}{name}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _list_duplicates(item, f"{path}[{index}]")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from . import defaults
 from .builtins import builtin_schemas
 from .conversions import event_from_v1, event_to_v1
-from .resources import Registry, Resource, Scale, Served
+from .resources import VERBS, Registry, Resource, Scale, Served
 from .rules import Rules
 from .schemas import Node
 from .storage import Store, Versions
@@ -30,6 +30,7 @@ class Kind:
     status: bool = False
     scale: bool = False
     extras: str = ""
+    collective: bool = True
     rules: Rules = _PLAIN
 
 
@@ -45,7 +46,7 @@ _EVENT_FIELDS = ("regarding.kind", "regarding.name", "regarding.namespace", "reg
 
 KINDS = (
     Kind("", "namespaces", "Namespace", "ns", namespaced=False, status=True, extras="finalize",
-         rules=_rules("namespaces")),
+         collective=False, rules=_rules("namespaces")),
     Kind("", "nodes", "Node", "no", namespaced=False, status=True, rules=_rules("nodes")),
     Kind("", "pods", "Pod", "po", "all", status=True, rules=_rules("pods"),
          extras="log,exec,attach,portforward,eviction,binding,ephemeralcontainers"),
@@ -158,4 +159,5 @@ def _make(line: Kind, store: Store) -> Resource:
         short_names=tuple(name for name in line.short.split(",") if name),
         categories=tuple(name for name in line.categories.split(",") if name),
         rules=line.rules,
+        verbs=VERBS if line.collective else tuple(v for v in VERBS if v != "deletecollection"),
     )

@@ -32,10 +32,15 @@ def track(endpoint: Endpoint, old: Obj | None, new: Obj, options: WriteOptions, 
     if options.applied is not None:
         return
     meta = new["metadata"]
-    entries = _known_entries(old, meta)
-    difference = compare(endpoint, old or {}, new)
-    if difference:
-        entries = _update(endpoint, entries, difference, options, sub)
+    given = meta.get("managedFields")
+    known: Entries = (old or {}).get("metadata", {}).get("managedFields") or []
+    explicit = given and given != known
+    entries: Entries = [entry for entry in given if entry] if explicit and given else known
+    # What is not managed at all, becomes managed only with the first application.
+    if old is None or entries:
+        difference = compare(endpoint, old or {}, new)
+        if difference:
+            entries = _update(endpoint, entries, difference, options, sub)
     if entries:
         meta["managedFields"] = entries
     else:
@@ -54,15 +59,6 @@ def compare(endpoint: Endpoint, old: Obj, new: Obj) -> Difference:
 def same(old: Obj, new: Obj) -> bool:
     """Whether two states are the same, but for the times of their managed fields."""
     return ownership.is_same(old, new)
-
-
-def _known_entries(old: Obj | None, meta: Obj) -> Entries:
-    """What the client has set explicitly, or what is known so far."""
-    known: Entries = (old or {}).get("metadata", {}).get("managedFields") or []
-    given = meta.get("managedFields")
-    if given is None or old is None or given == known:
-        return known
-    return [entry for entry in given if entry]
 
 
 def _managed(obj: Obj) -> Obj:
@@ -134,6 +130,8 @@ def apply(endpoint: Endpoint, live: Obj, options: WriteOptions, sub: str) -> Obj
     entries: Entries = (live.get("metadata") or {}).get("managedFields") or []
     known = [e for e in entries if _is_of(e, endpoint, "Apply", options.manager, sub)]
     others = [e for e in entries if e not in known]
+    if live and not entries:
+        others = _before_first(endpoint, live)
     tree = _applied_tree(endpoint, applied)
     result = merge_applied(schema, live, applied)
     known_once = _last_applied_tree(endpoint, live) if options.manager == "kubectl" else {}
@@ -152,6 +150,14 @@ def apply(endpoint: Endpoint, live: Obj, options: WriteOptions, sub: str) -> Obj
     return {**result, "metadata": meta}
 
 
+def _before_first(endpoint: Endpoint, live: Obj) -> Entries:
+    """Whoever has set the fields before anything was managed."""
+    tree: Tree = {}
+    for path in compare(endpoint, {}, live).set:
+        tree = ownership.insert(tree, path)
+    return [_entry(endpoint, "Update", "before-first-apply", "", tree)] if tree else []
+
+
 def _applicable(endpoint: Endpoint, applied: Obj, sub: str) -> Obj:
     """Only what the (sub)resource is responsible for."""
     if sub == "status":
@@ -163,12 +169,11 @@ def _applicable(endpoint: Endpoint, applied: Obj, sub: str) -> Obj:
 
 
 def _applied_tree(endpoint: Endpoint, applied: Obj) -> Tree:
-    comparison = Comparison(structs=False)
+    comparison = Comparison(structs=False, undeclared=True)
     comparison.compare(endpoint.served.schema, {}, _managed(applied), ())
     tree: Tree = {}
     for path in comparison.result.set:
-        implied = path[-1] == "." and not path[-2].startswith("k:")
-        if not implied and path not in _UNOWNED:
+        if path not in _UNOWNED:
             tree = ownership.insert(tree, path)
     return tree
 

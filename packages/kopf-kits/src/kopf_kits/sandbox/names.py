@@ -44,6 +44,12 @@ _QUALIFIED_TEXT = (
     "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
     r"validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
+_KEY_TEXT = (
+    "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start "
+    "and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex "
+    "used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS "
+    "subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
 _VALUE_TEXT = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
     "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  "
@@ -58,25 +64,32 @@ def generate_name(base: str) -> str:
     return base[:58] + "".join(random.choices(_ALPHABET, k=5))
 
 
-def check_name(name: str, style: str, path: str = "metadata.name") -> Iterator[Cause]:
-    """Tell what is wrong with the name of an object."""
+def check_name(
+    name: str, style: str, path: str = "metadata.name", *, prefix: bool = False
+) -> Iterator[Cause]:
+    """Tell what is wrong with the name of an object, or with a prefix of a name."""
+    shown, name = name, name[:-1] + "a" if prefix and name.endswith("-") else name
     if style == "path":
         if name in (".", ".."):
-            yield invalid_value(path, name, f"may not be '{name}'")
+            yield invalid_value(path, shown, f"may not be '{name}'")
         for char in "/%":
             if char in name:
-                yield invalid_value(path, name, f"may not contain '{char}'")
+                yield invalid_value(path, shown, f"may not contain '{char}'")
         return
     pattern, limit, text = _STYLES[style]
     if len(name) > limit:
-        yield invalid_value(path, name, f"must be no more than {limit} characters")
-    if not pattern.fullmatch(name):
-        yield invalid_value(path, name, text)
+        yield invalid_value(path, shown, f"must be no more than {limit} characters")
+    if "." in name and style != "subdomain":
+        yield invalid_value(path, shown, "must not contain dots")
+    elif not pattern.fullmatch(name):
+        yield invalid_value(path, shown, text)
 
 
 @lru_cache(maxsize=10_000)
 def _qualified_problems(name: str) -> tuple[str, ...]:
     prefix, slash, rest = name.rpartition("/")
+    if "/" in prefix:
+        return (_KEY_TEXT,)
     problems = []
     if slash and not prefix:
         problems.append("prefix part must be non-empty")
@@ -105,7 +118,7 @@ def check_labels(labels: dict[str, Any], path: str = "metadata.labels") -> Itera
     for key, value in labels.items():
         yield from check_qualified(key, path)
         if len(value) > 63:
-            yield invalid_value(path, value, "must be no more than 63 characters")
+            yield invalid_value(path, value, "must be no more than 63 bytes")
         if not _re_value.fullmatch(value):
             yield invalid_value(path, value, _VALUE_TEXT)
 

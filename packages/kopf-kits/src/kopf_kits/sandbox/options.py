@@ -6,24 +6,38 @@ from typing import Any
 
 from .calls import Call
 from .deletions import DeleteOptions
-from .reads import Query, parse_flag
-from .statuses import Cause, invalid
+from .reads import parse_flag
+from .statuses import Cause, StatusError, invalid
 from .writes import WriteOptions
 
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+_KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 
-def write_options(query: Query, agent: str) -> WriteOptions:
+
+def write_options(call: Call) -> WriteOptions:
     """How to write; 422 if the options are not of the known ones."""
-    dry_run = query.get("dryRun", "")
+    query = call.query
+    dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "")
     if dry_run not in ("", "All"):
         text = f'Unsupported value: ["{dry_run}"]: supported values: "All"'
-        cause = Cause("FieldValueNotSupported", "dryRun", text)
-        raise invalid("meta.k8s.io", "CreateOptions", "", [cause])
+        raise _refusal(call, "dryRun", text)
+    if validation not in _VALIDATIONS:
+        listed = ", ".join(f'"{option}"' for option in _VALIDATIONS)
+        text = f'Unsupported value: "{validation}": supported values: {listed}'
+        raise _refusal(call, "fieldValidation", text)
     return WriteOptions(
         dry_run=dry_run == "All",
-        manager=query.get("fieldManager") or agent.partition("/")[0] or "unknown",
-        validation=query.get("fieldValidation") or "Warn",
+        manager=query.get("fieldManager") or call.agent.partition("/")[0] or "unknown",
+        named=bool(query.get("fieldManager")),
+        validation=validation or "Warn",
         force=parse_flag(query, "force"),
+        warnings=call.warnings,
     )
+
+
+def _refusal(call: Call, field: str, text: str) -> StatusError:
+    cause = Cause("FieldValueNotSupported", field, text)
+    return invalid("meta.k8s.io", _KINDS.get(call.method, "DeleteOptions"), "", [cause])
 
 
 def delete_options(call: Call) -> DeleteOptions:

@@ -27,7 +27,7 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value if item is not None]
+        return [_without_nulls(item) for item in value]
     return value
 
 
@@ -46,7 +46,9 @@ def apply_json_patch(target: dict[str, Any], operations: Any) -> dict[str, Any]:
 
 def _apply_operation(document: Any, operation: Any) -> Any:
     if not isinstance(operation, dict):
-        raise rejected_patch()
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal into Go value of type jsonpatch.Operation"
+        )
     path = _pointer(operation.get("path"))
     match operation.get("op"):
         case "add":
@@ -132,11 +134,12 @@ def _replace(document: Any, path: list[str], value: Any) -> Any:
     if not path:
         return value
     parent, token = _resolve(document, path[:-1]), path[-1]
-    _step(parent, token)
     if isinstance(parent, list):
         parent[_index(parent, token, end=len(parent))] = value
+    elif isinstance(parent, dict):
+        parent[token] = value  # An absent key is not an error for API servers.
     else:
-        parent[token] = value
+        raise rejected_patch()
     return document
 
 

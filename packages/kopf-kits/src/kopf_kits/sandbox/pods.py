@@ -25,7 +25,6 @@ def complete_template(spec: Obj) -> None:
     """Add the defaults to ``spec.template`` of a workload, replacing it with a copy."""
     template = dict(spec.get("template") or {})
     meta = dict(template.get("metadata") or {})
-    meta.setdefault("creationTimestamp", None)
     inner = dict(template.get("spec") or {})
     _complete_spec(inner)
     spec["template"] = {**template, "metadata": meta, "spec": inner}

@@ -22,6 +22,8 @@ from .statuses import (
 from .storage import Key, Stored
 
 Query = dict[str, str]
+_UNVERSIONED = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+_BAD_TOKEN = "invalid continue token: continue key is not valid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,13 @@ def parse_version(query: Query) -> int | None:
     if not text:
         return None
     if not text.isdigit():
-        raise bad_request(f'invalid resource version "{text}": strconv.ParseUint: parsing '
-                          f'"{text}": invalid syntax')  # fmt: skip
+        why = (
+            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": '
+            "invalid syntax"
+        )
+        if parse_flag(query, "watch"):
+            raise StatusError(500, "", why)
+        raise bad_request(f"invalid resource version: {why}")
     return int(text)
 
 
@@ -74,7 +81,7 @@ def parse_number(query: Query, name: str) -> int:
 def list_page(endpoint: Endpoint, namespace: str | None, query: Query) -> Page:
     """The page of objects that the query asks for."""
     selects = parse_selectors(endpoint, query)
-    limit = parse_number(query, "limit")
+    limit = max(parse_number(query, "limit"), 0)
     if query.get("continue"):
         version, start = _parse_token(query)
         stored = _read_continued(endpoint, namespace, version, start)
@@ -84,7 +91,8 @@ def list_page(endpoint: Endpoint, namespace: str | None, query: Query) -> Page:
         version, stored = _read_first(endpoint, namespace, query)
     found = [one for one in stored if selects is None or selects(one.obj)] if selects else stored
     if not limit or len(found) <= limit:
-        return Page(found, {"resourceVersion": str(version)})
+        ended = {"continue": ""} if endpoint.resource.custom else {}
+        return Page(found, {**ended, "resourceVersion": str(version)})
     items = found[:limit]
     metadata: dict[str, Any] = {
         "resourceVersion": str(version),
@@ -101,7 +109,7 @@ def _read_first(
     store = endpoint.resource.store
     wanted = parse_version(query)
     match = query.get("resourceVersionMatch")
-    _check_match(wanted, match)
+    _check_match(wanted, match, "sendInitialEvents" in query)
     current = store.versions.current
     if wanted is not None and wanted > current:
         raise too_large_version(wanted, current)
@@ -114,30 +122,25 @@ def _read_first(
     return current, store.select(namespace)
 
 
-def _check_match(wanted: int | None, match: str | None) -> None:
-    if match is None:
-        return
-    problem = None
-    if match not in ("Exact", "NotOlderThan"):
-        problem = Cause(
-            "FieldValueNotSupported",
-            "resourceVersionMatch",
-            f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""',
-        )
-    elif wanted is None:
-        problem = Cause(
-            "FieldValueForbidden",
-            "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
-        )
-    elif match == "Exact" and wanted == 0:
-        problem = Cause(
-            "FieldValueForbidden",
-            "resourceVersionMatch",
-            'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
-        )
-    if problem is not None:
-        raise invalid("meta.k8s.io", "ListOptions", "", [problem])
+def _check_match(wanted: int | None, match: str | None, initial: bool) -> None:
+    causes = []
+    if match is not None and wanted is None:
+        causes.append(_forbidden("resourceVersionMatch", _UNVERSIONED))
+    if match is not None and match not in ("Exact", "NotOlderThan"):
+        text = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        causes.append(Cause("FieldValueNotSupported", "resourceVersionMatch", text))
+    if match == "Exact" and wanted == 0:
+        text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        causes.append(_forbidden("resourceVersionMatch", text))
+    if initial:
+        text = "sendInitialEvents is forbidden for list"
+        causes.append(_forbidden("sendInitialEvents", text))
+    if causes:
+        raise invalid("meta.k8s.io", "ListOptions", "", causes)
+
+
+def _forbidden(field: str, text: str) -> Cause:
+    return Cause("FieldValueForbidden", field, f"Forbidden: {text}")
 
 
 def _read_continued(
@@ -158,12 +161,17 @@ def _make_token(version: int, last: Key) -> str:
 
 
 def _parse_token(query: Query) -> tuple[int, Key]:
-    if query.get("resourceVersion") not in (None, "", "0"):
-        raise bad_request("specifying resource version is not allowed when using continue")
     text = query["continue"]
     try:
-        token = jsons.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        token = jsons.loads(data)
         namespace, _, name = token["start"].rstrip("\0").partition("/")
-        return int(token["rv"]), (namespace, name)
-    except (binascii.Error, ValueError, KeyError, TypeError):
-        raise bad_request("continue key is not valid: illegal base64 data") from None
+        found = int(token["rv"]), (namespace, name)
+    except binascii.Error:
+        raise bad_request(f"{_BAD_TOKEN}: illegal base64 data at input byte 0") from None
+    except (ValueError, KeyError, TypeError):
+        why = f"invalid character '{chr(data[0])}' looking for beginning of value"
+        raise bad_request(f"{_BAD_TOKEN}: {why}") from None
+    if query.get("resourceVersion") not in (None, "", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+    return found

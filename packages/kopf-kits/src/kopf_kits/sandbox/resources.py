@@ -13,6 +13,7 @@ from .storage import Store
 
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 
+VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _STAGES = {"alpha": 1, "beta": 2, "": 3}
 
 
@@ -66,9 +67,7 @@ class Resource:
     list_kind: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = (
-        "delete", "deletecollection", "get", "list", "patch", "create", "update", "watch",
-    )  # fmt: skip
+    verbs: tuple[str, ...] = VERBS
     rules: Rules = field(default_factory=Rules)
     custom: bool = False
     terminating: bool = False

@@ -24,6 +24,7 @@ class Rules:
     ``returns_deleted``: whether a deletion is answered with the object, not with a status.
     ``orphans``: whether the dependents survive if a deletion does not say otherwise.
     ``names``: the style of names: ``subdomain``, ``label``, ``label1035``, ``path``.
+    ``status_labels``: whether labels are changed via the ``status`` subresource, too.
     ``grace``: the graceful period of a deletion in seconds, if there is one by default.
     """
 
@@ -38,3 +39,4 @@ class Rules:
     grace: Callable[[Obj], int | None] | None = None
     fields: tuple[str, ...] = ()
     strategic: bool = False
+    status_labels: bool = True

@@ -26,8 +26,8 @@ class Node:
     """One level of a structural schema, with the keywords kept aside for validation."""
 
     __slots__ = (
-        "additional", "default", "embedded", "items", "nullable", "preserve", "properties", "spec",
-        "trivial",
+        "additional", "default", "embedded", "items", "nullable", "preserve", "properties",
+        "ruled", "spec", "trivial",
     )  # fmt: skip
 
     def __init__(
@@ -56,9 +56,16 @@ class Node:
         self.nullable = bool(spec.get("nullable"))
         self.default = spec.get("default", _MISSING)
         children = [*self.properties.values(), self.additional, self.items]
+        self.ruled: bool = bool(spec.get("x-kubernetes-validations")) or any(
+            child is not None and child.ruled for child in children
+        )
         self.trivial: bool = all(
             child is None or (child.trivial and child.default is _MISSING) for child in children
         )
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not _MISSING
 
     def child(self, name: str) -> Node | None:
         """The schema of a field; none if the field is not known."""

@@ -62,6 +62,7 @@ class Server:
             reply = await self._faults.precede(taken) if taken else None
             if reply is None:
                 reply = await self._answer(call)
+            _add_warnings(call, reply)
             self._journal.answered(entry, reply.status)
             if reply.stream is not None:
                 return await self._stream(request, call, reply, taken)
@@ -120,15 +121,18 @@ async def _read_call(request: web.BaseRequest) -> Call:
     )
 
 
+def _add_warnings(call: Call, reply: Reply) -> None:
+    for text in call.warnings:
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        reply.headers.append(("Warning", f'299 - "{quoted}"'))
+
+
 async def _send(request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
     headers: list[tuple[str, str]] = [
         ("Content-Type", reply.media_type),
         ("Cache-Control", "no-cache, private"),
     ]
     headers.extend(reply.headers)
-    for text in reply.warnings:
-        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-        headers.append(("Warning", f'299 - "{quoted}"'))
     if reply.chunks is None and reply.stream is None:
         return web.Response(status=reply.status, body=reply.body, headers=headers)
     response = web.StreamResponse(status=reply.status, headers=headers)

@@ -95,8 +95,10 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
     return StatusError(404, "NotFound", message, details=_details(group, plural, name))
 
 
-def already_exists(group: str, plural: str, name: str) -> StatusError:
+def already_exists(group: str, plural: str, name: str, *, deleting: bool = False) -> StatusError:
     message = f'{qualified(group, plural)} "{name}" already exists'
+    if deleting:
+        message = f"object is being deleted: {message}"
     return StatusError(409, "AlreadyExists", message, details=_details(group, plural, name))
 
 
@@ -127,7 +129,7 @@ def _cause(cause: Cause) -> dict[str, str]:
 
 def invalid(group: str, kind: str, name: str, causes: Iterable[Cause]) -> StatusError:
     listed = list(causes)
-    texts = [str(cause) for cause in listed]
+    texts = list(dict.fromkeys(str(cause) for cause in listed))
     joined = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     message = f'{qualified(group, kind)} "{name}" is invalid: {joined}'
     details = _details(group, kind, name)

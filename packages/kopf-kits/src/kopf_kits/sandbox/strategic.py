@@ -31,17 +31,17 @@ def merge(node: Node | None, target: Any, patch: Any) -> Any:
             result[field] = [item for item in result.get(field) or [] if item not in value]
     for name, value in patch.items():
         if not name.startswith("$"):
-            _merge_field(node, result, name, value, patch.get(_ORDER + name))
-    for name, order in patch.items():
-        if name.startswith(_ORDER) and isinstance(result.get(name[len(_ORDER) :]), list):
-            field = name[len(_ORDER) :]
-            result[field] = _reorder(_merge_key(_child(node, field)), result[field], order)
+            _merge_field(node, result, name, value)
+    for name, value in patch.items():
+        field = name.removeprefix(_ORDER)
+        if isinstance(value, list) and _merges(_child(node, field)) and field in result:
+            old = target.get(field) if isinstance(target, dict) else None
+            key = _merge_key(_child(node, field))
+            result[field] = _reorder(key, result[field], patch.get(_ORDER + field, value), old)
     return result
 
 
-def _merge_field(
-    node: Node | None, result: dict[str, Any], name: str, value: Any, order: Any
-) -> None:
+def _merge_field(node: Node | None, result: dict[str, Any], name: str, value: Any) -> None:
     child = _child(node, name)
     if value is None:
         result.pop(name, None)
@@ -88,15 +88,26 @@ def _merge_lists(node: Node | None, target: list[Any], patch: list[Any]) -> list
     return result
 
 
-def _reorder(key: str | None, items: list[Any], order: list[Any]) -> list[Any]:
-    """Put the items in the order of the list; those that are not there go to the end."""
-    wanted = [entry.get(key) if isinstance(entry, dict) and key else entry for entry in order]
+def _reorder(key: str | None, items: list[Any], order: list[Any], old: Any) -> list[Any]:
+    """Put the items of the patch in its order, and the others between them as they were."""
 
-    def position(item: Any) -> int:
-        identity = item.get(key) if isinstance(item, dict) and key else item
-        return wanted.index(identity) if identity in wanted else len(wanted)
+    def identify(item: Any) -> Any:
+        return item.get(key) if isinstance(item, dict) and key else item
 
-    return sorted(items, key=position)
+    wanted = [identify(entry) for entry in order]
+    places = [identify(item) for item in old or ()]
+    known = {place: position for position, place in reversed(list(enumerate(places)))}
+    ours = sorted(
+        (item for item in items if identify(item) in wanted),
+        key=lambda item: wanted.index(identify(item)),
+    )
+    others = [item for item in items if identify(item) not in wanted]
+    result: list[Any] = []
+    while ours and others:
+        one, other = known.get(identify(others[0])), known.get(identify(ours[0]))
+        before = one is not None and other is not None and one < other
+        result.append((others if before else ours).pop(0))
+    return [*result, *ours, *others]
 
 
 def _strip(value: Any) -> Any:

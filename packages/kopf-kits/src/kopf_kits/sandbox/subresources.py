@@ -49,7 +49,7 @@ class Subresources:
 
     async def _on_scale(self, call: Call, endpoint: Endpoint, key: Key, scale: Scale) -> Reply:
         stored = self._cluster.writer.require(endpoint, key)
-        options = write_options(call.query, call.agent)
+        options = write_options(call)
         if call.method == "PUT":
             body = call.parse_body()
             change: Modify = lambda _: body  # noqa: E731
@@ -68,7 +68,7 @@ class Subresources:
 
     async def _on_part(self, call: Call, endpoint: Endpoint, key: Key) -> Reply:
         writer = self._cluster.writer
-        options = write_options(call.query, call.agent)
+        options = write_options(call)
         if call.method == "GET":
             return Reply(200, writer.require(endpoint, key).data)
         if call.method == "PUT":
@@ -85,14 +85,14 @@ class Subresources:
         def modify(obj: Obj) -> Obj:
             return {**obj, "spec": {**obj.get("spec", {}), "nodeName": node}}
 
-        options = write_options(call.query, call.agent)
+        options = write_options(call)
         await self._cluster.writer.update(endpoint, key, "binding", modify, options)
         return _done(201)
 
     async def _evict(self, call: Call, endpoint: Endpoint, key: Key) -> Reply:
         body = call.parse_body()
         options = DeleteOptions.parse(body.get("deleteOptions") or {}, {})
-        write = write_options(call.query, call.agent)
+        write = write_options(call)
         await self._cluster.deleter.delete(endpoint, key, options, write)
         return _done(201)
 

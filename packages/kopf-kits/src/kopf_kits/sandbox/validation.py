@@ -12,6 +12,7 @@ from .formats import is_format
 from .schemas import Node
 from .statuses import Cause
 
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
@@ -29,12 +30,34 @@ _BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 }
 
 
+def validate_changed(node: Node, value: Any, old: Any, path: str = "") -> list[Cause]:
+    """Find what is wrong with the new value, except for what was wrong and stays as it was."""
+    causes = list(validate(node, value, path))
+    if not causes or old is None:
+        return causes
+    return [cause for cause in causes if not _is_unchanged(cause, value, old, path)]
+
+
+def _is_unchanged(cause: Cause, value: Any, old: Any, path: str) -> bool:
+    steps = _STEP.findall(cause.field[len(path) :])
+    for index, name in steps:
+        step: Any = int(index) if index else name
+        try:
+            value, old = value[step], old[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return bool(value == old)
+
+
 def validate(node: Node, value: Any, path: str = "") -> Iterator[Cause]:
     """Find all what is wrong with the value, in the order of its fields."""
     spec = node.spec
     if value is None and node.nullable:
         return
     if not _fits_type(spec, value):
+        if spec.get("type") == "integer" and isinstance(value, float):
+            text = f"Checked value must be of type integer (default format) in {path}"
+            yield Cause("FieldValueInvalid", "<nil>", f'Invalid value: "": {text}')
         yield _wrong_type(path, spec.get("type", ""), value)
         return
     yield from _validate_scalar(spec, value, path)
@@ -110,7 +133,7 @@ def _validate_string(spec: dict[str, Any], value: str, path: str) -> Iterator[Ca
         yield invalid_value(path, value, f"{_in_body(path)} should match '{spec['pattern']}'")
     if "format" in spec and not is_format(spec["format"], value):
         text = f"{_in_body(path)} must be of type {spec['format']}: {show(value)}"
-        yield invalid_value(path, value, text)
+        yield Cause("FieldValueTypeInvalid", path, f"Invalid value: {show(value)}: {text}")
 
 
 def _validate_number(spec: dict[str, Any], value: float, path: str) -> Iterator[Cause]:

@@ -24,6 +24,7 @@ class View:
     list_kind: str
     media_type: str = "application/json"
     table: Obj | None = None
+    bare_items: bool = False
 
     def show(self, stored: Stored) -> bytes:
         """One object as bytes; made once for all who look at it."""
@@ -32,6 +33,16 @@ class View:
         if not self.name:
             return jsons.dumps(self.convert(stored.obj))
         return stored.rendered(self.name, self.convert)
+
+    def item(self, stored: Stored) -> bytes:
+        """One object in a list: those of built-in kinds have no kind and version there."""
+        if self.table is not None or not self.bare_items:
+            return self.show(stored)
+        return stored.rendered(f"item:{self.name}", self._strip)
+
+    def _strip(self, obj: Obj) -> Obj:
+        shown = obj if self.convert is None else self.convert(obj)
+        return {k: v for k, v in shown.items() if k not in ("kind", "apiVersion")}
 
     def line(self, change: Change, type: str) -> bytes:
         """One line of a watch-stream; made once for all watchers."""
@@ -74,6 +85,7 @@ def object_view(endpoint: Endpoint) -> View:
         kind=endpoint.resource.kind,
         api_version=endpoint.api_version,
         list_kind=endpoint.resource.list_kind,
+        bare_items=not endpoint.resource.custom,
     )
 
 
@@ -96,7 +108,7 @@ def metadata_view(endpoint: Endpoint) -> View:
 
 def choose_view(endpoint: Endpoint, accept: str, tables: Callable[[Endpoint], View]) -> View | None:
     """The first view of those that the client accepts; none if none of them is known."""
-    if "as=" not in accept and "yaml" not in accept and "protobuf" not in accept:
+    if accept in ("", "*/*", "application/json"):
         return object_view(endpoint)
     for choice in accept.split(","):
         parts = [part.strip() for part in choice.split(";")]

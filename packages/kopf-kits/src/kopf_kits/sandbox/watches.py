@@ -45,17 +45,21 @@ class WatchOptions:
 
 
 def _check_match(initial: bool | None, match: str | None) -> None:
-    text = None
-    if initial is not None and match != "NotOlderThan":
-        text = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-    elif initial is None and match:
+    causes = []
+    if initial is None and match:
         text = (
             "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is "
             "provided"
         )
-    if text is not None:
-        cause = Cause("FieldValueForbidden", "resourceVersionMatch", text)
-        raise invalid("meta.k8s.io", "ListOptions", "", [cause])
+        causes.append(Cause("FieldValueForbidden", "resourceVersionMatch", text))
+    if initial is not None and match != "NotOlderThan":
+        text = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        causes.append(Cause("FieldValueForbidden", "resourceVersionMatch", text))
+        if match:
+            text = f'Unsupported value: "{match}": supported values: "NotOlderThan"'
+            causes.append(Cause("FieldValueNotSupported", "resourceVersionMatch", text))
+    if causes:
+        raise invalid("meta.k8s.io", "ListOptions", "", causes)
 
 
 class Watch:
@@ -172,8 +176,7 @@ class Watch:
         self, annotations: dict[str, str] | None = None, version: int | None = None
     ) -> bytes:
         metadata: dict[str, object] = {
-            "resourceVersion": str(version or self._store.versions.current),
-            "creationTimestamp": None,
+            "resourceVersion": str(version or self._store.versions.current)
         }
         if annotations:
             metadata["annotations"] = annotations

@@ -12,6 +12,8 @@ from typing import Any
 import aiohttp
 
 from . import jsons
+from .expressions import compile_expression
+from .functions import EvaluationError, Unsupported
 from .patches import apply_json_patch
 from .resources import Endpoint
 from .selectors import parse_label_selector
@@ -35,6 +37,7 @@ class Review:
     sub: str
     dry_run: bool
     manager: str
+    named: bool
     space: Obj | None
     """The namespace of the object, with its labels; none for cluster-scoped objects."""
 
@@ -79,6 +82,8 @@ class Webhook:
         )
 
     def _selects(self, review: Review) -> bool:
+        if not self._meets_conditions(review):
+            return False
         objects = parse_label_selector(self.spec.get("objectSelector"))
         if objects is not None:
             present = [obj for obj in (review.new, review.old) if obj is not None]
@@ -86,6 +91,20 @@ class Webhook:
                 return False
         spaces = parse_label_selector(self.spec.get("namespaceSelector"))
         return spaces is None or review.space is None or spaces(review.space)
+
+    def _meets_conditions(self, review: Review) -> bool:
+        scope = {
+            "object": review.new,
+            "oldObject": review.old,
+            "request": {"operation": review.operation, "dryRun": review.dry_run},
+        }
+        for condition in self.spec.get("matchConditions") or ():
+            try:
+                if not compile_expression(condition["expression"])(scope):
+                    return False
+            except (Unsupported, EvaluationError):
+                continue
+        return True
 
     async def call(
         self, session: aiohttp.ClientSession, review: Review, endpoint: Endpoint
@@ -125,8 +144,8 @@ class Webhook:
             ) as response:
                 content = await response.read()
                 if response.status >= 400:
-                    text = content.decode(errors="replace").strip()
-                    raise CallFailure(f"failed to call webhook: {text or response.reason}")
+                    text = _describe_failure(response.status, content)
+                    raise CallFailure(f"failed to call webhook: {text}")
         except TimeoutError:
             raise CallFailure(f"{post}: context deadline exceeded") from None
         except aiohttp.ClientError as error:
@@ -149,6 +168,13 @@ class Webhook:
             text = f'failed to apply the patch of webhook "{self.name}": {error}'
             raise internal(text) from None
         return review.endpoint.encode(endpoint.decode(changed))
+
+
+def _describe_failure(status: int, content: bytes) -> str:
+    if status == 404:
+        return "the server could not find the requested resource"
+    text = content.decode(errors="replace").strip()
+    return f'an error on the server ("{text}") has prevented the request from succeeding'
 
 
 def _has(values: Any, value: str) -> bool:
@@ -194,15 +220,16 @@ def make_request(review: Review, endpoint: Endpoint) -> Obj:
     source, meta = review.endpoint, review.subject.get("metadata") or {}
     options = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
     detail: Obj = {"kind": options[review.operation], "apiVersion": "meta.k8s.io/v1"}
-    if review.operation != "DELETE":
+    if review.operation != "DELETE" and review.named:
         detail["fieldManager"] = review.manager
+    if review.dry_run:
+        detail["dryRun"] = ["All"]
     request: Obj = {
         "uid": str(uuid.uuid4()),
         "kind": _kind(endpoint),
         "resource": _resource(endpoint),
         "requestKind": _kind(source),
         "requestResource": _resource(source),
-        "name": meta.get("name", ""),
         "operation": review.operation,
         "userInfo": {"username": "sandbox", "groups": ["system:masters", "system:authenticated"]},
         "object": None if review.new is None else _convert(review, endpoint, review.new),
@@ -210,6 +237,8 @@ def make_request(review: Review, endpoint: Endpoint) -> Obj:
         "dryRun": review.dry_run,
         "options": detail,
     }
+    if meta.get("name") and (review.named or review.operation != "DELETE"):
+        request["name"] = meta["name"]
     if meta.get("namespace"):
         request["namespace"] = meta["namespace"]
     if review.sub:

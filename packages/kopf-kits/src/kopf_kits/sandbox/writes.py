@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import managers
-from .builtins import check_types, find_missing
-from .metadata import check_metadata, now, prepare_changed, prepare_new
+from .builtins import check_types
+from .checks import check
+from .decoding import drop_nulls, warn_about_finalizers
+from .metadata import name_new, now, prepare_changed, prepare_new
 from .ownership import is_same
 from .resources import Endpoint
 from .schemas import apply_defaults, prune
 from .statuses import (
     Cause,
-    StatusError,
     already_exists,
     bad_request,
     conflict,
     forbidden,
-    invalid,
     not_found,
 )
 from .storage import Key, Stored
-from .validation import validate
 
 if TYPE_CHECKING:
     from .admission import Admission
@@ -39,10 +38,12 @@ class WriteOptions:
     """How to write; ``warnings`` are collected for the response.
 
     ``validation`` is what to do with unknown fields: ``Ignore``, ``Warn``, or ``Strict``.
+    ``named`` is whether the field manager was named explicitly.
     """
 
     dry_run: bool = False
     manager: str = "sandbox"
+    named: bool = True
     validation: str = "Warn"
     force: bool = False
     applied: Obj | None = None
@@ -69,13 +70,14 @@ class Writer:
         if self._admission.applies(endpoint):
             mutated = await self._admission.mutate(endpoint, "CREATE", served, None, options)
             served = self._shape(endpoint, mutated or served, None, options)
-        self._check(endpoint, served, None)
+        served = name_new(served)
+        check(endpoint, served, None)
         if self._admission.applies(endpoint):
             await self._admission.check(endpoint, "CREATE", served, None, options)
         managers.track(endpoint, None, served, options, "")
         key = (namespace, served["metadata"]["name"])
-        if endpoint.resource.store.get(key) is not None:
-            raise already_exists(endpoint.resource.group, endpoint.resource.plural, key[1])
+        self._check_absence(endpoint, key)
+        options.warnings.extend(warn_about_finalizers(served))
         if options.dry_run:
             return Stored(key, 0, endpoint.decode(served))
         return endpoint.resource.store.put(key, endpoint.decode(served))
@@ -91,7 +93,7 @@ class Writer:
             if self._admission.applies(endpoint):
                 mutated = await self._admission.mutate(endpoint, "UPDATE", new, old, options, sub)
                 new = self._merge_parts(endpoint, old, mutated or new, sub, options)
-            self._check(endpoint, new, old)
+            check(endpoint, new, old, sub)
             if self._admission.applies(endpoint):
                 await self._admission.check(endpoint, "UPDATE", new, old, options, sub)
             if endpoint.resource.store.get(key) is stored:
@@ -105,11 +107,19 @@ class Writer:
             raise not_found(endpoint.resource.group, endpoint.resource.plural, key[1])
         return stored
 
+    def _check_absence(self, endpoint: Endpoint, key: Key) -> None:
+        existing = endpoint.resource.store.get(key)
+        if existing is not None:
+            deleting = "deletionTimestamp" in existing.obj["metadata"]
+            group, plural = endpoint.resource.group, endpoint.resource.plural
+            raise already_exists(group, plural, key[1], deleting=deleting)
+
     def _check_namespace(self, endpoint: Endpoint, namespace: str, body: Obj) -> None:
         resource = endpoint.resource
         if resource.terminating:
             why = "create not allowed while custom resource definition is terminating"
-            raise StatusError(405, "MethodNotAllowed", why, details={})
+            name = str((body.get("metadata") or {}).get("name", ""))
+            raise forbidden(resource.group, resource.plural, name, why)
         if not resource.namespaced:
             return
         spaces = self._registry.lookup("", "v1", "namespaces")
@@ -136,6 +146,8 @@ class Writer:
             if endpoint.resource.custom:
                 kept = {**old["metadata"], "managedFields": new["metadata"].get("managedFields")}
                 changed["metadata"] = {k: v for k, v in kept.items() if v is not None}
+            elif not endpoint.resource.rules.status_labels:
+                changed["metadata"] = _with_labels(new["metadata"], old["metadata"])
             new = _with_status(changed, new)
         elif endpoint.served.status:
             new = _with_status(new, old)
@@ -157,46 +169,18 @@ class Writer:
         if schema is not None:
             if not endpoint.resource.custom:
                 check_types(endpoint.resource.kind, endpoint.served.name, schema, obj)
+            if options.applied is None:
+                obj = drop_nulls(schema, obj)
             unknown: list[str] = []
             obj = prune(schema, obj, unknown)
-            self._report_unknown(endpoint, unknown, options)
+            texts = [f'unknown field "{path}"' for path in sorted(unknown)]
+            report_problems(endpoint, texts, options)
             obj = apply_defaults(schema, obj)
         complete = endpoint.resource.rules.complete
         if complete is not None:
             obj = {**obj, "metadata": dict(obj["metadata"])}
             complete(obj, old)
         return obj
-
-    def _report_unknown(
-        self, endpoint: Endpoint, unknown: list[str], options: WriteOptions
-    ) -> None:
-        if not unknown or options.validation == "Ignore":
-            return
-        texts = [f'unknown field "{path}"' for path in unknown]
-        if options.validation == "Strict":
-            kind, version = endpoint.resource.kind, endpoint.served.name
-            raise bad_request(
-                f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding '
-                f"error: {', '.join(texts)}"
-            )
-        options.warnings.extend(text for text in texts if text not in options.warnings)
-
-    def _check(self, endpoint: Endpoint, obj: Obj, old: Obj | None) -> None:
-        resource = endpoint.resource
-        causes = list(self._find_causes(endpoint, obj, old))
-        if causes:
-            name = obj["metadata"].get("name") or ""
-            raise invalid(resource.group, resource.kind, name, causes)
-
-    def _find_causes(self, endpoint: Endpoint, obj: Obj, old: Obj | None) -> Iterator[Cause]:
-        yield from check_metadata(endpoint, obj, old)
-        schema = endpoint.served.schema
-        if schema is not None and endpoint.resource.custom:
-            yield from validate(schema, obj)
-        elif schema is not None and "spec" in schema.properties:
-            yield from find_missing(schema.properties["spec"], obj.get("spec"), "spec")
-        if endpoint.resource.rules.check is not None:
-            yield from endpoint.resource.rules.check(obj, old)
 
     def _commit(
         self,
@@ -222,6 +206,19 @@ class Writer:
         return store.put(stored.key, decoded)
 
 
+def report_problems(endpoint: Endpoint, texts: list[str], options: WriteOptions) -> None:
+    """Warn about problems of decoding, or refuse, as it is asked for."""
+    if not texts or options.validation == "Ignore":
+        return
+    if options.validation == "Strict":
+        kind, version = endpoint.resource.kind, endpoint.served.name
+        raise bad_request(
+            f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: '
+            f"{', '.join(texts)}"
+        )
+    options.warnings.extend(text for text in texts if text not in options.warnings)
+
+
 def is_finished(endpoint: Endpoint, obj: Obj) -> bool:
     """Whether nothing holds the deleted object any more."""
     meta = obj["metadata"]
@@ -237,9 +234,14 @@ def mark_deleted(obj: Obj, grace: int) -> Obj:
     meta = dict(obj["metadata"])
     meta["deletionTimestamp"] = now(grace)
     meta["deletionGracePeriodSeconds"] = grace
-    if meta.get("generation"):
+    if meta.get("generation") and not obj["metadata"].get("deletionTimestamp"):
         meta["generation"] += 1
     return {**obj, "metadata": meta}
+
+
+def _with_labels(meta: Obj, source: Obj) -> Obj:
+    result = {name: value for name, value in meta.items() if name != "labels"}
+    return {**result, "labels": source["labels"]} if "labels" in source else result
 
 
 def _with_status(obj: Obj, source: Obj) -> Obj:
