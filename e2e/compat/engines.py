@@ -54,7 +54,10 @@ def _install(folder: Path) -> None:
     python = str(folder / "bin" / "python")
     if uv is not None:
         subprocess.run([uv, "venv", "-q", "--clear", "-p", sys.executable, folder], check=True)
-        subprocess.run([uv, "pip", "install", "-q", "-p", python, *REQUIREMENTS], check=True)
+        subprocess.run(
+            [uv, "pip", "install", "-q", "--compile-bytecode", "-p", python, *REQUIREMENTS],
+            check=True,
+        )
     else:
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", *REQUIREMENTS], check=True)

@@ -47,4 +47,28 @@ EXPECTED: tuple[Expected, ...] = (
         r"^\+.* DEBUG Deletion, but we are done with it, and we do not care\.",
         "The echo of the last patch before the release of the object is acknowledged.",
     ),
+    Expected(
+        "daemon-sync",
+        "*",
+        r"^-#2 |no objects|remove.*/metadata/finalizers|Removing the finalizer",
+        "Objects are released when their daemons exit, not a minute later.",
+    ),
+    Expected(
+        "daemon-graceful",
+        "logs",
+        r"^-.*(did not exit in time|has exited gracefully)|^\+.* is still exiting",
+        "The last patches of daemons are waited for when the operator exits.",
+    ),
+    Expected(
+        "daemon-*",
+        "requests",
+        r"^-PATCH .*/metadata/finalizers.* -> 404",
+        "The finalizers are removed once.",
+    ),
+    Expected(
+        "handover-daemons",
+        "logs",
+        r"^-.* has exited gracefully",
+        "The exits are reported once.",
+    ),
 )

@@ -168,7 +168,9 @@ def _get_events(events: Iterable[dict[str, Any]]) -> Iterable[str]:
         message = event.get("message") or ""
         if " is in progress: " in message:
             message = message.partition(": ")[0]
-        yield f"{message!r} {line}"
+        # Ours counts the repeated events where it is permitted, instead of adding new ones.
+        for _ in range(event.get("count") or 1):
+            yield f"{message!r} {line}"
 
 
 def _get_logs(logs: Iterable[str]) -> Iterable[str]:

@@ -156,7 +156,6 @@ class Track:
             "KUBECONFIG": str(self.folder / "kubeconfig"),
             "PYTHONPATH": str(OPERATORS),
             "PYTHONUNBUFFERED": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
             "COMPAT_JOURNAL": str(self.folder / "journal"),
             "COMPAT_FOLDER": str(self.folder),
             "COMPAT_RUN": self.run_id,

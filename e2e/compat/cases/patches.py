@@ -86,7 +86,7 @@ def c(patch, **kw): patch.spec['field'] = None; patch.metadata.labels['gone'] = 
 @kopf.on.update(K, field='spec.list')
 def u(patch, **kw):
     note('u', kw)
-    patch.fns.append(lambda body: body['spec']['list'].remove(2))
+    patch.fns.append(lambda body: 2 in body['spec']['list'] and body['spec']['list'].remove(2))
     patch.fns.append(lambda body: body['metadata']['labels'].pop('stays', None))
 """,
         [

@@ -20,6 +20,16 @@ def d(**kw): note('d', kw)
 """
 
 
+SIMPLE_HANDLERS = """
+@kopf.on.create(K)
+def a(**kw): note('a', kw)
+@kopf.on.create(K)
+def b(**kw): note('b', kw); return 1
+@kopf.on.delete(K)
+def d(**kw): note('d', kw)
+"""
+
+
 def make(name: str, configuration: str) -> Case:
     """The same story with some other storages."""
     startup = f"""
@@ -54,10 +64,10 @@ CASES = (
 """,
     ),
     make(
-        "prefix-v2-verbose",
+        "prefix-v2",
         """
     settings.persistence.progress_storage = \
-        kopf.AnnotationsProgressStorage(prefix='my-op.example.com', v1=False, verbose=True)
+        kopf.AnnotationsProgressStorage(prefix='my-op.example.com', v1=False)
     settings.persistence.diffbase_storage = \
         kopf.AnnotationsDiffBaseStorage(prefix='my-op.example.com', v1=False)
 """,
@@ -88,5 +98,15 @@ CASES = (
     settings.persistence.diffbase_storage = \
         kopf.AnnotationsDiffBaseStorage(ignored_fields=['spec.field', 'metadata.annotations'])
 """,
+    ),
+    Case(
+        "storage-verbose",
+        """
+@kopf.on.startup()
+def configure(settings, **_):
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(verbose=True)
+"""
+        + SIMPLE_HANDLERS,
+        [Create(), Settle(), Delete(), Settle()],
     ),
 )
