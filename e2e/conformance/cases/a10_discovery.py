@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from e2e.conformance.api import Api
+from e2e.conformance.api import PATIENCE, Api
 from e2e.conformance.normal import ABSENT, pick
 from e2e.conformance.objects import GROUP, make_crd, make_version
 from e2e.conformance.registry import Area
@@ -143,8 +144,11 @@ async def preferred_version(api: Api) -> Any:
     return reply.show("preferredVersion.version", "versions.*.version")
 
 
-@area.behaviour("The OpenAPI documents are there, as kubectl needs them")
+@area.behaviour("The OpenAPI documents are there, as kubectl needs them; soon after the start")
 async def openapi(api: Api) -> Any:
-    v3 = await api.get("/openapi/v3")
     v2 = await api.get("/openapi/v2")
-    return [v3.code, "apis/apps/v1" in v3["paths"], v2.code, v2["swagger"]]
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while "apis/apps/v1" not in (v3 := await api.get("/openapi/v3"))["paths"]:
+        assert asyncio.get_running_loop().time() < deadline, "there are still not all groups"
+        await asyncio.sleep(0.1)
+    return [v3.code, v2.code, v2["swagger"]]
