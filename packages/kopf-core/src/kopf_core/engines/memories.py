@@ -7,7 +7,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.bodies import BodyEssence, RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.patches import Patch
@@ -19,7 +19,7 @@ class ObjectMemory:
 
     __slots__ = (
         '_memo', '_origin', 'background', 'carried', 'indexing', 'is_handled', 'is_listed',
-        'is_released', 'losses', 'patched_version', 'pending', 'throttler', 'warned',
+        'is_released', 'losses', 'patched_version', 'pending', 'seen', 'throttler', 'warned',
     )
 
     def __init__(self, origin: AnyMemo, *, is_listed: bool) -> None:
@@ -52,6 +52,9 @@ class ObjectMemory:
 
         self.indexing: Any = None
         """The failures of indexing of the object, if any."""
+
+        self.seen: BodyEssence | None = None
+        """The state that the handlers of the unfinished cycle have seen when the first one ran."""
 
         self.throttler: Throttler | None = None
         self.warned: frozenset[str] = frozenset()

@@ -198,7 +198,7 @@ class EventRecorder:
             await aggregate_event(
                 self._client, namespace=posted.namespace, name=posted.name, count=posted.count + 1)
         except APIForbiddenError:
-            logger.warning("No permission to patch events: repeated events are posted as new ones.")
+            logger.debug("No permission to patch events: repeated events are posted as new ones.")
             self._aggregates = False
             self._recent.clear()
             return False

@@ -28,13 +28,16 @@ class Again:
     after: float
     """In seconds from now."""
 
+    is_held: bool = False
+    """Whether to wait for that time even if something happens to it before."""
+
 
 class Slot:
     """The place of one object in the queue."""
 
     __slots__ = (
-        '_deadline', '_expected', '_timer', 'events', 'is_waiting', 'is_woken', 'key', 'latest',
-        'task', 'type',
+        '_deadline', '_expected', '_timer', 'events', 'is_held', 'is_waiting', 'is_woken', 'key',
+        'latest', 'task', 'type',
     )
 
     def __init__(self, key: ObjectKey) -> None:
@@ -49,6 +52,9 @@ class Slot:
         self.task: asyncio.Task[None] | None = None
         self.is_waiting = False
         """There is work for it, but it cannot be started right now."""
+
+        self.is_held = False
+        """It is not to be processed until its time comes, whatever happens to it."""
 
         self.is_woken = False
         """To be processed once more: something has happened while it was being processed."""
@@ -127,7 +133,7 @@ class WorkQueue:
         for slot in self._slots.values():
             slot.set_timer(None)
             slot.events.clear()
-            slot.is_waiting = False
+            slot.is_waiting = slot.is_held = False
         self._slots.clear()
         self._waiting.clear()
 
@@ -148,7 +154,7 @@ class WorkQueue:
                 logger.warning(f"{self._running} objects are still being processed; left as is.")
 
     def _start(self, slot: Slot) -> None:
-        if slot.task is not None or slot.is_waiting:
+        if slot.task is not None or slot.is_waiting or slot.is_held:
             return
         slot.set_timer(None)
         if self._can_start():
@@ -176,6 +182,8 @@ class WorkQueue:
                 again = await self._process(slot)
                 if not (slot.events or slot.is_woken) or not self._is_open:
                     break
+                if again is not None and again.is_held:
+                    break
         except asyncio.CancelledError:
             pass  # only when the queue is being closed
         except Exception as e:
@@ -191,13 +199,18 @@ class WorkQueue:
     def _settle(self, slot: Slot, again: Again | None) -> None:
         if not self._is_open:
             return
-        if slot.events:  # those left after a failure
-            self._start(slot)
-        elif again is None:
-            self._slots.pop(slot.key, None)
-        else:
+        if again is not None and (again.is_held or not slot.events):
+            slot.is_held = again.is_held
             loop = asyncio.get_running_loop()
-            slot.set_timer(loop.call_later(again.after, self._start, slot))
+            slot.set_timer(loop.call_later(again.after, self._release, slot))
+        elif slot.events:  # those left after a failure
+            self._start(slot)
+        else:
+            self._slots.pop(slot.key, None)
+
+    def _release(self, slot: Slot) -> None:
+        slot.is_held = False
+        self._start(slot)
 
 
 def summarize(queue: WorkQueue) -> dict[str, Any]:

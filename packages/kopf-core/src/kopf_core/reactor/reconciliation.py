@@ -10,7 +10,6 @@ import logging
 from functools import partial
 from typing import Any, TypeVar
 
-from kopf_cogs.aiokits.sleeps import sleep
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
@@ -27,7 +26,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.effects import apply_patches, deliver_results, merge_into
 from kopf_core.actions.execution import Execution, collect_results
-from kopf_core.actions.loggers import ObjectLogger
+from kopf_core.actions.loggers import LocalObjectLogger
 from kopf_core.actions.states import State
 from kopf_core.actions.throttling import Throttler
 from kopf_core.engines.indexing import Indices
@@ -103,9 +102,9 @@ class Reconciler:
                     await self._apply(subject)
             again = await self._reconcile_if_settled(subject)
         except APIError as e:
-            return await self._throttle(subject, f"{e}", None)
+            return self._throttle(subject, f"{e}", None)
         except Exception as e:
-            return await self._throttle(subject, repr(e), e)
+            return self._throttle(subject, repr(e), e)
         if memory.throttler is not None:
             memory.throttler = None
             self._logger(subject).info(
@@ -146,7 +145,8 @@ class Reconciler:
             case Reason.FREE:
                 if is_ours:
                     cause.logger.debug("Deletion, but we are done with it, and we do not care.")
-                    cause.logger.debug("Handling cycle is finished, waiting for new changes.")
+                    self._logger(subject).debug(
+                        "Handling cycle is finished, waiting for new changes.")
                 return await self._apply(subject)
             case Reason.DELETE if self._background.is_running(subject.memory):
                 return await self._apply(subject, delay=self._background_polling)
@@ -189,6 +189,8 @@ class Reconciler:
             state = state.with_outcomes(outcomes, now=self._clock.now())
             deliver_results(collect_results(outcomes), patch=subject.marks, logger=cause.logger)
             if not state.done:
+                if outcomes and subject.memory.seen is None:
+                    subject.memory.seen = cause.new
                 state.store(body=cause.body, patch=subject.marks, storage=storage)
                 return state.delay
             title = TITLES[cause.reason].capitalize()
@@ -199,12 +201,21 @@ class Reconciler:
         return None
 
     def _finish(self, subject: Subject, cause: ChangingCause) -> None:
-        """The cycle is over: remember the handled state."""
+        """The cycle is over: remember the handled state.
+
+        If the object was changed when some of the handlers had already finished, the state
+        that they have seen is remembered, so that the change is handled as the next update.
+        """
+        seen, subject.memory.seen = subject.memory.seen, None
+        if seen is not None and seen != cause.new and cause.reason is not Reason.DELETE:
+            subject.essence = Patch()
+            self.settings.persistence.diffbase_storage.store(
+                body=cause.body, patch=subject.essence, essence=seen)
         if subject.essence is not None:
             merge_into(subject.marks, subject.essence)
         subject.memory.is_handled = True
         if not subject.marks and not subject.patch and cause.reason is not Reason.DELETE:
-            cause.logger.debug("Handling cycle is finished, waiting for new changes.")
+            self._logger(subject).debug("Handling cycle is finished, waiting for new changes.")
 
     def _remember_essence(self, subject: Subject, cause: ChangingCause) -> None:
         """Prepare the last handled state; it will be stored only when everything is handled."""
@@ -215,7 +226,7 @@ class Reconciler:
 
     def _release(self, subject: Subject, cause: ChangingCause) -> None:
         """Everything is done about the deletion: let the object go."""
-        cause.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
+        self._logger(subject).debug("Removing the finalizer, thus allowing the actual deletion.")
         subject.memory.is_released = True
         subject.marks.fns.append(
             partial(allow_deletion, finalizer=self.settings.persistence.finalizer))
@@ -227,13 +238,14 @@ class Reconciler:
         finished = self._background.get_finished(subject.memory)
         is_required = self._handlers.requires_finalizer(cause, finished)
         if is_required and not is_blocked:
-            cause.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
+            self._logger(subject).debug(
+                "Adding the finalizer, thus preventing the actual deletion.")
             subject.marks.fns.append(partial(block_deletion, finalizer=finalizer))
             return True
         if is_blocked and not is_required:
             if self._background.is_running(subject.memory):
                 return True
-            cause.logger.debug(
+            self._logger(subject).debug(
                 "Removing the finalizer, as there are no handlers requiring it.")
             subject.marks.fns.append(partial(allow_deletion, finalizer=finalizer))
             return True
@@ -351,6 +363,9 @@ class Reconciler:
             client=self._client, resource=self.resource, body=Body(source),
             marks=subject.marks, patch=subject.patch, logger=self._logger(subject))
         memory.pending = None
+        if memory.seen is not None and applied.body is not None and (
+                subject.patch.fns or subject.patch.keys() - {'status'}):
+            memory.seen = self._build_essence(Body(applied.body))  # our own change, not of others
         subject.patch.clear()
         subject.marks.clear()
         memory.carried = applied.carried
@@ -363,9 +378,7 @@ class Reconciler:
         memory.patched_version = parse_version(applied.body)
         return Again(after=timeout)
 
-    async def _throttle(
-            self, subject: Subject, reason: str, exc: Exception | None,
-    ) -> Again | None:
+    def _throttle(self, subject: Subject, reason: str, exc: Exception | None) -> Again | None:
         """Leave the object alone for a while: something is wrong with it, or with us."""
         throttler = subject.memory.throttler
         if throttler is None:
@@ -376,9 +389,9 @@ class Reconciler:
             return None
         self._logger(subject).error(
             f"Throttling for {delay} seconds due to an unexpected error: {reason}", exc_info=exc)
-        await sleep(delay)
-        return Again(after=0)
+        return Again(after=delay, is_held=True)
 
-    def _logger(self, subject: Subject) -> ObjectLogger:
-        return ObjectLogger(body=Body(subject.slot.latest or {}), settings=self.settings)
+    def _logger(self, subject: Subject) -> LocalObjectLogger:
+        """For the details that stay in the logs, and never become events of the object."""
+        return LocalObjectLogger(body=Body(subject.slot.latest or {}), settings=self.settings)
 
