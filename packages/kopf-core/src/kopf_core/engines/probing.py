@@ -58,10 +58,10 @@ async def serve_probes(
         raise ValueError(f"Only http://host:port/path is supported for liveness: {endpoint!r}")
     app = web.Application()
     app.add_routes([web.get(parts.path or '/', ProbeServer(registry, activities).handle)])
-    runner = web.AppRunner(app, handle_signals=False)
+    runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, parts.hostname, parts.port, shutdown_timeout=1.0)
+        site = web.TCPSite(runner, parts.hostname, parts.port)
         await site.start()
         logger.debug(f"Serving health status at {endpoint}")
         await asyncio.Event().wait()
