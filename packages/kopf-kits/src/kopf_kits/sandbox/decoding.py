@@ -108,6 +108,8 @@ def _undecodable(endpoint: Endpoint, field: str, wanted: str, value: Any) -> Sta
 
 def drop_nulls(node: Node, value: Any) -> Any:
     """Drop the nulls of known fields that can neither be null nor have defaults."""
+    if node.opaque:
+        return value
     if isinstance(value, list) and node.items is not None:
         items = [drop_nulls(node.items, item) for item in value]
         return items if any(a is not b for a, b in zip(items, value, strict=True)) else value

@@ -86,11 +86,10 @@ class Comparison:
         self, node: Node | None, old: dict[str, Any], new: dict[str, Any], path: Path
     ) -> None:
         for name, value in new.items():
-            where = (*path, f"f:{name}")
-            if name in old:
-                self.compare(child_of(node, name), old[name], value, where)
-            else:
+            if name not in old:
                 self._add_field(node, name, value, path)
+            elif old[name] is not value:  # The unchanged parts are shared between the states.
+                self.compare(child_of(node, name), old[name], value, (*path, f"f:{name}"))
         self.result.removed.extend((*path, f"f:{name}") for name in old if name not in new)
 
     def _compare_lists(

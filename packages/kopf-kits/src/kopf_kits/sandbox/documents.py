@@ -12,7 +12,7 @@ from .resources import Registry
 from .routing import Target, parse
 from .statuses import StatusError, method_not_allowed
 
-VERSION = "v1.33.0+sandbox"
+VERSION = "v1.36.0+sandbox"
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _ROOT_PATHS = ("/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz",
                "/version")  # fmt: skip

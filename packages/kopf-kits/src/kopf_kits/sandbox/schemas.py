@@ -26,8 +26,17 @@ class Node:
     """One level of a structural schema, with the keywords kept aside for validation."""
 
     __slots__ = (
-        "additional", "default", "embedded", "items", "nullable", "preserve", "properties",
-        "ruled", "spec", "trivial",
+        "additional",
+        "default",
+        "embedded",
+        "items",
+        "nullable",
+        "opaque",
+        "preserve",
+        "properties",
+        "ruled",
+        "spec",
+        "trivial",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +64,7 @@ class Node:
         self.embedded = root or bool(spec.get("x-kubernetes-embedded-resource"))
         self.nullable = bool(spec.get("nullable"))
         self.default = spec.get("default", _MISSING)
+        self.opaque = not self.properties and self.additional is None and self.items is None
         children = [*self.properties.values(), self.additional, self.items]
         self.ruled: bool = bool(spec.get("x-kubernetes-validations")) or any(
             child is not None and child.ruled for child in children
@@ -79,6 +89,8 @@ def compile_schema(spec: dict[str, Any]) -> Node:
 
 def prune(node: Node, value: Any, unknown: list[str], path: str = "") -> Any:
     """Drop the fields that the schema does not know; their paths are added to ``unknown``."""
+    if node.opaque and node.preserve and not node.embedded:
+        return value
     if isinstance(value, dict):
         return _prune_object(node, value, unknown, path)
     if isinstance(value, list) and node.items is not None:

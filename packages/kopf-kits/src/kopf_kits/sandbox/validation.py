@@ -163,6 +163,8 @@ def _validate_object(node: Node, value: dict[str, Any], path: str) -> Iterator[C
         yield invalid_value(path, value, text)
     if most is not None and len(value) > most:
         yield _too_many(path, len(value), most)
+    if node.opaque:
+        return
     for name, item in value.items():
         child = node.child(name)
         if child is not None and not (node.embedded and name in ("apiVersion", "kind")):
