@@ -1,4 +1,4 @@
-"""The code from the documentation of daemons, timers, and indices: it is loaded and run as it is."""
+"""The code from the docs of daemons, timers, and indices: it is loaded and run as it is."""
 
 from __future__ import annotations
 

@@ -304,6 +304,24 @@ async def test_cancellation_is_immediate_without_backoff(yard, logged):
 
 
 @timeless
+async def test_daemon_cancelled_before_its_first_step_is_over(yard, settings):
+    @yard.daemon(cancellation_timeout=10)
+    async def fn(**_):
+        await asyncio.sleep(100)
+
+    settings.background.instant_exit_zero_time_cycles = 0
+    memory = yard.see()
+    await asyncio.sleep(0)  # the task is made, but not started
+    run, = yard.engine.runs
+    assert run.is_working
+    yard.delete()
+    assert yard.engine.is_running(memory)
+    await asyncio.sleep(1)
+    assert not yard.engine.is_running(memory)
+    assert yard.woken == ['uid1']
+
+
+@timeless
 async def test_zero_cancellation_timeout_still_lets_the_daemon_end(yard):
     @yard.daemon(cancellation_timeout=0)
     async def fn(stopped, **_):

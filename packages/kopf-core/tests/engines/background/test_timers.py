@@ -289,6 +289,24 @@ async def test_nothing_is_sent_when_there_is_nothing_to_send(yard):
     assert not yard.patches
 
 
+@timeless
+async def test_patch_of_one_run_is_not_in_the_next_one(yard):
+    @yard.timer(interval=10)
+    async def fn(patch, spec, **_):
+        assert not patch
+        if yard.tick() == 2:
+            patch.spec['field'] = 'patched'
+        values.append(spec['field'])
+
+    values = []
+    yard.see()
+    await asyncio.sleep(25)
+    yard.see(spec={'field': 'v2'})
+    await asyncio.sleep(10)
+    assert yard.patches == [{'spec': {'field': 'patched'}}]
+    assert values == ['v1', 'v1', 'v1', 'v2']
+
+
 @pytest.mark.docs('timers/patching')
 @timeless
 async def test_conflicting_functions_are_carried_to_the_next_run(yard):

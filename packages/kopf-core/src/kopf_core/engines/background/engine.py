@@ -163,8 +163,7 @@ class BackgroundEngine:
             if not run.handler.is_async:
                 run.abandon()
         for run in [*self._runs, *self._orphans]:
-            if run.task is not None:
-                run.task.cancel()
+            run.cancel(with_threads=True)
         await self._wait_for_all(CANCEL_TIMEOUT)
         for run in list(self._runs):
             run.abandon()

@@ -4,6 +4,7 @@ There is a task only for an attempt: while the function works. While it waits fo
 (the initial delay, the interval, the delay after an error), it is only a handle in the loop.
 """
 import asyncio
+import inspect
 import logging
 import warnings
 from collections.abc import Callable, Mapping
@@ -38,6 +39,9 @@ from kopf_core.intents.stoppers import DaemonStopper, DaemonStoppingReason
 if TYPE_CHECKING:
     from kopf_core.engines.background.records import Record
 
+FREQUENT_INTERVAL = 10.0
+"""In seconds: where it is worth to keep about 1 KB in memory for the next attempt."""
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -56,8 +60,8 @@ class Run:
     """A daemon or timer that works, waits, or is being stopped; over when ended by any reason."""
 
     __slots__ = (
-        '_anchor', '_carried', '_due', '_handle', '_is_dormant', '_is_over', '_state', '_stopper',
-        '_surroundings', '_task', '_termination', 'handler', 'is_abandoned', 'record',
+        '_anchor', '_carried', '_cause', '_due', '_handle', '_is_dormant', '_is_over', '_state',
+        '_stopper', '_surroundings', '_task', '_termination', 'handler', 'is_abandoned', 'record',
         'replacement',
     )
 
@@ -79,8 +83,9 @@ class Run:
         self._anchor: float | None = None
         self._state: HandlerState | None = None
         self._carried: tuple[Any, ...] = ()
+        self._cause: DaemonCause | None = None
         self._handle: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[Outcome] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._stopper: DaemonStopper | None = None
         self._termination: Termination | None = None
 
@@ -103,7 +108,7 @@ class Run:
         return self._termination is not None
 
     @property
-    def task(self) -> 'asyncio.Task[Outcome] | None':
+    def task(self) -> 'asyncio.Task[None] | None':
         """The attempt that is being made now."""
         return self._task
 
@@ -143,10 +148,19 @@ class Run:
         if self._termination is None:
             self._termination = Termination(self)
 
-    def cancel(self) -> None:
-        """Interrupt the function where it awaits. Threads cannot be interrupted."""
-        if self._task is not None and self.handler.is_async:
-            self._task.cancel()
+    def cancel(self, *, with_threads: bool = False) -> None:
+        """Interrupt the function where it awaits.
+
+        Threads cannot be interrupted, but waiting for them can be: it is up to the caller.
+        """
+        task = self._task
+        if task is not None and (self.handler.is_async or with_threads):
+            # A task cancelled before its first step never runs, not even to say that it is over.
+            coro: Any = task.get_coro()
+            if inspect.getcoroutinestate(coro) == inspect.CORO_CREATED:
+                asyncio.get_running_loop().call_soon(task.cancel)
+            else:
+                task.cancel()
 
     def abandon(self) -> None:
         """Wait for the function no more. It is not interrupted, as nothing has helped before."""
@@ -192,11 +206,23 @@ class Run:
         if self._state is None:
             self._state = HandlerState(started=self._surroundings.execution.clock.now())
         loop = asyncio.get_running_loop()
-        self._task = loop.create_task(self._attempt(self._state), name=self.handler.id)
-        self._task.add_done_callback(self._on_attempted)
+        self._task = loop.create_task(self._work(self._state), name=self.handler.id)
+
+    async def _work(self, state: HandlerState) -> None:
+        """The task of one attempt: whatever happens in it, it is followed by something."""
+        try:
+            outcome = await self._attempt(state)
+        except (Exception, asyncio.CancelledError) as e:
+            if not isinstance(e, asyncio.CancelledError):
+                self.log(f"could not be run: {safe_message(e)}", logging.ERROR)
+            backoff = self.settings.execution.default_backoff
+            delay = backoff(0) if callable(backoff) else backoff
+            outcome = Outcome(final=False, exception=e, delay=delay)
+        self._task = None
+        self._on_attempted(outcome)
 
     async def _attempt(self, state: HandlerState) -> Outcome:
-        cause = self._make_cause()
+        cause, self._cause = self._cause or self._make_cause(), None
         execution = self._surroundings.execution
         if self.handler.is_async or not isinstance(self.handler, DaemonHandler):
             outcome = await execution.attempt(self.handler, cause, state)
@@ -209,6 +235,8 @@ class Run:
                 self._surroundings.executors.release(executor)
         if cause.patch or outcome.result is not None:
             await self._apply(cause, outcome)
+        elif self._is_frequent:
+            self._cause = cause  # it is unchanged, and making it is a notable part of an attempt
         return outcome
 
     async def _apply(self, cause: DaemonCause, outcome: Outcome) -> None:
@@ -227,13 +255,12 @@ class Run:
         else:
             self._carried = applied.carried
 
-    def _on_attempted(self, task: 'asyncio.Task[Outcome]') -> None:
-        self._task = None
-        outcome = self._get_outcome(task)
+    def _on_attempted(self, outcome: Outcome) -> None:
         if self._termination is not None:
             self._termination.end()
             self.stopper.set(DaemonStoppingReason.DONE)
-            is_left = self.is_abandoned and task.cancelled()  # only the waiting for its thread
+            is_left = (  # it was only the waiting for its thread that has ended
+                self.is_abandoned and isinstance(outcome.exception, asyncio.CancelledError))
             if isinstance(self.handler, DaemonHandler) and not is_left:
                 self.log("has exited on request and will not be retried or restarted.")
             self._end()
@@ -254,15 +281,11 @@ class Run:
             self.stopper.set(DaemonStoppingReason.DONE)
             self._end()
 
-    def _get_outcome(self, task: 'asyncio.Task[Outcome]') -> Outcome:
-        exc = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if exc is None:
-            return task.result()
-        if not task.cancelled():
-            self.log(f"could not be run: {safe_message(exc)}", logging.ERROR)
-        backoff = self.settings.execution.default_backoff
-        return Outcome(
-            final=False, exception=exc, delay=backoff(0) if callable(backoff) else backoff)
+    @property
+    def _is_frequent(self) -> bool:
+        handler = self.handler
+        return isinstance(handler, TimerHandler) and (
+            handler.interval is not None and handler.interval <= FREQUENT_INTERVAL)
 
     def _has_future(self) -> bool:
         handler = self.handler
