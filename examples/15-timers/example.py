@@ -7,7 +7,7 @@ import kopf
 
 # Every second, while the object exists.
 @kopf.timer("kopfexamples", interval=1)
-def every_second(spec, patch, logger, **kwargs):
+def every_second(spec, logger, **kwargs):
     logger.info(f"Every second: field={spec.get('field')!r}")
 
 
@@ -18,7 +18,7 @@ async def every_2s_sharp(memo: kopf.Memo, patch, **kwargs):
     patch.status["counter"] = memo.counter
 
 
-# Only if the object has not been changed for the last 3 seconds.
-@kopf.timer("kopfexamples", idle=3, interval=1)
+# Only if the object has not been changed for the last second; the counter above is a change, too.
+@kopf.timer("kopfexamples", idle=1, interval=5)
 def when_idle(logger, **kwargs):
     logger.info("There were no changes for a while.")
