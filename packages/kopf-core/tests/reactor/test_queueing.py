@@ -197,6 +197,32 @@ async def test_waking_up_while_processing_is_not_lost(make_queue, process):
     await process.until(lambda: len(process.calls) == 2)
 
 
+@pytest.mark.docs('configuration/throttling')
+async def test_held_objects_are_left_alone_for_their_time(make_queue, process):
+    queue = make_queue(limit=1)
+    process.responses['a'] = [Again(after=999, is_held=True)]
+    queue.put('a', event(1))
+    await process.until(lambda: process.calls and not process.active)
+    queue.put('a', event(2))
+    queue.wake('a')
+    await settle()
+    queue.put('b', event(3))  # it does not take the place of others
+    await process.until(lambda: len(process.calls) == 2)
+    assert process.calls == [('a', [1]), ('b', [3])]
+
+
+@pytest.mark.docs('configuration/throttling')
+async def test_held_objects_are_processed_with_all_events_after_their_time(make_queue, process):
+    queue = make_queue()
+    process.responses['a'] = [Again(after=0.05, is_held=True)]
+    queue.put('a', event(1))
+    await process.until(lambda: process.calls and not process.active)
+    queue.put('a', event(2))
+    queue.put('a', event(3))
+    await process.until(lambda: len(process.calls) == 2)
+    assert process.calls == [('a', [1]), ('a', [2, 3])]
+
+
 async def test_waking_up_of_unknown_objects_is_nothing(make_queue, process):
     queue = make_queue()
     queue.wake('unknown')

@@ -1,0 +1,211 @@
+"""What handlers leave behind: results and patches, as they are sent to the API."""
+import datetime
+import threading
+
+import pytest
+
+from kopf_cogs.clients.errors import APIServerError, make_status_error
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.effects import (
+    MAX_RESULT_SIZE,
+    apply_patches,
+    deliver_results,
+    merge_into,
+    merge_patches,
+)
+from kopf_core.actions.loggers import objects_logger
+
+
+class FakeClient:
+    """Applies merge patches to nothing, and refuses what it is told to refuse."""
+
+    def __init__(self):
+        self.sent = []
+        self.refuse = lambda payload: None
+
+    async def patch(self, url, payload, *, content_type):
+        self.sent.append((content_type.split('+')[0].rpartition('/')[2], payload))
+        error = self.refuse(payload)
+        if error is not None:
+            raise error
+        return {'metadata': {'name': 'obj', 'resourceVersion': str(len(self.sent) + 10)}}
+
+
+@pytest.fixture
+def client():
+    return FakeClient()
+
+
+@pytest.fixture
+def apply(client, resource, make_body):
+    async def apply(marks=None, patch=None):
+        return await apply_patches(
+            client=client, resource=resource, body=Body(make_body()), logger=objects_logger,
+            marks=marks or Patch(), patch=patch or Patch())
+    return apply
+
+
+# --- Results ---
+
+
+@pytest.mark.docs('results')
+@pytest.mark.parametrize('result', [0, '', False, {}, [], 1.5, 'text', ['x'], {'x': {'y': 1}}])
+def test_results_go_to_the_status_under_the_ids(result):
+    patch = Patch()
+    deliver_results({'a/spec.f': result}, patch=patch, logger=objects_logger)
+    assert patch == {'status': {'a/spec.f': result}}
+
+
+def test_views_of_objects_are_results_too(make_body):
+    patch, body = Patch(), Body(make_body({'x': {'y': 1}}))
+    deliver_results({'a': body.spec, 'b': [body.spec['x']]}, patch=patch, logger=objects_logger)
+    assert patch == {'status': {'a': {'x': {'y': 1}}, 'b': [{'y': 1}]}}
+    assert type(patch['status']['a']) is dict
+
+
+CIRCULAR = {}
+CIRCULAR['self'] = CIRCULAR
+
+
+@pytest.mark.parametrize('result', [
+    {1}, b'x', datetime.datetime(2020, 1, 1), float('nan'), float('inf'), (x for x in 'x'),
+    threading.Lock(), '\ud800', CIRCULAR, object(), {'x': [{1}]}, 'x' * (MAX_RESULT_SIZE + 1),
+], ids=lambda value: type(value).__name__)
+def test_c13_results_that_cannot_be_stored_are_dropped(result, logged):
+    patch = Patch()
+    deliver_results({'bad': result, 'good': 1}, patch=patch, logger=objects_logger)
+    assert patch == {'status': {'good': 1}}
+    message, = logged()
+    assert "'bad'" in message
+
+
+def test_c13_endless_depth(logged):
+    result = current = {}
+    for _ in range(100_000):
+        current['x'] = {}
+        current = current['x']
+    patch = Patch()
+    deliver_results({'bad': result}, patch=patch, logger=objects_logger)
+    assert not patch
+    assert len(logged()) == 1
+
+
+# --- Patches ---
+
+
+async def test_nothing_is_sent_if_there_is_nothing_to_send(apply, client):
+    applied = await apply()
+    assert applied.body is None
+    assert not client.sent
+
+
+@pytest.mark.docs('patching')
+async def test_all_changes_are_sent_at_once(apply, client):
+    applied = await apply(
+        Patch({'status': {'fn': 1}, 'metadata': {'annotations': {'k': 'v'}}}),
+        Patch({'status': {'mine': 2}, 'spec': {'x': 3}}))
+    (kind, payload), = client.sent
+    assert kind == 'merge-patch'
+    payload['metadata'].pop('uid')
+    assert payload == {
+        'status': {'fn': 1, 'mine': 2}, 'spec': {'x': 3}, 'metadata': {'annotations': {'k': 'v'}}}
+    assert applied.version == '11'
+    assert not applied.carried
+
+
+async def test_functions_are_called_once_for_a_patch(apply, client):
+    calls = []
+
+    def fn(body):
+        calls.append(1)
+        body['spec'] = {'x': 1}
+
+    await apply(patch=Patch(fns=[fn]))
+    assert calls == [1]
+    (kind, ops), = client.sent
+    assert kind == 'json-patch'
+    assert [op['op'] for op in ops] == ['test', 'add']
+
+
+@pytest.mark.docs('patching/functions')
+@pytest.mark.parametrize('status', [409, 422])
+async def test_b10_only_functions_of_users_are_carried_after_conflicts(apply, client, status):
+    def ours(body):
+        body['metadata']['finalizers'] = ['x']
+
+    def mine(body):
+        body['spec'] = {'x': 1}
+
+    client.refuse = lambda payload: make_status_error({}, status=status)
+    applied = await apply(Patch(fns=[ours]), Patch(fns=[mine]))
+    assert applied.carried == (mine,)
+    assert applied.body is None
+
+
+async def test_b9_absent_objects_are_quiet(apply, client, logged):
+    client.refuse = lambda payload: make_status_error({}, status=404)
+    applied = await apply(Patch({'status': {'x': 1}}), Patch({'spec': {'y': 2}}))
+    assert applied.body is None
+    assert not applied.carried
+    assert not [message for message in logged() if 'atch' not in message]
+
+
+@pytest.mark.parametrize('status', [400, 413, 422])
+async def test_c12_rejected_changes_of_users_do_not_take_our_marks_with_them(
+        apply, client, logged, status):
+    error = make_status_error({}, status=status)
+    client.refuse = lambda payload: error if 'spec' in payload else None
+    applied = await apply(Patch({'status': {'fn': 1}}), Patch({'spec': {'bad': True}}))
+    assert [sorted({*payload} - {'metadata'}) for _, payload in client.sent] == [
+        ['spec', 'status'], ['status']]
+    assert applied.version
+    message, = [message for message in logged() if 'rejected' in message]
+    assert str(status) in message
+
+
+async def test_rejected_marks_are_errors(apply, client):
+    client.refuse = lambda payload: make_status_error({}, status=422)
+    with pytest.raises(Exception, match='422'):
+        await apply(Patch({'status': {'fn': 1}}))
+
+
+async def test_temporary_failures_drop_nothing(apply, client):
+    client.refuse = lambda payload: APIServerError(status=503)
+    marks, patch = Patch({'status': {'fn': 1}}), Patch({'spec': {'x': 1}})
+    with pytest.raises(APIServerError):
+        await apply(marks, patch)
+    assert len(client.sent) == 1
+    assert marks
+    assert patch
+
+
+async def test_c13_fields_that_cannot_be_sent_are_dropped(apply, client, logged):
+    await apply(Patch({'status': {'fn': 1}}), Patch({'spec': {'x': {1}}, 'data': {'y': 2}}))
+    (_, payload), = client.sent
+    payload.pop('metadata', None)
+    assert payload == {'status': {'fn': 1}, 'data': {'y': 2}}
+    error, = [message for message in logged() if 'dropped' in message]
+    assert "'spec'" in error
+
+
+# --- Merging ---
+
+
+def test_merging_is_deep_and_the_second_wins():
+    target = {'a': {'b': 1, 'c': 2}, 'd': 3}
+    merge_into(target, {'a': {'b': None, 'e': {'f': 4}}, 'd': {'g': 5}})
+    assert target == {'a': {'b': None, 'c': 2, 'e': {'f': 4}}, 'd': {'g': 5}}
+
+
+def test_merging_does_not_change_the_sources():
+    first, second = Patch({'a': {'b': 1}}), Patch({'a': {'c': 2}})
+    merged = merge_patches(first, second)
+    merged['a']['b'] = 9
+    assert first == {'a': {'b': 1}}
+    assert second == {'a': {'c': 2}}
+
+
+def test_functions_of_the_second_go_first():
+    merged = merge_patches(Patch(fns=[print]), Patch(fns=[repr]))
+    assert merged.fns == [repr, print]

@@ -1,0 +1,96 @@
+"""What keeps the operator sane when objects, users, or other tools are not."""
+import logging
+
+import pytest
+
+from kopf_cogs.configs.diffbase import (
+    AnnotationsDiffBaseStorage,
+    HashingDiffBaseStorage,
+    MultiDiffBaseStorage,
+    StatusDiffBaseStorage,
+)
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.memos import Memo
+from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.loggers import objects_logger
+from kopf_core.engines.memories import ObjectMemory
+from kopf_core.intents import decorators as on
+from kopf_core.reactor.safeguards import (
+    HEADROOM,
+    LOST_MARKS_DELAYS,
+    MAX_ANNOTATIONS_SIZE,
+    get_lost_marks_delay,
+    is_too_large,
+    warn_of_clashes,
+    warn_of_exposed_secrets,
+)
+
+LIMIT = MAX_ANNOTATIONS_SIZE - HEADROOM
+SECRETS = Resource(group='', version='v1', plural='secrets', kind='Secret')
+
+
+@pytest.fixture
+def memory():
+    return ObjectMemory(Memo(), is_listed=False)
+
+
+@pytest.mark.parametrize(('present', 'planned', 'expected'), [
+    (0, 0, False), (0, LIMIT, False), (0, LIMIT + 1, True), (LIMIT, 1, True),
+    (LIMIT - 10, 10, False)])
+def test_c11_sizes_of_annotations(make_body, logged, present, planned, expected):
+    body = make_body(annotations={'a': 'x' * (present - 1)} if present else {})
+    patch = Patch({'metadata': {'annotations': {'b': 'x' * (planned - 1)}}} if planned else {})
+    assert is_too_large(Body(body), patch, objects_logger) is expected
+    assert bool(logged(logging.ERROR)) is expected
+
+
+def test_c11_replaced_annotations_are_counted_once(make_body):
+    body = make_body(annotations={'a': 'x' * LIMIT})
+    patch = Patch({'metadata': {'annotations': {'a': 'y' * 100}}})
+    assert not is_too_large(Body(body), patch, objects_logger)
+
+
+def test_c11_sizes_are_in_bytes(make_body):
+    patch = Patch({'metadata': {'annotations': {'a': 'я' * (LIMIT // 2 + 1)}}})
+    assert is_too_large(Body(make_body()), patch, objects_logger)
+
+
+def test_c15_lost_marks_are_handled_slower_and_slower(memory, logged):
+    delays = [get_lost_marks_delay(memory, objects_logger) for _ in range(10)]
+    assert delays[0] == 0
+    assert delays == sorted(delays)
+    assert delays[-1] == LOST_MARKS_DELAYS[-1] > 10
+    assert len(logged(logging.WARNING)) == 10
+
+
+def test_c10_clashes_are_warned_about_once_per_object(registry, memory, logged):
+    def one(**_):
+        pass
+
+    def two(**_):
+        pass
+
+    on.create('kopfexamples', id='x', registry=registry)(one)
+    on.create('kopfexamples', id='x', registry=registry)(two)
+    for _ in range(3):
+        warn_of_clashes(memory, registry.resource_handlers, objects_logger)
+    warning, = logged(logging.WARNING)
+    assert "'x'" in warning
+    assert 'one (' in warning
+    assert 'two (' in warning
+    assert 'test_safeguards.py:' in warning
+
+
+@pytest.mark.parametrize(('storage', 'expected'), [
+    (AnnotationsDiffBaseStorage(), True),
+    (HashingDiffBaseStorage(), False),
+    (StatusDiffBaseStorage(), False),
+    (MultiDiffBaseStorage([StatusDiffBaseStorage(), AnnotationsDiffBaseStorage()]), True),
+    (MultiDiffBaseStorage([HashingDiffBaseStorage()]), False),
+], ids=lambda value: type(value).__name__)
+def test_e6_exposed_secrets_are_warned_about(resource, logged, storage, expected):
+    warn_of_exposed_secrets(SECRETS, storage, objects_logger)
+    assert bool(logged(logging.WARNING)) is expected
+    warn_of_exposed_secrets(resource, storage, objects_logger)
+    assert len(logged(logging.WARNING)) == expected
