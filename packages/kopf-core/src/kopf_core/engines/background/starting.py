@@ -8,8 +8,11 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 
-PORTION = 50
-"""How many attempts are started in one iteration of the loop."""
+PORTION = 200
+"""How many attempts are started in one iteration of the loop, when there are few of them."""
+
+SHARE = 0.02
+"""Which share of what is due is started in one iteration of the loop, when there are many."""
 
 
 class Starter:
@@ -40,7 +43,10 @@ class Starter:
             self._loop.call_soon(self._start, context=self.context)
 
     def _start(self) -> None:
-        for _ in range(min(PORTION, len(self._queue))):
+        # If the loop is busy with other things, so that its iterations are long, a fixed number
+        # would not be enough to ever catch up.
+        count = max(PORTION, int(len(self._queue) * SHARE))
+        for _ in range(min(count, len(self._queue))):
             self._queue.popleft()()
         self._is_scheduled = bool(self._queue)
         if self._is_scheduled:
