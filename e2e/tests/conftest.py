@@ -63,10 +63,10 @@ async def world(
     await world.request("POST", "/api/v1/namespaces", body)
     try:
         yield world
-    finally:
         for definition in DEFINITIONS:
             await _release(world, definition["spec"]["names"]["plural"])
         await world.request("DELETE", f"/api/v1/namespaces/{world.namespace}")
+    finally:
         await world.close()
 
 
