@@ -15,7 +15,7 @@ from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import Applied, merge_patches
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import all_at_once
-from kopf_core.engines.background import BackgroundEngine, runs
+from kopf_core.engines.background import BackgroundEngine, attempts
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.causes import SpawningCause
 from kopf_core.intents.decorators import daemon, timer
@@ -137,6 +137,6 @@ class Yard:
 @pytest.fixture
 def yard(settings: Any, resource: Any, registry: Any, monkeypatch: Any) -> Yard:
     yard = Yard(settings, resource, registry)
-    monkeypatch.setattr(runs, 'apply_patches', yard.apply)
+    monkeypatch.setattr(attempts, 'apply_patches', yard.apply)
     return yard
 

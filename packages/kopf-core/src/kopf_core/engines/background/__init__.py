@@ -3,6 +3,7 @@
 * :mod:`.engine`: what exists for every object, and how it is started, adjusted, and stopped.
 * :mod:`.records`: what is known of one object.
 * :mod:`.runs`: one daemon or timer of one object: a task while it works, a handle while it waits.
+* :mod:`.attempts`: the calls of its function, and what comes of them.
 * :mod:`.schedules`: when the next attempt is. Pure.
 * :mod:`.changes`: which changes matter for idling. Pure.
 * :mod:`.termination`: the stages of how a running function is stopped.

@@ -11,6 +11,7 @@ from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
+from kopf_core.engines.background.attempts import Resources
 from kopf_core.engines.background.records import Record
 from kopf_core.engines.background.runs import Run, Surroundings
 from kopf_core.engines.background.starting import Starter
@@ -47,8 +48,8 @@ class BackgroundEngine:
         self._orphans: set[Run] = set()
         self._emptied = asyncio.Event()
         self._surroundings = Surroundings(
-            client=client, execution=execution, indices=indices, starter=Starter(),
-            executors=DaemonExecutors(settings.execution),
+            resources=Resources(client, execution, indices, DaemonExecutors(settings.execution)),
+            starter=Starter(),
             on_ended=self._on_ended, on_abandoned=self._on_abandoned)
 
     @property

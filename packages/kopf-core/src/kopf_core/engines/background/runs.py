@@ -7,22 +7,17 @@ import asyncio
 import inspect
 import logging
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kopf_cogs.clients.errors import APIError
-from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Body
-from kopf_cogs.structs.patches import Patch
-from kopf_core.actions.effects import apply_patches, deliver_results
 from kopf_core.actions.errors import HandlerRetriesError, HandlerTimeoutError, PermanentError
-from kopf_core.actions.execution import Execution
 from kopf_core.actions.loggers import ObjectLogger
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message, sane_delay
 from kopf_core.actions.states import HandlerState
+from kopf_core.engines.background.attempts import Attempts, Resources
 from kopf_core.engines.background.schedules import (
     get_first_tick,
     get_idle_end,
@@ -31,27 +26,19 @@ from kopf_core.engines.background.schedules import (
 )
 from kopf_core.engines.background.starting import Starter
 from kopf_core.engines.background.termination import Termination
-from kopf_core.engines.background.threads import DaemonExecutors
-from kopf_core.intents.causes import DaemonCause
 from kopf_core.intents.handlers import DaemonHandler, SpawningHandler, TimerHandler
 from kopf_core.intents.stoppers import DaemonStopper, DaemonStoppingReason
 
 if TYPE_CHECKING:
     from kopf_core.engines.background.records import Record
 
-FREQUENT_INTERVAL = 10.0
-"""In seconds: where it is worth to keep about 1 KB in memory for the next attempt."""
-
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What all runs of an operator need."""
 
-    client: Client
-    execution: Execution
-    indices: Mapping[str, Any]
+    resources: Resources
     starter: Starter
-    executors: DaemonExecutors
     on_ended: 'Callable[[Run], None]'
     on_abandoned: 'Callable[[Run], None]'
 
@@ -60,8 +47,8 @@ class Run:
     """A daemon or timer that works, waits, or is being stopped; over when ended by any reason."""
 
     __slots__ = (
-        '_anchor', '_carried', '_cause', '_due', '_handle', '_is_dormant', '_is_over', '_state',
-        '_stopper', '_surroundings', '_task', '_termination', 'handler', 'is_abandoned', 'record',
+        '_anchor', '_attempts', '_due', '_handle', '_is_dormant', '_is_over', '_state',
+        '_surroundings', '_task', '_termination', 'handler', 'is_abandoned', 'record',
         'replacement',
     )
 
@@ -77,27 +64,23 @@ class Run:
         """What to start when this one ends: it is wanted again, but only one at a time can be."""
 
         self._surroundings = surroundings
+        self._attempts = Attempts(handler, record, surroundings.resources)
         self._is_over = False
         self._is_dormant = False
         self._due = 0.0
         self._anchor: float | None = None
         self._state: HandlerState | None = None
-        self._carried: tuple[Any, ...] = ()
-        self._cause: DaemonCause | None = None
         self._handle: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-        self._stopper: DaemonStopper | None = None
         self._termination: Termination | None = None
 
     @property
     def settings(self) -> OperatorSettings:
-        return self._surroundings.execution.settings
+        return self._surroundings.resources.execution.settings
 
     @property
     def stopper(self) -> DaemonStopper:
-        if self._stopper is None:
-            self._stopper = DaemonStopper()
-        return self._stopper
+        return self._attempts.stopper
 
     @property
     def is_working(self) -> bool:
@@ -124,7 +107,7 @@ class Run:
     def start(self) -> None:
         """Start for the first time: at once, or when all the initial delays are over."""
         now = self._now()
-        delay = self._get_initial_delay()
+        delay = self._attempts.get_initial_delay()
         if isinstance(self.handler, TimerHandler):
             self._wait_until(get_first_tick(
                 self.handler, now=now, delay=delay, changed_at=self.record.changed_at))
@@ -180,7 +163,7 @@ class Run:
             pass  # if warnings are errors, they must not affect others: it is in the log anyway
 
     def _now(self) -> float:
-        return self._surroundings.execution.clock.monotonic()
+        return self._surroundings.resources.execution.clock.monotonic()
 
     def _wait_until(self, due: float) -> None:
         now = self._now()
@@ -204,14 +187,14 @@ class Run:
             if self._anchor is None:
                 self._anchor = self._due
         if self._state is None:
-            self._state = HandlerState(started=self._surroundings.execution.clock.now())
+            self._state = HandlerState(started=self._surroundings.resources.execution.clock.now())
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._work(self._state), name=self.handler.id)
 
     async def _work(self, state: HandlerState) -> None:
         """The task of one attempt: whatever happens in it, it is followed by something."""
         try:
-            outcome = await self._attempt(state)
+            outcome = await self._attempts.make(state)
         except (Exception, asyncio.CancelledError) as e:
             if not isinstance(e, asyncio.CancelledError):
                 self.log(f"could not be run: {safe_message(e)}", logging.ERROR)
@@ -220,40 +203,6 @@ class Run:
             outcome = Outcome(final=False, exception=e, delay=delay)
         self._task = None
         self._on_attempted(outcome)
-
-    async def _attempt(self, state: HandlerState) -> Outcome:
-        cause, self._cause = self._cause or self._make_cause(), None
-        execution = self._surroundings.execution
-        if self.handler.is_async or not isinstance(self.handler, DaemonHandler):
-            outcome = await execution.attempt(self.handler, cause, state)
-        else:
-            executor = self._surroundings.executors.acquire()
-            try:
-                execution = replace(execution, executor=executor)
-                outcome = await execution.attempt(self.handler, cause, state)
-            finally:
-                self._surroundings.executors.release(executor)
-        if cause.patch or outcome.result is not None:
-            await self._apply(cause, outcome)
-        elif self._is_frequent:
-            self._cause = cause  # it is unchanged, and making it is a notable part of an attempt
-        return outcome
-
-    async def _apply(self, cause: DaemonCause, outcome: Outcome) -> None:
-        """Send the results and the patch. Those functions that have conflicted are kept."""
-        marks, body = Patch(), Body({})
-        body._replace_from(self.record.body)
-        if outcome.result is not None:
-            deliver_results({self.handler.id: outcome.result}, patch=marks, logger=cause.logger)
-        try:
-            applied = await apply_patches(
-                client=self._surroundings.client, resource=self.record.resource, body=body,
-                marks=marks, patch=cause.patch, logger=cause.logger)
-        except APIError as e:
-            self._carried = tuple(cause.patch.fns)
-            cause.logger.error(f"{self.handler} could not change the object: {e}")
-        else:
-            self._carried = applied.carried
 
     def _on_attempted(self, outcome: Outcome) -> None:
         if self._termination is not None:
@@ -270,7 +219,7 @@ class Run:
         is_timer = isinstance(self.handler, TimerHandler)
         if not outcome.final:
             self._state = self._state.with_outcome(
-                outcome, self._surroundings.execution.clock.now())
+                outcome, self._surroundings.resources.execution.clock.now())
             self._wait_until(now + (sane_delay(outcome.delay) or 0.0))
         elif is_timer and not _is_given_up(outcome.exception) and self._has_future():
             self._wait_for_tick(now)
@@ -280,12 +229,6 @@ class Run:
                 self.log("has exited on its own and will not be retried or restarted.")
             self.stopper.set(DaemonStoppingReason.DONE)
             self._end()
-
-    @property
-    def _is_frequent(self) -> bool:
-        handler = self.handler
-        return isinstance(handler, TimerHandler) and (
-            handler.interval is not None and handler.interval <= FREQUENT_INTERVAL)
 
     def _has_future(self) -> bool:
         handler = self.handler
@@ -313,29 +256,6 @@ class Run:
             del self.record.runs[self.handler.id]
         self._surroundings.on_ended(self)
 
-    def _make_cause(self) -> DaemonCause:
-        patch, self._carried = Patch(fns=self._carried), ()
-        stopper = self.stopper
-        return DaemonCause(
-            resource=self.record.resource,
-            body=self.record.body,
-            patch=patch,
-            settings=self.settings,
-            memo=self.record.memo,
-            indices=self._surroundings.indices,
-            stopper=stopper.async_checker if self.handler.is_async else stopper.sync_checker,
-        )
-
-    def _get_initial_delay(self) -> float:
-        delay = self.handler.initial_delay
-        if callable(delay):
-            try:
-                delay = delay(**self._make_cause().kwargs | {'param': self.handler.param})
-            except Exception as e:
-                self.log(f"is started with no delay, as its initial delay cannot be calculated: "
-                         f"{safe_message(e)}", logging.ERROR)
-                delay = None
-        return sane_delay(delay) or 0.0
 
 
 def _is_given_up(exc: BaseException | None) -> bool:

@@ -1,0 +1,122 @@
+"""The calls of one function for one object: with what arguments, where, and what comes of them."""
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kopf_cogs.clients.errors import APIError
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.effects import apply_patches, deliver_results
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.outcomes import Outcome
+from kopf_core.actions.retrying import safe_message, sane_delay
+from kopf_core.actions.states import HandlerState
+from kopf_core.engines.background.threads import DaemonExecutors
+from kopf_core.intents.causes import DaemonCause
+from kopf_core.intents.handlers import DaemonHandler, SpawningHandler, TimerHandler
+from kopf_core.intents.stoppers import DaemonStopper
+
+if TYPE_CHECKING:
+    from kopf_core.engines.background.records import Record
+
+FREQUENT_INTERVAL = 10.0
+"""In seconds: where it is worth to keep about 1 KB in memory for the next attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What all attempts of an operator need."""
+
+    client: Client
+    execution: Execution
+    indices: Mapping[str, Any]
+    executors: DaemonExecutors
+
+
+class Attempts:
+    """The attempts of one daemon or timer. What is to be kept between them, is kept here."""
+
+    __slots__ = ('_carried', '_cause', '_handler', '_record', '_resources', '_stopper')
+
+    def __init__(self, handler: SpawningHandler, record: 'Record', resources: Resources) -> None:
+        self._handler = handler
+        self._record = record
+        self._resources = resources
+        self._carried: tuple[Any, ...] = ()
+        self._cause: DaemonCause | None = None
+        self._stopper: DaemonStopper | None = None
+
+    @property
+    def stopper(self) -> DaemonStopper:
+        if self._stopper is None:
+            self._stopper = DaemonStopper()
+        return self._stopper
+
+    def get_initial_delay(self) -> float:
+        """In seconds; an error of the user's function is logged, and means no delay."""
+        delay = self._handler.initial_delay
+        if callable(delay):
+            cause = self._make_cause()
+            try:
+                delay = delay(**cause.kwargs | {'param': self._handler.param})
+            except Exception as e:
+                cause.logger.error(
+                    f"{self._handler} is started with no delay, as its initial delay "
+                    f"cannot be calculated: {safe_message(e)}")
+                delay = None
+        return sane_delay(delay) or 0.0
+
+    async def make(self, state: HandlerState) -> Outcome:
+        """Call the function once, and send to the API what it leaves behind."""
+        cause, self._cause = self._cause or self._make_cause(), None
+        execution = self._resources.execution
+        if self._handler.is_async or not isinstance(self._handler, DaemonHandler):
+            outcome = await execution.attempt(self._handler, cause, state)
+        else:
+            executor = self._resources.executors.acquire()
+            try:
+                execution = replace(execution, executor=executor)
+                outcome = await execution.attempt(self._handler, cause, state)
+            finally:
+                self._resources.executors.release(executor)
+        if cause.patch or outcome.result is not None:
+            await self._apply(cause, outcome)
+        elif self._is_frequent:
+            self._cause = cause  # it is unchanged, and making it is a notable part of an attempt
+        return outcome
+
+    async def _apply(self, cause: DaemonCause, outcome: Outcome) -> None:
+        """Send the results and the patch. Those functions that have conflicted are kept."""
+        marks, body = Patch(), Body({})
+        body._replace_from(self._record.body)
+        if outcome.result is not None:
+            deliver_results({self._handler.id: outcome.result}, patch=marks, logger=cause.logger)
+        try:
+            applied = await apply_patches(
+                client=self._resources.client, resource=self._record.resource, body=body,
+                marks=marks, patch=cause.patch, logger=cause.logger)
+        except APIError as e:
+            self._carried = tuple(cause.patch.fns)
+            cause.logger.error(f"{self._handler} could not change the object: {e}")
+        else:
+            self._carried = applied.carried
+
+    def _make_cause(self) -> DaemonCause:
+        patch, self._carried = Patch(fns=self._carried), ()
+        stopper = self.stopper
+        return DaemonCause(
+            resource=self._record.resource,
+            body=self._record.body,
+            patch=patch,
+            settings=self._resources.execution.settings,
+            memo=self._record.memo,
+            indices=self._resources.indices,
+            stopper=stopper.async_checker if self._handler.is_async else stopper.sync_checker,
+        )
+
+    @property
+    def _is_frequent(self) -> bool:
+        handler = self._handler
+        return isinstance(handler, TimerHandler) and (
+            handler.interval is not None and handler.interval <= FREQUENT_INTERVAL)
