@@ -71,4 +71,16 @@ EXPECTED: tuple[Expected, ...] = (
         r"^-.* has exited gracefully",
         "The exits are reported once.",
     ),
+    Expected(
+        "timer-permanent",
+        "*",
+        r"^\+.* Timer 'perm' has exited on its own",
+        "Timers stop forever on permanent errors, as it is documented.",
+    ),
+    Expected(
+        "filters-fields",
+        "*",
+        r"^[+-].*(remove.*/metadata/finalizers|Removing the finalizer, as there are no handlers)",
+        "The finalizers are removed once they are unneeded, before the handling of that change.",
+    ),
 )

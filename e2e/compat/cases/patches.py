@@ -67,6 +67,27 @@ def st(settings, **_): settings.execution.default_backoff = 0.3
         [Create(), Settle()],
     ),
     Case(
+        "patch-fn-failing",
+        """
+def fail(body): raise ValueError('in a function')
+@kopf.on.create(K)
+def c(patch, **kw): note('c', kw); patch.status['s'] = 1; patch.fns.append(fail)
+@kopf.on.update(K)
+def u(patch, **kw): note('u', kw)
+""",
+        [Create(), Settle(), Patch({"spec": {"field": "v2"}}), Settle()],
+    ),
+    Case(
+        "patch-unserialisable",
+        """
+@kopf.on.create(K)
+def c(patch, **kw): note('c', kw)
+@kopf.on.create(K, retries=2)
+def bad(patch, **kw): note('bad', kw); return {1, 2}
+""",
+        [Create(), Settle(pending=True)],
+    ),
+    Case(
         "patch-by-events",
         """
 @kopf.on.event(K)
@@ -87,7 +108,7 @@ def c(patch, **kw): patch.spec['field'] = None; patch.metadata.labels['gone'] = 
 def u(patch, **kw):
     note('u', kw)
     patch.fns.append(lambda body: 2 in body['spec']['list'] and body['spec']['list'].remove(2))
-    patch.fns.append(lambda body: body['metadata']['labels'].pop('stays', None))
+    patch.fns.append(lambda body: body['metadata'].get('labels', {}).pop('stays', None))
 """,
         [
             Create(metadata={"labels": {"gone": "1", "stays": "1"}}),

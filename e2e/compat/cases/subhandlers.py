@@ -72,7 +72,7 @@ async def p4(**kw):
     try:
         await kopf.execute()
     except kopf.TemporaryError as e:
-        note('caught', {}, delay=e.delay)
+        note('caught', {}, delay=round(e.delay, 1))
         raise
 """,
         [Create(), Settle()],
