@@ -164,6 +164,18 @@ async def test_c12_rejected_changes_of_users_do_not_take_our_marks_with_them(
     assert str(status) in message
 
 
+async def test_c13_failing_functions_do_not_take_our_marks_with_them(apply, client, logged):
+    def fn(body):
+        raise ValueError("boom in a function")
+
+    applied = await apply(
+        marks=Patch({'metadata': {'annotations': {'x': 'y'}}}), patch=Patch(fns=[fn]))
+    assert applied.body is not None
+    assert not applied.carried
+    assert client.sent[-1][0] == 'merge-patch'
+    assert any("boom in a function" in message for message in logged())
+
+
 async def test_rejected_marks_are_errors(apply, client):
     client.refuse = lambda payload: make_status_error({}, status=422)
     with pytest.raises(Exception, match='422'):

@@ -20,8 +20,10 @@ from kopf_core.reactor.safeguards import (
     HEADROOM,
     LOST_MARKS_DELAYS,
     MAX_ANNOTATIONS_SIZE,
+    MAX_CONFLICTS,
     get_lost_marks_delay,
     is_too_large,
+    limit_conflicts,
     warn_of_clashes,
     warn_of_exposed_secrets,
 )
@@ -62,6 +64,21 @@ def test_c15_lost_marks_are_handled_slower_and_slower(memory, logged):
     assert delays == sorted(delays)
     assert delays[-1] == LOST_MARKS_DELAYS[-1] > 10
     assert len(logged(logging.WARNING)) == 10
+
+
+def test_b10_functions_refused_too_many_times_in_a_row_are_dropped(memory, logged):
+    def fn(body):
+        pass
+
+    for _ in range(MAX_CONFLICTS - 1):
+        assert limit_conflicts(memory, (fn,), objects_logger) == (fn,)
+    assert limit_conflicts(memory, (), objects_logger) == ()  # accepted: counted anew
+    for _ in range(MAX_CONFLICTS - 1):
+        assert limit_conflicts(memory, (fn,), objects_logger) == (fn,)
+    assert not logged()
+    assert limit_conflicts(memory, (fn,), objects_logger) == ()
+    message, = logged()
+    assert 'fn' in message
 
 
 def test_c10_clashes_are_warned_about_once_per_object(registry, memory, logged):

@@ -9,14 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kopf_cogs.clients.errors import APIClientError, APITooManyRequestsError
+from kopf_cogs.clients.errors import APIClientError, APIError
 from kopf_cogs.clients.patching import PatchResult, patch_object
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.bodies import Body, RawBody
+from kopf_cogs.structs.credentials import LoginError
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.loggers import AnyLogger
+from kopf_core.actions.retrying import describe
 
 PatchFn = Callable[[RawBody], None]
 
@@ -78,15 +80,25 @@ async def apply_patches(
         return Applied()
     try:
         result = await _send(client, resource, body, merge_patches(usable, marks), logger)
-    except APIClientError as e:
-        if isinstance(e, APITooManyRequestsError) or e.status not in REJECTIONS or not usable:
+    except Exception as e:
+        if not usable or not _is_hopeless(e):
             raise
-        logger.error(f"The patch made by the handlers is rejected and dropped: {e}")
+        logger.error(f"The patch made by the handlers is rejected and dropped: {describe(e)}")
         if not marks:
             return Applied()
         result = await _send(client, resource, body, marks, logger)
     carried = tuple(fn for fn in result.remaining.fns if fn in usable.fns)
     return Applied(body=result.body, carried=carried)
+
+
+def _is_hopeless(exc: Exception) -> bool:
+    """Whether the patch can never be applied, as opposed to bad moments of the API.
+
+    What is not an API error comes from the users' transformation functions.
+    """
+    if not isinstance(exc, APIError):
+        return not isinstance(exc, LoginError)
+    return isinstance(exc, APIClientError) and exc.status in REJECTIONS
 
 
 async def _send(

@@ -18,8 +18,8 @@ class ObjectMemory:
     """The record of one object, from its first event to its deletion."""
 
     __slots__ = (
-        '_memo', '_origin', 'background', 'carried', 'indexing', 'is_handled', 'is_listed',
-        'is_released', 'losses', 'patched_version', 'pending', 'seen', 'throttler', 'warned',
+        '_memo', '_origin', 'background', 'carried', 'conflicts', 'indexing', 'is_handled',
+        'is_listed', 'is_released', 'losses', 'patched_version', 'pending', 'seen', 'throttler', 'warned',
     )
 
     def __init__(self, origin: AnyMemo, *, is_listed: bool) -> None:
@@ -43,6 +43,9 @@ class ObjectMemory:
 
         self.patched_version: int | None = None
         """The resource version of our own last patch: what is older is outdated for sure."""
+
+        self.conflicts = 0
+        """How many times in a row the transformation functions could not be applied."""
 
         self.carried: tuple[Any, ...] = ()
         """The transformation functions to be tried again on a fresher body."""

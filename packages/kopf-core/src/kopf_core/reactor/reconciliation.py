@@ -48,7 +48,12 @@ from kopf_core.intents.detection import detect_reason
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.queueing import Again, Slot
-from kopf_core.reactor.safeguards import get_lost_marks_delay, is_too_large, warn_of_clashes
+from kopf_core.reactor.safeguards import (
+    get_lost_marks_delay,
+    is_too_large,
+    limit_conflicts,
+    warn_of_clashes,
+)
 from kopf_core.reactor.subjects import Background, Subject
 
 FOREVER = float('inf')
@@ -368,7 +373,7 @@ class Reconciler:
             memory.seen = self._build_essence(Body(applied.body))  # our own change, not of others
         subject.patch.clear()
         subject.marks.clear()
-        memory.carried = applied.carried
+        memory.carried = limit_conflicts(memory, applied.carried, self._logger(subject))
         if applied.body is None or applied.version == source['metadata'].get('resourceVersion'):
             # If nothing has changed though it should have, a new attempt would be the same.
             return None if delay is None else Again(after=max(delay, NOTHING_CHANGED_DELAY))

@@ -23,6 +23,9 @@ MAX_ANNOTATIONS_SIZE = 256 * 1024
 HEADROOM = 4 * 1024
 """How much of that (in bytes) is left for the progress of handlers."""
 
+MAX_CONFLICTS = 10
+"""How many times in a row the changes by functions can be refused before they are dropped."""
+
 LOST_MARKS_DELAYS = (0.0, 1.0, 3.0, 10.0, 30.0, 60.0)
 """Seconds before handling an object anew when its marks are removed by others repeatedly."""
 
@@ -65,6 +68,24 @@ def get_lost_marks_delay(memory: ObjectMemory, logger: AnyLogger) -> float:
             f"is there another tool that reverts the annotations? "
             f"The object will be handled as a new one in {delay} seconds.")
     return delay
+
+
+def limit_conflicts(
+        memory: ObjectMemory, carried: tuple[Any, ...], logger: AnyLogger,
+) -> tuple[Any, ...]:
+    """The transformation functions to be tried again; none if they are never accepted.
+
+    API servers refuse both outdated and invalid changes in the same way, but the outdated ones
+    succeed sooner or later on fresher states. Meanwhile, they block the finalizers.
+    """
+    memory.conflicts = memory.conflicts + 1 if carried else 0
+    if memory.conflicts < MAX_CONFLICTS:
+        return carried
+    names = ', '.join(_where(fn) for fn in carried)
+    logger.error(f"The transformation functions are dropped: their changes were refused "
+                 f"{MAX_CONFLICTS} times in a row, so they are probably invalid: {names}")
+    memory.conflicts = 0
+    return ()
 
 
 def warn_of_clashes(
