@@ -19,7 +19,8 @@ class ObjectMemory:
 
     __slots__ = (
         '_memo', '_origin', 'background', 'carried', 'conflicts', 'indexing', 'is_handled',
-        'is_listed', 'is_released', 'losses', 'patched_version', 'pending', 'seen', 'throttler', 'warned',
+        'is_listed', 'is_released', 'losses', 'patched_version', 'pending', 'seen', 'throttler',
+        'warned',
     )
 
     def __init__(self, origin: AnyMemo, *, is_listed: bool) -> None:
