@@ -48,9 +48,9 @@ EXPECTED: tuple[Expected, ...] = (
         "The echo of the last patch before the release of the object is acknowledged.",
     ),
     Expected(
-        "daemon-sync",
+        "daemon-[sg][yr]*",
         "*",
-        r"^-#2 |no objects|remove.*/metadata/finalizers|Removing the finalizer",
+        r"^-#[23] |no objects|remove.*/metadata/finalizers|Removing the finalizer",
         "Objects are released when their daemons exit, not a minute later.",
     ),
     Expected(
@@ -82,5 +82,29 @@ EXPECTED: tuple[Expected, ...] = (
         "*",
         r"^[+-].*(remove.*/metadata/finalizers|Removing the finalizer, as there are no handlers)",
         "The finalizers are removed once they are unneeded, before the handling of that change.",
+    ),
+    Expected(
+        "patch-unserialisable",
+        "*",
+        r"'bad' has returned|Throttling|kopf\.zalando\.org/(bad|c|last-handled-configuration)\b",
+        "Results that cannot be stored are dropped, and do not block their objects.",
+    ),
+    Expected(
+        "create-then-changed",
+        "[clr]*",
+        r"^\+|last-handled-configuration",
+        "Changes in the middle of a cycle are handled as the next update, they are not lost.",
+    ),
+    Expected(
+        "update-accumulates",
+        "[clr]*",
+        r"^\+|last-handled-configuration",
+        "Changes in the middle of a cycle are handled as the next update, they are not lost.",
+    ),
+    Expected(
+        "resume-then-updated",
+        "[clr]*",
+        r"^\+|last-handled-configuration",
+        "Changes in the middle of a cycle are handled as the next update, they are not lost.",
     ),
 )

@@ -25,7 +25,16 @@ async def later(stopped, **kw):
     await stopped.wait()
     note('later-stopped', kw, reason=str(stopped.reason))
 """,
-        [Create(), Settle(), Stop(), Start(), Settle(), Delete(), Settle()],
+        [
+            Create(),
+            Settle(),
+            Stop(),
+            Start(),
+            Settle(),
+            Delete(),
+            Called("dm-stopped", 2),
+            Settle(pending=True),
+        ],
     ),
     Case(
         "daemon-sync",

@@ -36,9 +36,9 @@ async def e(**kw): note('e', kw); return 'e'
     Case(
         "errors-timeout-ahead",
         """
-@kopf.on.create(K, timeout=1.5)
-async def c(**kw): note('c', kw); raise kopf.TemporaryError("temp", delay=1)
-@kopf.on.create(K, timeout=1.5, backoff=1)
+@kopf.on.create(K, timeout=3)
+async def c(**kw): note('c', kw); raise kopf.TemporaryError("temp", delay=2)
+@kopf.on.create(K, timeout=3, backoff=2)
 async def d(**kw): note('d', kw); raise Exception("boom")
 """,
         [Create(), Settle()],
