@@ -55,8 +55,9 @@ EXPECTED: tuple[Expected, ...] = (
     ),
     Expected(
         "daemon-graceful",
-        "logs",
-        r"^-.*(did not exit in time|has exited gracefully)|^\+.* is still exiting",
+        "[lr]*",
+        r"^-.*(did not exit in time|has exited gracefully|Request attempt|\"dm\": \"stopped\")"
+        r"|^\+.* is still exiting",
         "The last patches of daemons are waited for when the operator exits.",
     ),
     Expected(
@@ -106,5 +107,18 @@ EXPECTED: tuple[Expected, ...] = (
         "[clr]*",
         r"^\+|last-handled-configuration",
         "Changes in the middle of a cycle are handled as the next update, they are not lost.",
+    ),
+    Expected(
+        "patch-fn-failing",
+        "[lr]*",
+        r"Throttling|^\+.* ERROR The patch made by the handlers is rejected"
+        r"|^\+PATCH .*last-handled-configuration",
+        "A failing function costs the patch of its handlers, but not the handling of the object.",
+    ),
+    Expected(
+        "errors-timeout-ahead",
+        "logs",
+        r"^[+-].*it would time out (in|after) 3 seconds on the next attempt",
+        "The time-outs are reported in the same words for all kinds of errors.",
     ),
 )
