@@ -41,6 +41,11 @@ def kubectl(sandbox, tmp_path):
     return kubectl
 
 
+async def test_unknown_kinds_are_named(kubectl, make_object):
+    output = await kubectl("apply", "-f", "-", stdin=[make_object(spec={})], code=1)
+    assert 'no matches for kind "KopfExample" in version "kopf.dev/v1"' in output
+
+
 async def test_custom_resources(kubectl, make_object):
     output = await kubectl("apply", "-f", "-", stdin=[make_crd(subresources={"status": {}})])
     assert output == "customresourcedefinition.apiextensions.k8s.io/kopfexamples.kopf.dev created\n"

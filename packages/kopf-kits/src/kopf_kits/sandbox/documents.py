@@ -23,6 +23,8 @@ _OPENAPI_V2: dict[str, Any] = {
     "definitions": {},
 }
 
+_OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
 
 class Documents:
     """Answers requests for documents about the server itself."""
@@ -65,6 +67,8 @@ class Documents:
         if path.startswith("/openapi/v3/"):
             return self._describe(path)
         if path == "/openapi/v2":
+            if "proto-openapi" in call.accept:  # older kubectl, for unknown kinds
+                return Reply(200, _encode_openapi_v2(), _OPENAPI_V2_PROTOBUF)
             return Reply.of(_OPENAPI_V2)
         if path == "/version":
             return Reply.of(_version())
@@ -98,6 +102,16 @@ class Documents:
                     document = discovery.aggregated(self._registry, core=core, api_version=name)
                     return Reply.of(document, media_type=_AGGREGATED.format(version))
         return None
+
+
+def _encode_openapi_v2() -> bytes:
+    """The same nearly empty document as in JSON, in the other encoding of its clients."""
+
+    def encode(number: int, payload: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(payload)]) + payload
+
+    info = encode(1, b"Kubernetes") + encode(2, VERSION.encode())
+    return encode(1, b"2.0") + encode(2, info) + encode(8, b"")
 
 
 def _version() -> dict[str, str]:
