@@ -22,7 +22,7 @@ from .proxies import Proxy, Request, wait_until
 if TYPE_CHECKING:
     from .cases import Case
 
-FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
+FOREIGN = "example.com/foreign"
 OPERATORS = Path(__file__).parent / "operators"
 HEADER = "from helpers import *\nimport kopf, asyncio, os, time\n"
 QUIET_TIME = 0.8
@@ -286,7 +286,7 @@ class Track:
 
 def _is_pending(body: dict[str, Any]) -> bool:
     metadata = body["metadata"]
-    if metadata.get("deletionTimestamp") and FINALIZER in metadata.get("finalizers", []):
+    if metadata.get("deletionTimestamp") and set(metadata.get("finalizers", [])) - {FOREIGN}:
         return True
     for key, value in (metadata.get("annotations") or {}).items():
         if key.startswith("kopf.zalando.org/") and value.startswith('{"started"'):

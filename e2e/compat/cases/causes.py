@@ -215,6 +215,9 @@ def cl(memo, **kw): note('cl', kw, memo=memo)
     Case(
         "cluster-scoped",
         """
+@kopf.on.startup()
+def configure(settings, **_):  # otherwise, the operators remove the finalizers of each other
+    settings.persistence.finalizer = 'example.com/' + os.environ['COMPAT_RUN']
 @kopf.on.create(C, labels=MINE)
 def a(body, **kw): note('a', kw, ns=kw['namespace']); kopf.info(body, reason='R', message='m')
 @kopf.on.update(C, labels=MINE)
