@@ -4,23 +4,27 @@ The records are made for every object in the cluster that is watched, so they ar
 whatever only few objects need is made when it is needed.
 """
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from kopf_cogs.structs.bodies import BodyEssence, RawBody
+from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.throttling import Throttler
+
+NOTHING_SEEN: dict[HandlerId, BodyEssence] = {}
+"""Shared by all objects at rest; never modified."""
 
 
 class ObjectMemory:
     """The record of one object, from its first event to its deletion."""
 
     __slots__ = (
-        '_memo', '_origin', 'background', 'carried', 'conflicts', 'indexing', 'is_handled',
-        'is_listed', 'is_released', 'losses', 'patched_version', 'pending', 'seen', 'throttler',
-        'warned',
+        '_memo', '_origin', 'background', 'carried', 'catching_up', 'conflicts', 'indexing',
+        'is_freed', 'is_handled', 'is_listed', 'is_released', 'losses', 'patched_version',
+        'pending', 'seen', 'throttler', 'warned',
     )
 
     def __init__(self, origin: AnyMemo, *, is_listed: bool) -> None:
@@ -35,6 +39,9 @@ class ObjectMemory:
 
         self.is_released = False
         """The deletion was handled in this process: it only remains to remove the finalizer."""
+
+        self.is_freed = False
+        """The finalizer is removed already: the earlier states are of no interest anymore."""
 
         self.pending: tuple[Patch, Patch] | None = None
         """What could not be sent to the API: the framework's marks and the handlers' changes."""
@@ -57,8 +64,11 @@ class ObjectMemory:
         self.indexing: Any = None
         """The failures of indexing of the object, if any."""
 
-        self.seen: BodyEssence | None = None
-        """The state that the handlers of the unfinished cycle have seen when the first one ran."""
+        self.seen: dict[HandlerId, BodyEssence] = NOTHING_SEEN
+        """What the handlers that are over have seen, while the others of the cycle go on."""
+
+        self.catching_up: tuple[BodyEssence, Collection[HandlerId]] | None = None
+        """A state which everyone has seen, except for these handlers."""
 
         self.throttler: Throttler | None = None
         self.warned: frozenset[str] = frozenset()

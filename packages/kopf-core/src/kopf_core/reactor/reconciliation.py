@@ -31,6 +31,7 @@ from kopf_core.actions.states import State
 from kopf_core.actions.throttling import Throttler
 from kopf_core.engines.indexing import Indices
 from kopf_core.engines.memories import (
+    NOTHING_SEEN,
     ObjectMemories,
     is_newer,
     is_same,
@@ -47,6 +48,7 @@ from kopf_core.intents.causes import (
 from kopf_core.intents.detection import detect_reason
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
+from kopf_core.reactor.catching import find_outdated, select_catching_up
 from kopf_core.reactor.queueing import Again, Slot
 from kopf_core.reactor.safeguards import (
     get_lost_marks_delay,
@@ -153,6 +155,8 @@ class Reconciler:
                     self._logger(subject).debug(
                         "Handling cycle is finished, waiting for new changes.")
                 return await self._apply(subject)
+            case Reason.DELETE if subject.memory.is_freed:
+                return await self._apply(subject)  # an echo of what was before the release
             case Reason.DELETE if self._background.is_running(subject.memory):
                 return await self._apply(subject, delay=self._background_polling)
         if cause.reason is not Reason.DELETE and self._fix_finalizer(subject, cause):
@@ -183,7 +187,8 @@ class Reconciler:
                 cause.body, subject.essence, cause.logger):
             return FOREVER
         storage = self.settings.persistence.progress_storage
-        handlers = self._handlers.select_changing(cause)
+        handlers = select_catching_up(
+            subject.memory, cause, self._handlers.select_changing(cause))
         state = State.from_storage(
             self._handlers.changing, body=cause.body, storage=storage, now=self._clock.now(),
         ).with_purpose(cause.reason, handlers)
@@ -194,8 +199,8 @@ class Reconciler:
             state = state.with_outcomes(outcomes, now=self._clock.now())
             deliver_results(collect_results(outcomes), patch=subject.marks, logger=cause.logger)
             if not state.done:
-                if outcomes and subject.memory.seen is None:
-                    subject.memory.seen = cause.new
+                finals = {id: cause.new for id, outcome in outcomes.items() if outcome.final}
+                subject.memory.seen = subject.memory.seen | finals
                 state.store(body=cause.body, patch=subject.marks, storage=storage)
                 return state.delay
             title = TITLES[cause.reason].capitalize()
@@ -209,13 +214,16 @@ class Reconciler:
         """The cycle is over: remember the handled state.
 
         If the object was changed when some of the handlers had already finished, the state
-        that they have seen is remembered, so that the change is handled as the next update.
+        that they have seen is remembered, so that they get the change as the next update.
         """
-        seen, subject.memory.seen = subject.memory.seen, None
-        if seen is not None and seen != cause.new and cause.reason is not Reason.DELETE:
+        outdated = find_outdated(subject.memory, cause, self._handlers.changing)
+        subject.memory.seen = NOTHING_SEEN
+        subject.memory.catching_up = (cause.new, outdated) if outdated else None
+        for essence in outdated.values():
             subject.essence = Patch()
             self.settings.persistence.diffbase_storage.store(
-                body=cause.body, patch=subject.essence, essence=seen)
+                body=cause.body, patch=subject.essence, essence=essence)
+            break
         if subject.essence is not None:
             merge_into(subject.marks, subject.essence)
         subject.memory.is_handled = True
@@ -368,12 +376,16 @@ class Reconciler:
             client=self._client, resource=self.resource, body=Body(source),
             marks=subject.marks, patch=subject.patch, logger=self._logger(subject))
         memory.pending = None
-        if memory.seen is not None and applied.body is not None and (
+        if memory.seen and applied.body is not None and (
                 subject.patch.fns or subject.patch.keys() - {'status'}):
-            memory.seen = self._build_essence(Body(applied.body))  # our own change, not of others
+            ours = self._build_essence(Body(applied.body))  # not a change made by others
+            memory.seen = dict.fromkeys(memory.seen, ours)
         subject.patch.clear()
         subject.marks.clear()
         memory.carried = limit_conflicts(memory, applied.carried, self._logger(subject))
+        if memory.is_released and applied.body is not None:
+            memory.is_freed = not is_deletion_blocked(
+                applied.body, self.settings.persistence.finalizer)
         if applied.body is None or applied.version == source['metadata'].get('resourceVersion'):
             # If nothing has changed though it should have, a new attempt would be the same.
             return None if delay is None else Again(after=max(delay, NOTHING_CHANGED_DELAY))

@@ -1,0 +1,46 @@
+"""Catching up: changes that come in the middle of a handling cycle.
+
+A cycle can take several steps, and the object can be changed by others in between. The handlers
+that are not over see the newest state anyway. Those that are over have seen the older one,
+so they are called again after the cycle: for the update from what they have seen.
+Nobody is called twice for the same change.
+"""
+from collections.abc import Collection, Mapping
+
+from kopf_cogs.structs.bodies import BodyEssence
+from kopf_cogs.structs.ids import HandlerId
+from kopf_core.engines.memories import ObjectMemory
+from kopf_core.intents.causes import ChangingCause, Reason
+from kopf_core.intents.handlers import ChangingHandler
+
+
+def find_outdated(
+        memory: ObjectMemory, cause: ChangingCause, handlers: Collection[ChangingHandler],
+) -> Mapping[HandlerId, BodyEssence]:
+    """The handlers that have missed the latest changes, with what they have seen instead.
+
+    Only those that handle updates; the earliest ones go first.
+    """
+    if not memory.seen or cause.reason is Reason.DELETE:
+        return {}
+    updating = {
+        handler.id for handler in handlers
+        if handler.reason is Reason.UPDATE or (handler.reason is None and not handler.initial)
+    }
+    return {
+        id: essence for id, essence in memory.seen.items()
+        if id in updating and essence != cause.new
+    }
+
+
+def select_catching_up(
+        memory: ObjectMemory, cause: ChangingCause, handlers: list[ChangingHandler],
+) -> list[ChangingHandler]:
+    """Leave only those who have missed the change, if the others have handled it already."""
+    if memory.catching_up is None or cause.reason is not Reason.UPDATE:
+        return handlers
+    essence, outdated = memory.catching_up
+    if essence != cause.new:
+        memory.catching_up = None  # it was changed again: a new story for everyone
+        return handlers
+    return [handler for handler in handlers if handler.id in outdated]
