@@ -20,7 +20,8 @@ from .cases import CASES, Case
 from .clients import Api
 from .comparing import Difference
 from .engines import get_ours, get_predecessor
-from .reports import format_differences, format_reasons, format_row
+from .expected import EXPECTED
+from .reports import format_differences, format_reasons, format_row, format_unused
 from .running import Setup, prepare, run_confirmed
 
 Results = dict[str, list[Difference]]
@@ -102,6 +103,9 @@ def _report(results: Results, path: Path | None) -> int:
     reasons = format_reasons(results)
     if reasons:
         print(f"\nExpected to differ:\n{reasons}")
+    unused = format_unused(EXPECTED, results)
+    if unused and len(results) == len(CASES):
+        print(f"\nExpected to differ, but did not:\n{unused}")
     print(f"\n{len(results)} cases, {len(differing)} with unexpected differences.")
     return 1 if differing else 0
 

@@ -50,7 +50,8 @@ EXPECTED: tuple[Expected, ...] = (
     Expected(
         "daemon-[sg][yr]*",
         "*",
-        r"^-#[23] |no objects|remove.*/metadata/finalizers|Removing the finalizer",
+        r"^-#[23] |no objects|remove.*/metadata/finalizers|Removing the finalizer"
+        r"|is still exiting",
         "Objects are released when their daemons exit, not a minute later.",
     ),
     Expected(
@@ -120,5 +121,12 @@ EXPECTED: tuple[Expected, ...] = (
         "logs",
         r"^[+-].*it would time out (in|after) 3 seconds on the next attempt",
         "The time-outs are reported in the same words for all kinds of errors.",
+    ),
+    Expected(
+        "update-reverted",
+        "*",
+        r"^[+-]",
+        "A change made and reverted in the middle of an update is handled as the next update by "
+        "those who have seen it; there, they are never told, and the progress stays for ever.",
     ),
 )

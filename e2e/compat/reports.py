@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .comparing import Difference
+from .comparing import Difference, Expected
 
 MAX_LINES = 40
 MAX_WIDTH = 1000
@@ -44,3 +44,14 @@ def format_reasons(results: Mapping[str, Sequence[Difference]]) -> str:
         f"{total:5} lines in {len(cases):2} cases: {reason}"
         for reason, (total, cases) in sorted(reasons.items(), key=lambda item: -item[1][0])
     )
+
+
+def format_unused(expected: Sequence[Expected], results: Mapping[str, Sequence[Difference]]) -> str:
+    """The intended differences that were not seen: what they excuse could be lost unnoticed."""
+    used = {
+        reason
+        for differences in results.values()
+        for difference in differences
+        for reason in difference.excused
+    }
+    return "\n".join(f"{item.cases}: {item.reason}" for item in expected if item.reason not in used)
