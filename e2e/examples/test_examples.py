@@ -1,0 +1,247 @@
+"""Every example is run as a user would run it: as a process, with objects coming and going."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.clusters import Cluster
+from kopf_cogs.clients.errors import APIConflictError, APIError, APINotFoundError
+from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import OperatorSettings
+
+ROOT = pathlib.Path(__file__).resolve().parents[2] / "examples"
+KEX = "/apis/kopf.dev/v1/namespaces/{}/kopfexamples"
+MERGE = "application/merge-patch+json"
+PATIENCE = 60.0
+"""In seconds; it is only reached when a test fails."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """What is seen in the log of an example after each of the changes; regular expressions."""
+
+    started: tuple[str, ...] = ("watch-stream for kopfexamples",)
+    created: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    status: dict[str, Any] = field(default_factory=dict)
+    events: frozenset[str] = frozenset()
+    tracebacks: bool = False
+    """Whether errors with tracebacks are what the example is about."""
+
+
+STORIES = {
+    "01-minimal": Story(
+        created=(r"Creation is processed: 1 succeeded",),
+        updated=(r"Updating is processed: 1 succeeded",),
+        deleted=(r"Deletion is processed: 1 succeeded", r"really deleted"),
+        status={"create_fn": {"message": "hello world"}},
+        events=frozenset({"Greeting"})),
+    "02-children": Story(
+        created=(r"Creation is processed: 1 succeeded", r"Pod kopf-example-1-\S+: ADDED")),
+    "03-exceptions": Story(
+        created=(r"'instant_failure_with_traceback' failed with an exception and will stop",
+                 r"'ignored_failure_with_traceback' failed .* and will ignore it",
+                 r"Creation is processed: \d succeeded; [1-9] failed"),
+        tracebacks=True),
+    "04-events": Story(created=(r"Creation is processed: 1 succeeded",)),
+    "05-handlers": Story(
+        created=(r"'create_fn_1' succeeded", r"Creation is processed: 3 succeeded; 0 failed"),
+        updated=(r"Updating is processed: \d succeeded; 0 failed",),
+        deleted=(r"Deletion is processed: 2 succeeded; 0 failed", r"really deleted")),
+    "07-subhandlers": Story(
+        created=(r"'create_fn/item1' succeeded", r"'create_fn/item2' succeeded",
+                 r"Creation is processed: 1 succeeded; 0 failed")),
+    "08-watching": Story(created=(r"'event_fn' succeeded",), deleted=(r"'event_fn' succeeded",)),
+    "09-testing": Story(
+        created=(r"Creation is processed: 1 succeeded",),
+        deleted=(r"Deletion is processed: 1 succeeded",)),
+    "11-filtering": Story(
+        created=(r"'create_with_labels_satisfied' succeeded", r"Creation is processed: \d")),
+    "13-hooks": Story(
+        created=(r"Creation is processed: 1 succeeded",), ended=(r"Activity 'cleanup_fn' succ",)),
+    "14-daemons": Story(
+        created=(r"Daemon 'background_async' is invoked", r"Daemon 'background_sync' is invoked"),
+        ended=(r"Operator is stopping",)),
+    "15-timers": Story(created=(r"Timer 'every_second' succeeded",)),
+    "16-indexing": Story(created=(r"Timer 'show' succeeded",)),
+    "99-all-at-once": Story(
+        created=(r"Creation is processed: \d succeeded; 0 failed",),
+        ended=(r"Activity 'cleanup_fn' succeeded",)),
+}
+
+
+class Process:
+    """An operator in a process of its own, and what it has logged."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._fresh = 0
+        self._news = asyncio.Condition()
+        self._reader = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            async with self._news:
+                self.lines.append(line.decode().rstrip())
+                self._news.notify_all()
+        async with self._news:
+            self._news.notify_all()
+
+    async def see(self, *patterns: str) -> None:
+        """Wait for the lines, in any order, since the previous milestone."""
+        start = self._fresh
+        for pattern in patterns:
+            try:
+                async with asyncio.timeout(PATIENCE), self._news:
+                    await self._news.wait_for(
+                        lambda p=pattern: any(re.search(p, ln) for ln in self.lines[start:]))
+            except TimeoutError:
+                log = "\n".join(self.lines)
+                pytest.fail(f"There is no {pattern!r} in the log:\n{log}")
+        self._fresh = len(self.lines)
+
+    async def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE):
+            code = await self.process.wait()
+            await self._reader
+        return code
+
+
+@contextlib.asynccontextmanager
+async def running(path: pathlib.Path, namespace: str, cluster: Cluster) -> AsyncIterator[Process]:
+    command = [sys.executable, "-m", "kopf", "run", "--verbose", "--standalone",
+               "--log-format=plain", "-n", namespace, str(path)]  # fmt: skip
+    process = Process(await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig_path), "PYTHONUNBUFFERED": "1"}))
+    try:
+        yield process
+    finally:
+        if process.process.returncode is None:
+            process.process.kill()
+            await process.process.wait()
+
+
+@pytest.fixture
+async def client(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig_path))
+    credentials = login_with_kubeconfig(settings=OperatorSettings())
+    assert credentials is not None
+    async with Client(credentials) as client:
+        await ensure_definition(client)
+        yield client
+
+
+async def ensure_definition(client: Client) -> None:
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    with contextlib.suppress(APIConflictError):
+        for document in yaml.safe_load_all((ROOT / "crd.yaml").read_text()):
+            await client.post(crds, document)
+    await until(lambda: client.get(KEX.format("default")))
+
+
+async def until(attempt: Any) -> Any:
+    """Repeat the request until it succeeds."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return await attempt()
+            except APIError:
+                await asyncio.sleep(0.1)
+
+
+async def until_gone(client: Client, url: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                await client.get(url)
+            except APINotFoundError:
+                return
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", STORIES)
+async def test_example(name: str, cluster: Cluster, client: Client) -> None:
+    story, namespace = STORIES[name], f"example-{name}-{os.getpid()}"
+    await client.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    with contextlib.suppress(APIConflictError):  # pods need it; there can be nobody to make it
+        await client.post(f"/api/v1/namespaces/{namespace}/serviceaccounts",
+                          {"metadata": {"name": "default"}})
+    url = KEX.format(namespace)
+    obj = yaml.safe_load((ROOT / "obj.yaml").read_text())
+    one = f"{url}/{obj['metadata']['name']}"
+    async with running(ROOT / name / "example.py", namespace, cluster) as process:
+        await process.see(*story.started)
+        await client.post(url, obj)
+        await process.see(*story.created)
+        await check_object(client, one, namespace, story)
+        await client.patch(one, {"spec": {"field": "changed"}}, content_type=MERGE)
+        await process.see(*story.updated)
+        await client.delete(one)
+        await process.see(*story.deleted)
+        await until_gone(client, one)
+        code = await process.stop()
+    await client.delete(f"/api/v1/namespaces/{namespace}")
+    check_log(process.lines, story)
+    assert code == 0
+
+
+@pytest.mark.timeout(120)
+async def test_embedded_example(cluster: Cluster, client: Client) -> None:
+    """It is an application of its own, which stops by itself."""
+    process = Process(await asyncio.create_subprocess_exec(
+        sys.executable, str(ROOT / "12-embedded" / "example.py"),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig_path), "PYTHONUNBUFFERED": "1"}))
+    await process.see("Do the main job", "Stopping the operator")
+    async with asyncio.timeout(PATIENCE):
+        assert await process.process.wait() == 0
+
+
+def test_all_examples_have_their_stories() -> None:
+    """The rest: one is embedded, one waits for peering, one needs pods to be really run."""
+    others = {"06-peering", "10-builtins", "12-embedded"}
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    assert folders - {"__pycache__"} == STORIES.keys() | others
+
+
+async def check_object(client: Client, url: str, namespace: str, story: Story) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            status = (await client.get(url)).get("status") or {}
+            events = await client.get(f"/api/v1/namespaces/{namespace}/events")
+            if story.status.items() <= status.items() and story.events <= {
+                    event["reason"] for event in events["items"]}:
+                return
+            await asyncio.sleep(0.1)
+
+
+def check_log(lines: list[str], story: Story) -> None:
+    log = "\n".join(lines)
+    assert story.tracebacks or "Traceback" not in log, log
+    for pattern in story.ended:
+        assert re.search(pattern, log), log
+    # The handlers of changes run once for a creation; the rest are called repeatedly by design.
+    until_change = "\n".join(lines).partition("Creation is processed")[0]
+    successes = Counter(re.findall(r"Handler '(create_[^']+)' succeeded", until_change))
+    assert not [id for id, count in successes.items() if count > 1], log
