@@ -69,6 +69,13 @@ def compare(
     return differences
 
 
+def check(case: str, pair: str, calls: Sequence[str], required: Sequence[str]) -> list[Difference]:
+    """Check that the required calls are made; what is missing cannot be excused."""
+    missing = [item for item in required if not any(re.search(item, call) for call in calls)]
+    lines = [f"-a required call is missing: {item}" for item in missing]
+    return [Difference(case, pair, "calls", lines, {})] if lines else []
+
+
 def _diff(theirs: Sequence[str], ours: Sequence[str]) -> list[str]:
     matcher = difflib.SequenceMatcher(None, theirs, ours, autojunk=False)
     lines: list[str] = []

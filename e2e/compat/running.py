@@ -11,7 +11,7 @@ from e2e.clusters import Cluster
 
 from .cases import Case
 from .clients import Api
-from .comparing import Difference, compare
+from .comparing import Difference, check, compare
 from .definitions import GROUP, KINDS, make_definition
 from .engines import Engine
 from .expected import EXPECTED
@@ -66,6 +66,7 @@ async def run_case(setup: Setup, case: Case, attempt: int = 1) -> list[Differenc
     for pair in tracks:
         if pair != "theirs":
             differences += compare(case.name, pair, lines["theirs"], lines[pair], EXPECTED)
+            differences += check(case.name, pair, lines[pair]["calls"], case.required)
     return differences
 
 

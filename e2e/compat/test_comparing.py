@@ -6,7 +6,7 @@ import fnmatch
 from typing import Any
 
 from .cases import CASES
-from .comparing import Expected, compare
+from .comparing import Expected, check, compare
 from .expected import EXPECTED
 from .normalising import ASPECTS, normalise
 from .proxies import Request
@@ -67,6 +67,12 @@ def test_only_the_expected_lines_are_excused() -> None:
     (difference,) = compare("case", "ours", theirs, ours, expected)
     assert difference.excused == {"So be it.": 1}
     assert [line[:7] for line in difference.lines] == ["+x: b(n"]
+
+
+def test_missing_required_calls_are_noticed() -> None:
+    calls = see([call("a", retry=1)])["calls"]
+    assert not check("c", "ours", calls, [r'a\(.*"retry": 1'])
+    assert check("c", "ours", calls, [r'a\(.*"retry": 2'])
 
 
 def test_cases_have_different_names() -> None:

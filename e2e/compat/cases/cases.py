@@ -23,3 +23,5 @@ class Case:
     """The operator is started by the script."""
     is_handed_over: bool = False
     """Each restart switches from one generation to another, in both directions."""
+    required: Sequence[str] = ()
+    """Regular expressions for the calls that ours must make, whatever the predecessor does."""

@@ -137,6 +137,7 @@ def b(**kw):
             Patch({"spec": {"field": "v3"}}),
             Settle(),
         ],
+        required=[r'a\(.*"new": \{"spec": \{"field": "v1"\}\}.*"reason": "update"'],
     ),
     Case(
         "create-then-changed",
