@@ -205,10 +205,20 @@ class Reconciler:
                 return state.delay
             title = TITLES[cause.reason].capitalize()
             cause.logger.info(f"{title} is processed: {state.summary}.")
-        state.purge(self._handlers.changing, body=cause.body, patch=subject.marks, storage=storage)
+        self._purge(subject, cause, state)
         storage.sweep(body=cause.body, patch=subject.marks, purpose=cause.reason.value)
         storage.touch(body=cause.body, patch=subject.marks, value=None)
         return None
+
+    def _purge(
+            self, subject: Subject, cause: ChangingCause, state: State | None = None,
+    ) -> None:
+        """Remove the progress of handlers from the object."""
+        storage, handlers = self.settings.persistence.progress_storage, self._handlers.changing
+        if state is None:
+            state = State.from_storage(
+                handlers, body=cause.body, storage=storage, now=self._clock.now())
+        state.purge(handlers, body=cause.body, patch=subject.marks, storage=storage)
 
     def _finish(self, subject: Subject, cause: ChangingCause) -> None:
         """The cycle is over: remember the handled state.
@@ -223,6 +233,7 @@ class Reconciler:
             subject.essence = Patch()
             self.settings.persistence.diffbase_storage.store(
                 body=cause.body, patch=subject.essence, essence=essence)
+            self._purge(subject, cause)  # also if the change was reverted, and the cycle dropped
             break
         if subject.essence is not None:
             merge_into(subject.marks, subject.essence)
