@@ -1,0 +1,177 @@
+"""The documentation does not lie: its code works, its tables list what there really is.
+
+Each block of Python in `docs/*.md` and `README.md` is executed with a registry of its own,
+and so are its startup handlers. To skip a block, precede it with `<!-- not run: the reason -->`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import kopf
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.resources import Resource
+from kopf_core.intents import causes
+from kopf_core.intents.handlers import ActivityHandler
+from kopf_core.intents.stoppers import AsyncDaemonStopperChecker
+from kopf_kits.cli.groups import main
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(
+    r"^(?:<!-- not run:(?P<reason>[^\n]*)-->\n+)?```python\n(?P<code>.*?)^```",
+    re.MULTILINE | re.DOTALL,
+)
+PROPERTIES = {"execution": ("executor", "max_workers")}
+CODE = re.compile(r"`([^`]+)`")
+
+
+def collect() -> list[Any]:
+    params = []
+    for page in PAGES:
+        for match in BLOCK.finditer(page.read_text("utf-8")):
+            line = page.read_text("utf-8")[: match.start("code")].count("\n") + 1
+            marks = []
+            if match["reason"] is not None:
+                assert match["reason"].strip(), f"Why is it not run? {page.name}:{line}"
+                marks.append(pytest.mark.skip(reason=match["reason"].strip()))
+            params.append(
+                pytest.param(match["code"], id=f"{page.stem}-{line}", marks=marks)
+            )
+    return params
+
+
+@pytest.fixture
+def registry() -> Iterator[kopf.OperatorRegistry]:
+    registry = kopf.OperatorRegistry()
+    kopf.set_default_registry(registry)
+    yield registry
+    kopf.set_default_registry(kopf.OperatorRegistry())
+    kopf.set_default_lifecycle(None)
+
+
+@pytest.mark.parametrize("code", collect())
+async def test_code(code: str, registry: kopf.OperatorRegistry) -> None:
+    exec(compile(code, "example.py", "exec"), {"__name__": "example"})
+    settings = OperatorSettings()
+    for handler in get_startup_handlers(registry):
+        result = handler.fn(
+            settings=settings, memo=kopf.Memo(), logger=logging.getLogger(), param=handler.param
+        )
+        if handler.is_async:
+            await result
+    assert_nothing_invented(settings)
+
+
+def get_startup_handlers(registry: kopf.OperatorRegistry) -> list[ActivityHandler]:
+    return registry.get_activity_handlers(causes.Activity.STARTUP)
+
+
+def assert_nothing_invented(settings: OperatorSettings) -> None:
+    """Any attribute can be set, so the misspelled ones are not noticed otherwise."""
+    for group in dataclasses.fields(settings):
+        values = getattr(settings, group.name)
+        known = {field.name for field in dataclasses.fields(values)}
+        assert vars(values).keys() <= known, f"There are no such settings in {group.name}."
+
+
+def test_all_settings_are_documented_with_their_defaults() -> None:
+    documented = dict(read_rows("configuration.md", prefix="settings."))
+    settings = OperatorSettings()
+    existing = {
+        f"settings.{group.name}.{name}": getattr(getattr(settings, group.name), name)
+        for group in dataclasses.fields(settings)
+        for name in get_setting_names(group.name, getattr(settings, group.name))
+    }
+    assert documented.keys() == existing.keys()
+    for name, cells in documented.items():
+        found = CODE.findall(cells[-1])
+        if found:
+            expected = eval(found[0], {"kopf": kopf, "logging": logging})
+            actual = existing[name]
+            assert type(actual) is type(expected) if is_storage(actual) else actual == expected, (
+                name
+            )
+        else:
+            assert name == "settings.execution.executor", f"There is no default for {name}."
+
+
+def get_setting_names(group: str, values: Any) -> list[str]:
+    names = [field.name for field in dataclasses.fields(values) if field.name[0] != "_"]
+    return [*names, *PROPERTIES.get(group, ())]
+
+
+def is_storage(value: Any) -> bool:
+    return isinstance(value, kopf.ProgressStorage | kopf.DiffBaseStorage)
+
+
+def test_all_arguments_are_documented_for_all_kinds_of_handlers() -> None:
+    table = {
+        name: [bool(cell.strip()) for cell in cells]
+        for name, cells in read_rows("arguments.md", columns=6)
+    }
+    retrying = {"param", "retry", "started", "runtime"}
+    kinds = [cause.kwargs.keys() | retrying for cause in make_causes()]
+    for name in set().union(*kinds):
+        assert table.pop(name, None) == [name in kwargs for kwargs in kinds], name
+    assert not table, "There are no such arguments."
+
+
+def make_causes() -> list[causes.Cause]:
+    """In the order of the columns: changes, events, indices, daemons and timers, activities."""
+    settings, memo = OperatorSettings(), kopf.Memo()
+    common: dict[str, Any] = {
+        "resource": Resource("kopf.dev", "v1", "kopfexamples"),
+        "body": kopf.Body({}),
+        "patch": kopf.Patch(),
+        "settings": settings,
+        "memo": memo,
+        "indices": {},
+    }
+    change: dict[str, Any] = {"old": None, "new": None, "diff": kopf.Diff(()), "marks": None}
+    activity = causes.Activity.STARTUP
+    return [
+        causes.ChangingCause(reason=kopf.Reason.CREATE, initial=False, **change, **common),
+        causes.WatchingCause(event={"type": None, "object": {}}, **common),
+        causes.IndexingCause(**common),
+        causes.DaemonCause(stopper=object.__new__(AsyncDaemonStopperChecker), **common),
+        causes.ActivityCause(
+            activity=activity,
+            settings=settings,
+            logger=logging.getLogger(),
+            memo=memo,
+            indices={},
+        ),
+    ]
+
+
+@pytest.mark.parametrize("name", ["run", "sandbox"])
+def test_all_options_of_commands_are_documented(name: str) -> None:
+    assert isinstance(main, click.Group)
+    text = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    documented = {option for cell in CODE.findall(text) for option in re.findall(r"-[-\w]+", cell)}
+    for param in main.commands[name].params:
+        if isinstance(param, click.Option):
+            missing = {*param.opts, *param.secondary_opts} - documented
+            assert not missing, f"Not documented: {missing}"
+
+
+def read_rows(
+    page: str, *, prefix: str = "", columns: int | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    """Rows of the tables: the name in the first cell, and all the other cells."""
+    for line in (ROOT / "docs" / page).read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("| `") or (columns is not None and len(cells) != columns):
+            continue
+        for name in CODE.findall(cells[0]):
+            if name.startswith(prefix):
+                yield name, cells[1:]
