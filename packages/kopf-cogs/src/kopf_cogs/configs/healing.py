@@ -1,6 +1,7 @@
 """Reading what could be edited by people, cut, or written by other versions."""
 
 import datetime
+import functools
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -9,19 +10,40 @@ from typing import Any, Final
 from kopf_cogs.structs.bodies import Body
 
 # It is on the hot path: once per every object's event. The faster parser is used if installed.
-# Not for encoding: the bytes on objects must be always the same, whatever is installed.
 _loads: Callable[[str], Any]
+_dumps: Callable[[Any], bytes] | None
 try:
     import orjson
 except ImportError:
-    _loads = json.loads
+    _loads, _dumps = json.loads, None
 else:
     _loads = orjson.loads
+    _dumps = functools.partial(
+        orjson.dumps, option=orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+    )
 
-encode_json: Final = json.JSONEncoder(separators=(",", ":")).encode
-"""Encode compactly. The non-ASCII characters are escaped."""
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+_DIFFERENT: Final = (b"\x7f", b"null", *(b"%de" % digit for digit in range(10)))
+"""What is written differently by different encoders: DEL, NaNs (as nulls), exponents."""
 
 logger = logging.getLogger(__name__)
+
+
+def encode_json(value: Any) -> str:
+    """Encode compactly, with the non-ASCII characters escaped.
+
+    The result is always the same, whatever is installed: it is compared by people and tools.
+    """
+    if _dumps is not None:
+        try:
+            encoded = _dumps(value)
+        except TypeError:
+            pass  # the standard library accepts more, and explains better
+        else:
+            if encoded.isascii() and not any(map(encoded.__contains__, _DIFFERENT)):
+                return encoded.decode("ascii")
+    return _encode(value)
 
 
 def decode_json(encoded: object, where: str, body: Body) -> dict[str, Any] | None:
