@@ -24,7 +24,7 @@ class ObjectMemory:
     __slots__ = (
         '_memo', '_origin', 'background', 'carried', 'catching_up', 'conflicts', 'indexing',
         'is_freed', 'is_handled', 'is_listed', 'is_released', 'losses', 'patched_version',
-        'pending', 'seen', 'throttler', 'warned',
+        'pending', 'seen', 'settled_version', 'throttler', 'warned',
     )
 
     def __init__(self, origin: AnyMemo, *, is_listed: bool) -> None:
@@ -51,6 +51,9 @@ class ObjectMemory:
 
         self.patched_version: int | None = None
         """The resource version of our own last patch: what is older is outdated for sure."""
+
+        self.settled_version: str | None = None
+        """The version of our own last patch if it has ended the cycle and changed nothing else."""
 
         self.conflicts = 0
         """How many times in a row the transformation functions could not be applied."""
@@ -92,6 +95,12 @@ class ObjectMemory:
         return (
             version is not None and self.patched_version is not None
             and version < self.patched_version)
+
+    def is_settled(self, body: RawBody | None) -> bool:
+        """Whether the object is exactly as we have left it when everything was handled."""
+        return (
+            self.settled_version is not None and body is not None
+            and self.settled_version == body['metadata'].get('resourceVersion'))
 
     def warn_once(self, topic: str) -> bool:
         """Whether this is the first time; remembers that it was."""

@@ -33,6 +33,11 @@ def find_outdated(
     }
 
 
+def refresh_seen(memory: ObjectMemory, essence: BodyEssence) -> None:
+    """What we have patched ourselves is not a change by others: nobody has missed it."""
+    memory.seen = dict.fromkeys(memory.seen, essence)
+
+
 def select_catching_up(
         memory: ObjectMemory, cause: ChangingCause, handlers: list[ChangingHandler],
 ) -> list[ChangingHandler]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Body, BodyEssence, RawBody, RawEvent
+from kopf_cogs.structs.bodies import Body, BodyEssence, RawEvent
 from kopf_cogs.structs.diffs import EMPTY, diff
 from kopf_cogs.structs.finalizers import (
     allow_deletion,
@@ -24,19 +24,11 @@ from kopf_cogs.structs.finalizers import (
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.secrecy import show
-from kopf_core.actions.effects import apply_patches, deliver_results, merge_into
+from kopf_core.actions.effects import deliver_results, merge_into
 from kopf_core.actions.execution import Execution, collect_results
-from kopf_core.actions.loggers import LocalObjectLogger
 from kopf_core.actions.states import State
-from kopf_core.actions.throttling import Throttler
 from kopf_core.engines.indexing import Indices
-from kopf_core.engines.memories import (
-    NOTHING_SEEN,
-    ObjectMemories,
-    is_newer,
-    is_same,
-    parse_version,
-)
+from kopf_core.engines.memories import NOTHING_SEEN, ObjectMemories
 from kopf_core.intents.causes import (
     TITLES,
     ChangingCause,
@@ -49,21 +41,16 @@ from kopf_core.intents.detection import detect_reason
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.catching import find_outdated, select_catching_up
+from kopf_core.reactor.delivery import FOREVER, Delivery
 from kopf_core.reactor.queueing import Again, Slot
 from kopf_core.reactor.safeguards import (
     get_lost_marks_delay,
     is_too_large,
-    limit_conflicts,
+    throttle,
+    unthrottle,
     warn_of_clashes,
 )
 from kopf_core.reactor.subjects import Background, Subject
-
-FOREVER = float('inf')
-"""The delay of those who only wait for changes."""
-
-NOTHING_CHANGED_DELAY = 1.0
-"""The least delay in seconds before the next attempt if the progress cannot be stored."""
-
 
 C = TypeVar('C', bound=ResourceCause)
 
@@ -84,7 +71,6 @@ class Reconciler:
     ) -> None:
         self.resource = resource
         self.settings: OperatorSettings = execution.settings
-        self._client = client
         self._handlers = handlers
         self._execution = execution
         self._memories = memories
@@ -92,12 +78,15 @@ class Reconciler:
         self._background = background
         self._clock = execution.clock
         self._extra_fields = handlers.extra_fields
+        self._delivery = Delivery(
+            client=client, resource=resource, settings=execution.settings,
+            clock=execution.clock, build_essence=self._build_essence)
 
     async def process(self, slot: Slot) -> Again | None:
         """Process all that is there for the object, and say when to do it again."""
         is_listed = bool(slot.events) and slot.events[0]['type'] is None
         memory = self._memories.recall(slot.key, is_listed=is_listed)
-        subject = Subject(slot=slot, memory=memory, patch=memory.take_carried())
+        subject = Subject(slot, memory, patch=memory.take_carried(), settings=self.settings)
         if memory.pending is not None:
             carried = subject.patch.fns
             subject.marks, subject.patch = memory.pending
@@ -106,21 +95,18 @@ class Reconciler:
             while slot.events:
                 await self.on_event(subject, slot.events.popleft())
                 if slot.events and (subject.patch or subject.marks):
-                    await self._apply(subject)
+                    await self._delivery.apply(subject)
             again = await self._reconcile_if_settled(subject)
         except APIError as e:
-            return self._throttle(subject, f"{e}", None)
+            return throttle(subject, f"{e}", None)
         except Exception as e:
-            return self._throttle(subject, repr(e), e)
-        if memory.throttler is not None:
-            memory.throttler = None
-            self._logger(subject).info(
-                "Throttling is over. Switching back to normal operations.")
+            return throttle(subject, repr(e), e)
+        unthrottle(subject)
         return again
 
     async def on_event(self, subject: Subject, event: RawEvent) -> None:
         """Process one event: see what it is, call the handlers of events, adjust the daemons."""
-        self._remember(subject, event)
+        self._delivery.notice(subject, event)
         subject.body = body = Body(event['object'])
         if self._handlers.watching:
             watching = self._make_cause(WatchingCause, subject, body, event=event)
@@ -152,24 +138,24 @@ class Reconciler:
             case Reason.FREE:
                 if is_ours:
                     cause.logger.debug("Deletion, but we are done with it, and we do not care.")
-                    self._logger(subject).debug(
+                    subject.logger.debug(
                         "Handling cycle is finished, waiting for new changes.")
-                return await self._apply(subject)
+                return await self._delivery.apply(subject)
             case Reason.DELETE if subject.memory.is_freed:
-                return await self._apply(subject)  # an echo of what was before the release
+                return await self._delivery.apply(subject)  # an echo of what was before the release
             case Reason.DELETE if self._background.is_running(subject.memory):
-                return await self._apply(subject, delay=self._background_polling)
+                return await self._delivery.apply(subject, delay=self._background_polling)
         if cause.reason is not Reason.DELETE and self._fix_finalizer(subject, cause):
-            return await self._apply(
+            return await self._delivery.apply(
                 subject, delay=None if subject.marks else self._background_polling)
         if is_ours and not subject.memory.is_released:  # others are left without our marks
             delay = await self._handle(subject, cause)
             if delay is not None:
-                return await self._apply(subject, delay)
+                return await self._delivery.apply(subject, delay)
             self._finish(subject, cause)
         if cause.reason is Reason.DELETE:
             self._release(subject, cause)
-        return await self._apply(subject)
+        return await self._delivery.apply(subject)
 
     async def _handle(self, subject: Subject, cause: ChangingCause) -> float | None:
         """Make one step of the handling cycle; get the delay to the next one, if there is one."""
@@ -238,8 +224,9 @@ class Reconciler:
         if subject.essence is not None:
             merge_into(subject.marks, subject.essence)
         subject.memory.is_handled = True
+        subject.is_finished = not outdated
         if not subject.marks and not subject.patch and cause.reason is not Reason.DELETE:
-            self._logger(subject).debug("Handling cycle is finished, waiting for new changes.")
+            subject.logger.debug("Handling cycle is finished, waiting for new changes.")
 
     def _remember_essence(self, subject: Subject, cause: ChangingCause) -> None:
         """Prepare the last handled state; it will be stored only when everything is handled."""
@@ -250,7 +237,7 @@ class Reconciler:
 
     def _release(self, subject: Subject, cause: ChangingCause) -> None:
         """Everything is done about the deletion: let the object go."""
-        self._logger(subject).debug("Removing the finalizer, thus allowing the actual deletion.")
+        subject.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
         subject.memory.is_released = True
         subject.marks.fns.append(
             partial(allow_deletion, finalizer=self.settings.persistence.finalizer))
@@ -262,14 +249,14 @@ class Reconciler:
         finished = self._background.get_finished(subject.memory)
         is_required = self._handlers.requires_finalizer(cause, finished)
         if is_required and not is_blocked:
-            self._logger(subject).debug(
+            subject.logger.debug(
                 "Adding the finalizer, thus preventing the actual deletion.")
             subject.marks.fns.append(partial(block_deletion, finalizer=finalizer))
             return True
         if is_blocked and not is_required:
             if self._background.is_running(subject.memory):
                 return True
-            self._logger(subject).debug(
+            subject.logger.debug(
                 "Removing the finalizer, as there are no handlers requiring it.")
             subject.marks.fns.append(partial(allow_deletion, finalizer=finalizer))
             return True
@@ -285,20 +272,32 @@ class Reconciler:
         if subject.type == 'DELETED':
             return await self.reconcile(subject)
         if subject.memory.pending is not None:  # its handlers must not be called again for that
-            again = await self._apply(subject)
+            again = await self._delivery.apply(subject)
             if again is not None:
                 return again
         if not self._handlers.requires_patching and not is_deletion_blocked(
                 subject.body, self.settings.persistence.finalizer):
-            return await self._apply(subject)
-        remaining = slot.inconsistent_for(self._clock.monotonic())
+            return await self._delivery.apply(subject)
+        remaining = self._delivery.remaining(subject)
         if remaining:
             if subject.patch or subject.marks:
-                return await self._apply(subject)
+                return await self._delivery.apply(subject)
             return Again(after=remaining)
-        if subject.memory.is_outdated(slot.latest):
-            return await self._apply(subject)
+        if subject.memory.is_outdated(slot.latest) or self._is_echo(subject):
+            return await self._delivery.apply(subject)
         return await self.reconcile(subject)
+
+    def _is_echo(self, subject: Subject) -> bool:
+        """Whether this is how we have left the object ourselves, with nothing to be done.
+
+        Daemons and timers can end without any change of the object, so they are always checked.
+        """
+        if self._handlers.spawning or not subject.memory.is_settled(subject.slot.latest):
+            return False
+        subject.logger.debug(
+            "Something has changed, but we are not interested (the essence is the same).")
+        subject.logger.debug("Handling cycle is finished, waiting for new changes.")
+        return True
 
     @property
     def _background_polling(self) -> float:
@@ -352,74 +351,3 @@ class Reconciler:
             cause.logger.debug(f"{title} is in progress: {show(self.resource, cause.body)}")
             if cause.diff and cause.old is not None:
                 cause.logger.debug(f"{title} diff: {show(self.resource, cause.diff)}")
-
-    def _remember(self, subject: Subject, event: RawEvent) -> None:
-        """Keep the newest state of the object: streams can lag behind our own patches."""
-        slot = subject.slot
-        if event['type'] in (None, 'DELETED'):
-            subject.memory.patched_version = None
-            slot.expect(None)
-        elif slot.latest is not None and is_newer(slot.latest, event['object']):
-            return
-        elif slot.latest is not None and is_same(slot.latest, event['object']):
-            # Ours is preferred: when it removes the last finalizer, the version can be the same.
-            slot.notice(event['object'])
-            return
-        slot.latest, slot.type = event['object'], event['type']
-        slot.notice(event['object'])
-
-    async def _apply(self, subject: Subject, delay: float | None = None) -> Again | None:
-        """Send the changes to the API, and decide on when to get back to the object."""
-        slot, memory = subject.slot, subject.memory
-        if delay == FOREVER:
-            delay = None
-        if not subject.marks and not subject.patch:
-            if delay:
-                self._logger(subject).debug(
-                    f"Sleeping for {delay} seconds for the delayed handlers.")
-            return None if delay is None else Again(after=delay)
-        if delay:
-            self._logger(subject).debug(
-                f"Sleeping was skipped because of the patch, {delay} seconds left.")
-        source: RawBody | Any = slot.latest
-        memory.pending = (subject.marks, subject.patch)  # until it is surely delivered
-        applied = await apply_patches(
-            client=self._client, resource=self.resource, body=Body(source),
-            marks=subject.marks, patch=subject.patch, logger=self._logger(subject))
-        memory.pending = None
-        if memory.seen and applied.body is not None and (
-                subject.patch.fns or subject.patch.keys() - {'status'}):
-            ours = self._build_essence(Body(applied.body))  # not a change made by others
-            memory.seen = dict.fromkeys(memory.seen, ours)
-        subject.patch.clear()
-        subject.marks.clear()
-        memory.carried = limit_conflicts(memory, applied.carried, self._logger(subject))
-        if memory.is_released and applied.body is not None:
-            memory.is_freed = not is_deletion_blocked(
-                applied.body, self.settings.persistence.finalizer)
-        if applied.body is None or applied.version == source['metadata'].get('resourceVersion'):
-            # If nothing has changed though it should have, a new attempt would be the same.
-            return None if delay is None else Again(after=max(delay, NOTHING_CHANGED_DELAY))
-        timeout = self.settings.persistence.consistency_timeout
-        slot.latest, slot.type = applied.body, 'MODIFIED'
-        slot.expect(applied.version, self._clock.monotonic() + timeout)
-        memory.patched_version = parse_version(applied.body)
-        return Again(after=timeout)
-
-    def _throttle(self, subject: Subject, reason: str, exc: Exception | None) -> Again | None:
-        """Leave the object alone for a while: something is wrong with it, or with us."""
-        throttler = subject.memory.throttler
-        if throttler is None:
-            throttler = subject.memory.throttler = Throttler()
-        delay = throttler.fail(self.settings.queueing.error_delays)
-        if delay is None:
-            self._logger(subject).error(f"Processing has failed: {reason}", exc_info=exc)
-            return None
-        self._logger(subject).error(
-            f"Throttling for {delay} seconds due to an unexpected error: {reason}", exc_info=exc)
-        return Again(after=delay, is_held=True)
-
-    def _logger(self, subject: Subject) -> LocalObjectLogger:
-        """For the details that stay in the logs, and never become events of the object."""
-        return LocalObjectLogger(body=Body(subject.slot.latest or {}), settings=self.settings)
-

@@ -13,15 +13,21 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.loggers import AnyLogger
+from kopf_core.actions.throttling import Throttler
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.registries import find_clashes
+from kopf_core.reactor.queueing import Again
+from kopf_core.reactor.subjects import Subject
 
 MAX_ANNOTATIONS_SIZE = 256 * 1024
 """In bytes, all keys and values of an object. The API servers reject objects beyond that."""
 
 HEADROOM = 4 * 1024
 """How much of that (in bytes) is left for the progress of handlers."""
+
+ALWAYS_FITS = 32 * 1024
+"""In characters. So short annotations are within the limit, whatever characters they consist of."""
 
 MAX_CONFLICTS = 10
 """How many times in a row the changes by functions can be refused before they are dropped."""
@@ -39,6 +45,8 @@ def is_too_large(body: Body, marks: Patch, logger: AnyLogger) -> bool:
     if not planned:
         return False
     annotations = {**body.metadata.annotations, **planned}
+    if sum(map(len, annotations.values())) < ALWAYS_FITS and len(annotations) < 100:
+        return False
     size = sum(
         len(key.encode()) + len(value.encode('utf-8', 'replace'))
         for key, value in annotations.items() if isinstance(value, str))
@@ -86,6 +94,27 @@ def limit_conflicts(
                  f"{MAX_CONFLICTS} times in a row, so they are probably invalid: {names}")
     memory.conflicts = 0
     return ()
+
+
+def throttle(subject: Subject, reason: str, exc: Exception | None) -> Again | None:
+    """Leave the object alone for a while: something is wrong with it, or with us."""
+    throttler = subject.memory.throttler
+    if throttler is None:
+        throttler = subject.memory.throttler = Throttler()
+    delay = throttler.fail(subject.settings.queueing.error_delays)
+    if delay is None:
+        subject.logger.error(f"Processing has failed: {reason}", exc_info=exc)
+        return None
+    subject.logger.error(
+        f"Throttling for {delay} seconds due to an unexpected error: {reason}", exc_info=exc)
+    return Again(after=delay, is_held=True)
+
+
+def unthrottle(subject: Subject) -> None:
+    """The object is processed with no errors: the next one starts from the shortest delay."""
+    if subject.memory.throttler is not None:
+        subject.memory.throttler = None
+        subject.logger.info("Throttling is over. Switching back to normal operations.")
 
 
 def warn_of_clashes(

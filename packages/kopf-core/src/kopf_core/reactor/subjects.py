@@ -3,10 +3,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, RawEventType
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.loggers import LocalObjectLogger
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents.causes import SpawningCause
 from kopf_core.intents.registries import ResourceHandlers
@@ -50,6 +52,7 @@ class Subject:
     patch: Patch
     """The changes made by the handlers."""
 
+    settings: OperatorSettings
     marks: Patch = field(default_factory=Patch)
     """The changes made by the framework itself."""
 
@@ -60,3 +63,15 @@ class Subject:
     """The newest known state of the object."""
 
     type: RawEventType = None
+
+    is_finished: bool = False
+    """The handling cycle is over: there is nothing to come back for."""
+
+    _logger: LocalObjectLogger | None = None
+
+    @property
+    def logger(self) -> LocalObjectLogger:
+        """For the details that stay in the logs, and never become events of the object."""
+        if self._logger is None and self.slot.latest is not None:
+            self._logger = LocalObjectLogger(body=Body(self.slot.latest), settings=self.settings)
+        return self._logger or LocalObjectLogger(body=NOTHING, settings=self.settings)
