@@ -24,8 +24,7 @@ else:
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
-_DIFFERENT: Final = (b"\x7f", b"null", *(b"%de" % digit for digit in range(10)))
-"""What is written differently by different encoders: DEL, NaNs (as nulls), exponents."""
+_DIGITS_TO_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +40,19 @@ def encode_json(value: Any) -> str:
         except TypeError:
             pass  # the standard library accepts more, and explains better
         else:
-            if encoded.isascii() and not any(map(encoded.__contains__, _DIFFERENT)):
+            if _is_undisputed(encoded):
                 return encoded.decode("ascii")
     return _encode(value)
+
+
+def _is_undisputed(encoded: bytes) -> bool:
+    """Whether all encoders write it so: no exponents, no NaNs (as nulls), nothing to escape."""
+    return (
+        encoded.isascii()
+        and b"\x7f" not in encoded
+        and b"null" not in encoded
+        and b"0e" not in encoded.translate(_DIGITS_TO_ZEROS)
+    )
 
 
 def decode_json(encoded: object, where: str, body: Body) -> dict[str, Any] | None:
@@ -78,7 +87,7 @@ def heal_record(record: object, where: str, body: Body) -> dict[str, Any] | None
     if not isinstance(record, Mapping):
         _warn(where, body, "not an object")
         return None
-    healed = {key: val for key, val in record.items() if _is_good(key, val)}
+    healed = {key: val for key, val in record.items() if val is None or _is_good(key, val)}
     if len(healed) < len(record):
         wrong = ", ".join(sorted(str(key) for key in record.keys() - healed.keys()))
         _warn(where, body, f"wrong values of: {wrong}")
@@ -93,7 +102,7 @@ def heal_record(record: object, where: str, body: Body) -> dict[str, Any] | None
 
 def _is_good(key: object, value: object) -> bool:
     check = _CHECKS.get(str(key))
-    return check is None or value is None or check(value)
+    return check is None or check(value)
 
 
 def _is_text(value: object) -> bool:

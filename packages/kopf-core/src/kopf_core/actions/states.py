@@ -6,6 +6,7 @@ so that an operator can carry on after a restart with nothing run twice.
 import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from kopf_cogs.configs.progress import ProgressRecord, ProgressStorage
 from kopf_cogs.structs.bodies import Body
@@ -29,19 +30,6 @@ class HandlerState:
     failure: bool = False
     message: str | None = None
     subrefs: frozenset[HandlerId] = frozenset()
-    restored: 'HandlerState | None' = None
-    """The state as it was found on the object, if it was there."""
-
-    @classmethod
-    def restore(cls, record: ProgressRecord, now: datetime.datetime) -> 'HandlerState':
-        """The state from the object, which remembers how it was there."""
-        state = cls.from_record(record, now)
-        return replace(state, restored=state)
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether the state differs from what is stored on the object."""
-        return self.restored is None or replace(self, restored=None) != self.restored
 
     @property
     def finished(self) -> bool:
@@ -110,7 +98,7 @@ class State(Mapping[HandlerId, HandlerState]):
     from what was found on the object (e.g. of a cycle that is superseded by another one).
     """
 
-    __slots__ = ('_active', '_states', 'now', 'purpose')
+    __slots__ = ('_active', '_states', '_stored', 'now', 'purpose')
 
     def __init__(
             self,
@@ -118,10 +106,12 @@ class State(Mapping[HandlerId, HandlerState]):
             *,
             now: datetime.datetime,
             active: frozenset[HandlerId] = frozenset(),
+            stored: Mapping[HandlerId, HandlerState] = MappingProxyType({}),
             purpose: str | None = None,
     ) -> None:
         self._states = states
         self._active = active
+        self._stored = stored
         self.now = now
         self.purpose = purpose
 
@@ -140,10 +130,8 @@ class State(Mapping[HandlerId, HandlerState]):
     ) -> 'State':
         """Read what is known of these handlers from the object."""
         records = ((handler.id, storage.fetch(key=handler.id, body=body)) for handler in handlers)
-        return cls(
-            {id: HandlerState.restore(record, now) for id, record in records if record},
-            now=now,
-        )
+        states = {id: HandlerState.from_record(record, now) for id, record in records if record}
+        return cls(states, stored=states, now=now)
 
     def with_purpose(self, purpose: str | None, handlers: Iterable[BaseHandler]) -> 'State':
         """Activate the handlers for a purpose.
@@ -154,11 +142,13 @@ class State(Mapping[HandlerId, HandlerState]):
         active = set()
         for handler in handlers:
             known = states.get(handler.id)
-            states[handler.id] = (
-                HandlerState(started=self.now, purpose=purpose) if known is None
-                else replace(known, purpose=purpose))
+            if known is None:
+                states[handler.id] = HandlerState(started=self.now, purpose=purpose)
+            elif known.purpose != purpose:
+                states[handler.id] = replace(known, purpose=purpose)
             active.add(handler.id)
-        return State(states, now=self.now, active=frozenset(active), purpose=purpose)
+        return State(
+            states, now=self.now, active=frozenset(active), stored=self._stored, purpose=purpose)
 
     def with_outcomes(
             self,
@@ -169,7 +159,8 @@ class State(Mapping[HandlerId, HandlerState]):
         states = dict(self._states)
         for id, outcome in outcomes.items():
             states[id] = states[id].with_outcome(outcome, now)
-        return State(states, now=now, active=self._active, purpose=self.purpose)
+        return State(
+            states, now=now, active=self._active, stored=self._stored, purpose=self.purpose)
 
     def __getitem__(self, id: HandlerId) -> HandlerState:
         return self._states[id]
@@ -188,10 +179,9 @@ class State(Mapping[HandlerId, HandlerState]):
     def superseded(self) -> Mapping[str, Sequence[HandlerState]]:
         """The states found on the object from unfinished cycles of other purposes, by purpose."""
         found: dict[str, list[HandlerState]] = {}
-        for state in self._states.values():
-            old = state.restored
-            if old is not None and old.purpose and old.purpose != self.purpose:
-                found.setdefault(old.purpose, []).append(old)
+        for state in self._stored.values():
+            if state.purpose and state.purpose != self.purpose:
+                found.setdefault(state.purpose, []).append(state)
         return found
 
     @property
@@ -231,7 +221,7 @@ class State(Mapping[HandlerId, HandlerState]):
             if id not in self._active and state.purpose not in (None, self.purpose):
                 storage.purge(key=id, body=body, patch=patch)
         for id, state in self.active.items():
-            if state.is_changed:
+            if state != self._stored.get(id):
                 storage.store(key=id, record=state.as_record(), body=body, patch=patch)
         storage.flush()
 

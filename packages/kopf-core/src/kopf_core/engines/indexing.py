@@ -12,7 +12,6 @@ from collections.abc import (
     Mapping,
     ValuesView,
 )
-from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from kopf_cogs.configs.settings import OperatorSettings
@@ -255,5 +254,5 @@ class ResourceIndexer:
             failures.pop(handler.id, None)
         else:
             now = self._execution.clock.now()
-            failures[handler.id] = replace(state.with_outcome(outcome, now), restored=None)
+            failures[handler.id] = state.with_outcome(outcome, now)
         memory.indexing = failures or None

@@ -4,7 +4,7 @@ The handlers are selected once for every resource, when the resource is discover
 the events of its objects only go through these few handlers.
 """
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kopf_cogs.structs.dicts import FieldPath
@@ -90,6 +90,13 @@ class ResourceHandlers:
     spawning: tuple[SpawningHandler, ...] = ()
     changing: tuple[ChangingHandler, ...] = ()
 
+    is_unambiguous: bool = field(init=False, compare=False)
+    """All ids of change handlers are different, so there is nothing to compare for every object."""
+
+    def __post_init__(self) -> None:
+        unique = {handler.id for handler in self.changing}
+        object.__setattr__(self, 'is_unambiguous', len(unique) == len(self.changing))
+
     def __bool__(self) -> bool:
         return bool(self.indexing or self.watching or self.spawning or self.changing)
 
@@ -112,6 +119,8 @@ class ResourceHandlers:
         return _select(self.spawning, cause)
 
     def select_changing(self, cause: ChangingCause) -> list[ChangingHandler]:
+        if self.is_unambiguous:
+            return [handler for handler in self.changing if matches(handler, cause)]
         return _select(self.changing, cause)
 
     def is_interested(self, cause: ChangingCause) -> bool:

@@ -180,7 +180,8 @@ class Reconciler:
         ).with_purpose(cause.reason, handlers)
         self._announce(cause, state)
         if handlers:
-            warn_of_clashes(subject.memory, handlers, cause.logger)
+            if not self._handlers.is_unambiguous:
+                warn_of_clashes(subject.memory, handlers, cause.logger)
             outcomes = await self._execution.run(handlers, cause, state)
             state = state.with_outcomes(outcomes, now=self._clock.now())
             deliver_results(collect_results(outcomes), patch=subject.marks, logger=cause.logger)
