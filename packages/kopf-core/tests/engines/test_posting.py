@@ -8,7 +8,7 @@ import pytest
 from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_cogs.clients.errors import APIConnectionError, APIForbiddenError, APINotFoundError
 from kopf_core.actions.context import OperatorContext, operator_var
-from kopf_core.engines import posting
+from kopf_core.engines.posting import recorder as recorders
 from kopf_core.engines.posting import EventRecorder, event, event_logging, exception, info, warn
 
 BODY = {'apiVersion': 'kopf.dev/v1', 'kind': 'KopfExample',
@@ -206,7 +206,7 @@ async def test_e1_failed_events_are_counted_and_do_not_stop_the_others(
 
 
 async def test_e1_hanging_api_is_bounded(client, recorder, logged, monkeypatch):
-    monkeypatch.setattr(posting, 'MAX_PENDING', 10)
+    monkeypatch.setattr(recorders, 'MAX_PENDING', 10)
     client.gate.clear()
     for n in range(100):
         info(BODY, reason='R', message=f'{n}')

@@ -1,13 +1,9 @@
-"""Kubernetes events: what has happened to objects, told to those who look at these objects.
-
-Events are a courtesy. They are posted in the background, in order for each object,
-and never hold or fail the handlers: what cannot be posted in time is dropped and counted.
-"""
+"""The recorder of events: posts them in the background, in order for each object."""
 import asyncio
 import logging
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +11,7 @@ from kopf_cogs.clients.errors import APIError, APIForbiddenError
 from kopf_cogs.clients.events import aggregate_event, post_event
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import ObjectReference, build_object_reference
-from kopf_core.actions.context import Recorder, operator_var
-from kopf_core.actions.loggers import objects_logger
+from kopf_cogs.structs.bodies import ObjectReference
 
 logger = logging.getLogger('kopf.events')
 
@@ -32,12 +26,6 @@ MAX_REMEMBERED = 4_096
 
 AGGREGATION_WINDOW = 600.0
 """For how long (in seconds) a repeated event is counted into the previous one."""
-
-TYPES_BY_LEVEL = (
-    (logging.DEBUG, 'Debug'), (logging.INFO, 'Normal'), (logging.WARNING, 'Warning'),
-    (logging.ERROR, 'Error'),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class _Event:
@@ -209,133 +197,6 @@ class EventRecorder:
         return True
 
 
-class EventPostingHandler(logging.Handler):
-    """Makes Kubernetes events of the log messages about objects.
-
-    The operator is taken from the context in which the message is logged.
-    """
-
-    def emit(self, record: logging.LogRecord) -> None:
-        ref = getattr(record, 'k8s_ref', None)
-        operator = operator_var.get(None)
-        if ref is None or operator is None or getattr(record, 'k8s_skip', False):
-            return
-        posting = operator.settings.posting
-        if not posting.enabled or not posting.loggers or record.levelno < posting.level:
-            return
-        operator.recorder.record(
-            ref, type=_type_of_level(record.levelno), reason='Logging',
-            message=self.format(record), backoffs=posting.logging_backoffs)
-
-
-class EventLogging:
-    """Posts the log messages as events while at least one operator runs in the process."""
-
-    def __init__(self) -> None:
-        self._handler = EventPostingHandler()
-        self._users = 0
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                objects_logger.addHandler(self._handler)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                objects_logger.removeHandler(self._handler)
-
-
-event_logging = EventLogging()
-
-
-def event(
-        objs: Any,
-        *,
-        type: str,
-        reason: str,
-        message: str = '',
-        backoffs: float | Iterable[float] | None = None,
-) -> None:
-    """Post an event about an object, or about each of several objects.
-
-    ``backoffs`` are delays in seconds between the attempts to post it.
-    It does nothing if posting is disabled, and for events themselves.
-    """
-    operator = operator_var.get(None)
-    if operator is None:
-        raise LookupError("Events can only be posted from inside of an operator.")
-    for ref in _references(objs):
-        operator.recorder.record(
-            ref, type=type, reason=reason, message=message, backoffs=backoffs)
-
-
-def info(
-        objs: Any, *, reason: str, message: str = '',
-        backoffs: float | Iterable[float] | None = None,
-) -> None:
-    """Post a normal event, unless ``settings.posting.level`` is higher than that."""
-    _event_of_level(logging.INFO, objs, reason, message, backoffs)
-
-
-def warn(
-        objs: Any, *, reason: str, message: str = '',
-        backoffs: float | Iterable[float] | None = None,
-) -> None:
-    """Post a warning event, unless ``settings.posting.level`` is higher than that."""
-    _event_of_level(logging.WARNING, objs, reason, message, backoffs)
-
-
-def exception(
-        objs: Any, *, reason: str = '', message: str = '', exc: BaseException | None = None,
-        backoffs: float | Iterable[float] | None = None,
-) -> None:
-    """Post an error event about an exception: by default, the one being handled now."""
-    import sys
-    exc = exc if exc is not None else sys.exc_info()[1]
-    if exc is not None:
-        reason = reason or type(exc).__name__
-        message = f'{message} {exc}' if message else f'{exc}'
-    _event_of_level(logging.ERROR, objs, reason, message, backoffs)
-
-
-def _event_of_level(
-        level: int, objs: Any, reason: str, message: str,
-        backoffs: float | Iterable[float] | None,
-) -> None:
-    operator = operator_var.get(None)
-    if operator is None or level >= operator.settings.posting.level:
-        event(objs, type=_type_of_level(level), reason=reason, message=message, backoffs=backoffs)
-
-
-def _type_of_level(level: int) -> str:
-    return next((name for limit, name in TYPES_BY_LEVEL if level <= limit), 'Fatal')
-
-
-def _references(objs: Any) -> Iterator[ObjectReference]:
-    if isinstance(objs, Mapping):
-        yield build_object_reference(objs)
-    elif hasattr(objs, 'obj'):  # pykube-ng
-        yield build_object_reference(objs.obj)
-    elif hasattr(objs, 'to_dict'):  # models of the official client
-        yield _reference_of_model(objs)
-    else:
-        for obj in objs:
-            yield from _references(obj)
-
-
-def _reference_of_model(obj: Any) -> ObjectReference:
-    meta = getattr(obj, 'metadata', None)
-    return build_object_reference({
-        'apiVersion': getattr(obj, 'api_version', None),
-        'kind': getattr(obj, 'kind', None),
-        'metadata': {name: getattr(meta, name, None) for name in ('name', 'namespace', 'uid')},
-    })
-
-
 def _is_event(ref: ObjectReference) -> bool:
     """Events of events would be a chain reaction."""
     return ref.get('kind') == 'Event' and ref.get('apiVersion') in ('v1', 'events.k8s.io/v1')
@@ -344,9 +205,3 @@ def _is_event(ref: ObjectReference) -> bool:
 def _describe(ref: ObjectReference) -> str:
     name = '/'.join(filter(None, (ref.get('namespace'), ref.get('name'))))
     return f"{ref.get('kind')} {name}"
-
-
-__all__ = [
-    'EventLogging', 'EventPostingHandler', 'EventRecorder', 'Recorder', 'event', 'event_logging',
-    'exception', 'info', 'warn',
-]
