@@ -8,8 +8,8 @@ import pytest
 from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_cogs.clients.errors import APIConnectionError, APIForbiddenError, APINotFoundError
 from kopf_core.actions.context import OperatorContext, operator_var
-from kopf_core.engines.posting import recorder as recorders
 from kopf_core.engines.posting import EventRecorder, event, event_logging, exception, info, warn
+from kopf_core.engines.posting import recorder as recorders
 
 BODY = {'apiVersion': 'kopf.dev/v1', 'kind': 'KopfExample',
         'metadata': {'name': 'obj', 'namespace': 'ns', 'uid': 'uid1'}}
