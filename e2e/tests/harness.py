@@ -63,9 +63,21 @@ def make_crd(plural: str, kind: str, **version: Any) -> Obj:
     }
 
 
+
+def make_strict_schema(*status: str) -> Obj:
+    """A schema where everything that is not mentioned is pruned by the server."""
+    return {"openAPIV3Schema": {"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        "status": {"type": "object", "properties": {key: {"type": "string"} for key in status}},
+    }}}
+
+
 DEFINITIONS = [
     make_crd("kexes", "Kex"),
     make_crd("subs", "Sub", subresources={"status": {}}),
+    make_crd("stricts", "Strict", schema=make_strict_schema("phase")),
+    make_crd("strictsubs", "StrictSub", schema=make_strict_schema("phase"),
+             subresources={"status": {}}),
 ]
 
 

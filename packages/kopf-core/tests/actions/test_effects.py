@@ -1,11 +1,13 @@
 """What handlers leave behind: results and patches, as they are sent to the API."""
 import datetime
+import logging
 import threading
 
 import pytest
 
 from kopf_cogs.clients.errors import APIServerError, make_status_error
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import (
     MAX_RESULT_SIZE,
@@ -13,6 +15,7 @@ from kopf_core.actions.effects import (
     deliver_results,
     merge_into,
     merge_patches,
+    warn_of_inconsistencies,
 )
 from kopf_core.actions.loggers import objects_logger
 
@@ -221,3 +224,24 @@ def test_merging_does_not_change_the_sources():
 def test_functions_of_the_second_go_first():
     merged = merge_patches(Patch(fns=[print]), Patch(fns=[repr]))
     assert merged.fns == [repr, print]
+
+
+# --- Inconsistencies ---
+
+
+async def test_c12_inconsistencies_are_told_to_the_caller(apply):
+    applied = await apply(patch=Patch({'status': {'x': 1}}))
+    assert applied.inconsistencies == (('remove', ('status',), {'x': 1}, None),)
+
+
+def test_c12_inconsistencies_are_warned_about_once_for_a_field(resource, caplog):
+    caplog.set_level(logging.DEBUG)
+    warned: frozenset[str] = frozenset({'other'})
+    one, two = ('remove', ('status', 'x'), 1, None), ('remove', ('status', 'y'), 2, None)
+    for diff in [(), (one,), (one,), (one, two), (two,)]:
+        warned = warn_of_inconsistencies(Diff(diff), resource, warned, objects_logger)
+    assert [record.levelname for record in caplog.records] == [
+        'WARNING', 'DEBUG', 'WARNING', 'DEBUG']
+    assert caplog.messages[0] == (
+        "Merge-patching finished with inconsistencies: (('remove', ('status', 'x'), 1, None),)")
+    assert 'other' in warned

@@ -32,7 +32,10 @@ class PatchResult:
     """The object does not exist anymore."""
 
     inconsistencies: diffs.Diff = diffs.EMPTY
-    """What was requested but is not in the object, e.g. pruned by the schema: wishes vs. facts."""
+    """What was requested but is not in the object, e.g. pruned by the schema: wishes vs. facts.
+
+    Nobody is told of it but the caller: it depends on the wishes whether it is worth a warning.
+    """
 
 
 class _ObjectGone(Exception):
@@ -131,9 +134,6 @@ async def patch_object(
         remaining = patches.Patch(fns=patch.fns)
     else:
         remaining = patches.Patch()
-    if inconsistencies:
-        shown = secrecy.Shown(resource, diffs.Diff(inconsistencies))
-        logger.warning(f"Merge-patching finished with inconsistencies: {shown}")
     return PatchResult(result, remaining, inconsistencies=diffs.Diff(inconsistencies))
 
 

@@ -5,6 +5,7 @@ kept apart until the very end: if what the user has put into the patch cannot be
 the marks still are, so that the handlers that have succeeded are not run again.
 """
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,11 @@ from kopf_cogs.clients.patching import PatchResult, patch_object
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_cogs.structs.credentials import LoginError
+from kopf_cogs.structs.diffs import EMPTY, Diff
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.actions.retrying import describe
 
@@ -38,6 +41,9 @@ class Applied:
 
     carried: tuple[PatchFn, ...] = ()
     """The transformation functions to be tried again on a fresher body."""
+
+    inconsistencies: Diff = EMPTY
+    """What the object has not become, though it was requested: e.g. pruned by its schema."""
 
     @property
     def version(self) -> str | None:
@@ -88,7 +94,23 @@ async def apply_patches(
             return Applied()
         result = await _send(client, resource, body, marks, logger)
     carried = tuple(fn for fn in result.remaining.fns if fn in usable.fns)
-    return Applied(body=result.body, carried=carried)
+    return Applied(result.body, carried=carried, inconsistencies=result.inconsistencies)
+
+
+def warn_of_inconsistencies(
+        inconsistencies: Diff, resource: Resource, warned: frozenset[str], logger: AnyLogger,
+) -> frozenset[str]:
+    """Tell what the API has ignored in the patch: once for every field, not for every attempt.
+
+    Takes the topics that were warned about already; returns those and the new ones.
+    """
+    if not inconsistencies:
+        return warned
+    topics = {f"inconsistency:{'.'.join(item.field)}" for item in inconsistencies}
+    level = logging.DEBUG if topics <= warned else logging.WARNING
+    shown = show(resource, inconsistencies)
+    logger.log(level, f"Merge-patching finished with inconsistencies: {shown}")
+    return warned | topics
 
 
 def _is_hopeless(exc: Exception) -> bool:

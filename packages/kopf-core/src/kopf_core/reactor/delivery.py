@@ -13,7 +13,7 @@ from kopf_cogs.structs.bodies import Body, BodyEssence, RawBody, RawEvent
 from kopf_cogs.structs.finalizers import is_deletion_blocked
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
-from kopf_core.actions.effects import apply_patches
+from kopf_core.actions.effects import apply_patches, warn_of_inconsistencies
 from kopf_core.engines.memories import is_newer, is_same, parse_version
 from kopf_core.reactor.catching import refresh_seen
 from kopf_core.reactor.queueing import Again
@@ -94,6 +94,8 @@ class Delivery:
             marks=subject.marks, patch=subject.patch, logger=subject.logger)
         memory.pending = None
         memory.settled_version = None
+        memory.warned = warn_of_inconsistencies(
+            applied.inconsistencies, self._resource, memory.warned, subject.logger)
         if applied.body is not None:
             if memory.seen and (subject.patch.fns or subject.patch.keys() - {'status'}):
                 refresh_seen(memory, self._build_essence(Body(applied.body)))

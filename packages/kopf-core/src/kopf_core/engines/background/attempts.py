@@ -7,7 +7,7 @@ from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.patches import Patch
-from kopf_core.actions.effects import apply_patches, deliver_results
+from kopf_core.actions.effects import apply_patches, deliver_results, warn_of_inconsistencies
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message, sane_delay
@@ -37,7 +37,9 @@ class Resources:
 class Attempts:
     """The attempts of one daemon or timer. What is to be kept between them, is kept here."""
 
-    __slots__ = ('_carried', '_cause', '_handler', '_record', '_resources', '_stopper')
+    __slots__ = (
+        '_carried', '_cause', '_handler', '_record', '_resources', '_stopper', '_warned',
+    )
 
     def __init__(self, handler: SpawningHandler, record: 'Record', resources: Resources) -> None:
         self._handler = handler
@@ -46,6 +48,7 @@ class Attempts:
         self._carried: tuple[Any, ...] = ()
         self._cause: DaemonCause | None = None
         self._stopper: DaemonStopper | None = None
+        self._warned: frozenset[str] = frozenset()
 
     @property
     def stopper(self) -> DaemonStopper:
@@ -101,6 +104,8 @@ class Attempts:
             cause.logger.error(f"{self._handler} could not change the object: {e}")
         else:
             self._carried = applied.carried
+            self._warned = warn_of_inconsistencies(
+                applied.inconsistencies, self._record.resource, self._warned, cause.logger)
 
     def _make_cause(self) -> DaemonCause:
         patch, self._carried = Patch(fns=self._carried), ()
