@@ -22,8 +22,8 @@ async def pod_in_sight(namespace, name, type, logger, **kwargs):
 
 
 @kopf.on.create("configmaps", labels={"somelabel": kopf.PRESENT})
-def configmap_created(name, body, **kwargs):
-    return {"keys": sorted(body.get("data", {}))}
+def configmap_created(name, body, logger, **kwargs):
+    logger.info(f"=== The config map {name} has the keys: {', '.join(body.get('data', {}))}. ===")
 
 
 @kopf.on.cleanup()
