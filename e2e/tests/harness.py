@@ -13,7 +13,7 @@ import pathlib
 import secrets
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Any
 
 import aiohttp
@@ -233,6 +233,7 @@ class World:
         settings: OperatorSettings | None = None,
         lifecycle: Lifecycle = asap,
         memo: Any = None,
+        namespaces: Collection[str] = (),
     ) -> AsyncIterator[Operator]:
         """Run an operator in the background of the test; its errors are raised in the end."""
         registry = registry or self.registry
@@ -244,7 +245,7 @@ class World:
                 settings=settings or self.settings,
                 lifecycle=lifecycle,
                 memo=Memo() if memo is None else memo,
-                namespaces=[self.namespace],
+                namespaces=namespaces or [self.namespace],
                 ready_flag=ready,
             )
         )

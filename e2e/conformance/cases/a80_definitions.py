@@ -295,6 +295,20 @@ async def terminating(api: Api) -> Any:
     ]
 
 
+@area.behaviour("The objects of a terminating definition can be changed, though it is not offered")
+async def offered(api: Api) -> Any:
+    async with Defined(api) as defined:
+        await api.settle(defined.path, "status.conditions.*.status", ["True", "True"])
+        await defined.create(metadata={"finalizers": ["a.b/c"]})
+        await api.delete(defined.path)
+        verbs = ["delete", "deletecollection", "get", "list", "watch"]
+        offered = await api.settle(f"/apis/{defined.group}/v1", "resources.*.verbs", [verbs])
+        patched = await api.patch(f"{defined.things()}/x", {"metadata": {"labels": {"a": "b"}}})
+        await api.patch(f"{defined.things()}/x", {"metadata": {"finalizers": None}})
+        gone = await api.settle(defined.path, "", ABSENT, patience=30)
+    return [offered.show("resources.*.verbs"), patched.show("metadata.labels"), gone.code]
+
+
 @area.behaviour("A deleted definition takes its objects with it, also when defined again")
 async def redefined(api: Api) -> Any:
     async with Defined(api) as defined:

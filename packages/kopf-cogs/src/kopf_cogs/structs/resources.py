@@ -67,6 +67,16 @@ class Resource:
         return f"{self.plural}.{self.version}.{self.group}".rstrip(".")
 
     @property
+    def patchable(self) -> bool:
+        """Whether the objects can be changed.
+
+        While a custom resource definition is being deleted, the discovery does not offer
+        to change its objects, but it is still possible: how else could they be released?
+        """
+        modifying = self.verbs & {"create", "update", "patch"}
+        return "patch" in self.verbs or ("delete" in self.verbs and not modifying)
+
+    @property
     def name(self) -> str:
         """The name with the group, as in CRDs and kubectl, e.g. ``deployments.apps``."""
         return f"{self.plural}.{self.group}".rstrip(".")

@@ -18,11 +18,18 @@ from kopf_cogs.structs.namespaces import (
 from kopf_cogs.structs.resources import CRDS, NAMESPACES, Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.retrying import jittered
+from kopf_core.reactor.definitions import Definitions
 
 logger = logging.getLogger('kopf.reactor.observation')
 
 BROKEN_GROUPS_DELAY = 30.0
 """How soon (in seconds) to retry the API groups that could not be discovered."""
+
+FIRST_DOUBT_DELAY = 0.1
+"""How soon (in seconds) to scan again when the discovery differs from what is known otherwise.
+
+The delays are doubled up to those for broken groups.
+"""
 
 Notify = Callable[[], None]
 
@@ -96,7 +103,19 @@ class ResourceObserver:
         self._groups = _get_groups(selectors)
         self._insights = insights
         self._wakeup = asyncio.Event()
+        self._definitions = Definitions(notify=self._revise)
+        self._doubts = 0
         self._complaints: dict[str, str] = {}
+
+    def doubt(self) -> None:
+        """Scan again soon, as what is discovered is not what is really there."""
+        self._doubts += 1
+        delay = min(FIRST_DOUBT_DELAY * 2 ** (self._doubts - 1), BROKEN_GROUPS_DELAY)
+        asyncio.get_running_loop().call_later(jittered(delay), self._wakeup.set)
+
+    def _revise(self) -> None:
+        self._doubts = 0
+        self._wakeup.set()
 
     async def run(self) -> None:
         """Discover for as long as the operator runs. Raises the errors of the first discovery."""
@@ -132,8 +151,8 @@ class ResourceObserver:
         self._wakeup.clear()
 
     async def _watch(self) -> None:
-        sink = _Sink(notify=self._wakeup.set, names=set())
-        await Reflector(self._client, CRDS, None, settings=self._settings, sink=sink).run()
+        await Reflector(
+            self._client, CRDS, None, settings=self._settings, sink=self._definitions).run()
 
     async def _discover(self) -> bool:
         """Scan the cluster; get whether some API groups are to be scanned again."""
@@ -144,7 +163,12 @@ class ResourceObserver:
                                f"are not served until it recovers: {error}")
         self._complaints = {group: str(exc) for group, exc in found.broken_groups.items()}
         kept = {res for res in self._insights.resources if res.group in found.broken_groups}
-        self._insights.set_resources(found.resources | kept)
+        resources = found.resources | kept
+        if resources != self._insights.resources:
+            self._doubts = 0
+        self._insights.set_resources(resources)
+        if not self._definitions.agree_with(self._insights.resources, self._groups):
+            self.doubt()
         return bool(found.broken_groups)
 
 

@@ -83,13 +83,16 @@ class Operator:
         self._stopping = asyncio.Event()
         self._readiness = Readiness()
         self._insights = Insights()
+        self._observer = ResourceObserver(
+            client=self._client, settings=settings, insights=self._insights,
+            selectors=options.registry.selectors)
         self._background = BackgroundEngine(
             client=self._client, settings=settings, indices=self._indices,
             execution=self._execution, wake=self._wake)
         self._orchestrator = Orchestrator(
             registry=options.registry, settings=settings, insights=self._insights,
             readiness=self._readiness, make_informer=self._make_informer,
-            on_removed=self._background.stop_resource)
+            on_removed=self._background.stop_resource, on_lost=self._observer.doubt)
 
     async def run(self) -> None:
         """Start, serve until stopped, and clean up.
@@ -125,14 +128,11 @@ class Operator:
         options = self._options
         authenticator = Authenticator(
             vault=self._vault, registry=options.registry, activities=self._activities)
-        resources = ResourceObserver(
-            client=self._client, settings=self._settings, insights=self._insights,
-            selectors=options.registry.selectors)
         parts = {
             'stop-flag': wait_flag(options.stop_flag),
             'stopping': self._stopping.wait(),
             'credentials retriever': authenticator.run(),
-            'resource observer': resources.run(),
+            'resource observer': self._observer.run(),
             'namespace observer': self._observe_namespaces(),
             'orchestrator': self._orchestrator.run(),
             'probes': serve_probes(

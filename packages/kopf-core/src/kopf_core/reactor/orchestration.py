@@ -23,6 +23,8 @@ InformerKey = tuple[Resource, str | None]
 class _Stream:
     informer: Informer
     task: asyncio.Task[None] | None = None
+    is_lost: bool = False
+    """The resource was not there anymore; it is to be started anew if it is discovered again."""
 
 
 class Orchestrator:
@@ -30,6 +32,7 @@ class Orchestrator:
 
     ``make_informer`` is given the resource, its handlers, and the namespace.
     ``on_removed`` is told when a resource is not served in a namespace anymore.
+    ``on_lost`` is told when a resource is found absent before it is known from the discovery.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Orchestrator:
             readiness: Readiness,
             make_informer: Callable[[Resource, ResourceHandlers, str | None], Informer],
             on_removed: Callable[[Resource, str | None], None],
+            on_lost: Callable[[], None],
     ) -> None:
         self._registry = registry
         self._settings = settings
@@ -48,6 +52,7 @@ class Orchestrator:
         self._readiness = readiness
         self._make_informer = make_informer
         self._on_removed = on_removed
+        self._on_lost = on_lost
         self._streams: dict[InformerKey, _Stream] = {}
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._paused = False
@@ -116,6 +121,8 @@ class Orchestrator:
         }
         for key in [key for key in self._streams if key not in wanted]:
             await self._remove(key)
+        for key in [key for key, stream in self._streams.items() if stream.is_lost]:
+            await self._remove(key)
         for key, handlers in wanted.items():
             if key not in self._streams:
                 resource, namespace = key
@@ -132,14 +139,18 @@ class Orchestrator:
             stream.informer.queue.open()
         stream.task = asyncio.create_task(
             stream.informer.run(), name=f'kopf-informer-{key[0]}-{key[1]}')
-        stream.task.add_done_callback(lambda task: self._on_stream_ended(key, task))
+        stream.task.add_done_callback(lambda task: self._on_stream_ended(key, stream, task))
 
-    def _on_stream_ended(self, key: InformerKey, task: asyncio.Task[None]) -> None:
+    def _on_stream_ended(
+            self, key: InformerKey, stream: _Stream, task: asyncio.Task[None],
+    ) -> None:
         if task.cancelled():
             return
         exc = task.exception()
         if isinstance(exc, APINotFoundError):
-            logger.warning(f"The resource {key[0]} is gone, it is not watched anymore.")
+            logger.debug(f"The resource {key[0]} is gone, it is not watched anymore.")
+            stream.is_lost = True
+            self._on_lost()
         elif not self._failed.done():
             self._failed.set_exception(
                 exc or RuntimeError(f"The watch-stream for {key[0]} has ended unexpectedly."))
@@ -182,7 +193,7 @@ class Orchestrator:
         if not {'list', 'watch'} <= resource.verbs:
             self._complain(f"Non-watchable resources will not be served: {resource}")
             return False
-        if handlers.requires_patching and 'patch' not in resource.verbs:
+        if handlers.requires_patching and not resource.patchable:
             self._complain(f"Non-patchable resources will not be served: {resource}")
             return False
         return bool(handlers)

@@ -73,7 +73,7 @@ def _describe(endpoint: Endpoint) -> list[Obj]:
         "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": list(resource.verbs),
+        "verbs": list(resource.offered_verbs),
     }
     if resource.short_names:
         main["shortNames"] = list(resource.short_names)
@@ -136,7 +136,7 @@ def _aggregated_resource(endpoint: Endpoint) -> Obj:
         "responseKind": _response_kind(endpoint, {}),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
-        "verbs": list(resource.verbs),
+        "verbs": list(resource.offered_verbs),
     }
     if resource.short_names:
         main["shortNames"] = list(resource.short_names)

@@ -76,6 +76,12 @@ class Resource:
     def qualified(self) -> str:
         return qualified(self.group, self.plural)
 
+    @property
+    def offered_verbs(self) -> tuple[str, ...]:
+        """What the discovery tells; patches of objects are served even if they are not offered."""
+        hidden = ("create", "update", "patch") if self.terminating else ()
+        return tuple(verb for verb in self.verbs if verb not in hidden)
+
     def api_version(self, version: str) -> str:
         return f"{self.group}/{version}" if self.group else version
 
