@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -55,6 +56,7 @@ class Script:
         self.listed: list[dict[str, str]] = []
         self.watched: list[dict[str, str]] = []
         self.patched: list[Any] = []
+        self.on_patch: Callable[[Any], object] = lambda request: None
         self._news = asyncio.Condition()
         server["get /api"] << {"versions": []}
         server["get /apis"] << {"groups": [GROUP]}
@@ -73,13 +75,15 @@ class Script:
 
     async def _answer_patch(self, request: Any) -> Any:
         self.patched.append(request.data)
+        self.on_patch(request)
         return await self._next(self.patches)
 
     async def _next(self, answers: list[Any]) -> Any:
         async with self._news:
             self._news.notify_all()
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        return answer() if callable(answer) else answer
+        answer = answer() if callable(answer) else answer
+        return await answer if inspect.isawaitable(answer) else answer
 
     async def until(self, predicate: Callable[[], bool]) -> None:
         async with asyncio.timeout(PATIENCE), self._news:
@@ -97,16 +101,21 @@ def registry() -> OperatorRegistry:
 
 
 @contextlib.asynccontextmanager
-async def running(server: Any, registry: OperatorRegistry) -> AsyncIterator[None]:
+async def running(
+    server: Any, registry: OperatorRegistry, *, reconnect_backoff: float = 0.001,
+    is_logged_in: bool = True,
+) -> AsyncIterator[None]:
+    """Run an operator which is logged in already, or which logs in by its handlers."""
     settings = OperatorSettings()
     settings.scanning.disabled = True
-    settings.watching.reconnect_backoff = 0.001
+    settings.watching.reconnect_backoff = reconnect_backoff
     settings.networking.error_backoffs = [0.001] * 3
     settings.queueing.error_delays = [0.001]
     stop = asyncio.Event()
     task = asyncio.create_task(operator(
         registry=registry, settings=settings, stop_flag=stop, clusterwide=True,
-        vault=Vault({"test": ConnectionInfo(server=str(server.url).rstrip("/"))})))
+        vault=Vault({"test": ConnectionInfo(server=str(server.url).rstrip("/"))})
+        if is_logged_in else None))
     try:
         yield
     finally:
@@ -248,5 +257,166 @@ async def test_b4_refused_patches_do_not_repeat_handlers(
     assert calls == [1]
 
 
-def respond(status: int, body: dict[str, Any]) -> Any:
+async def test_a5_lists_in_pages_start_anew_when_the_token_expires(
+    kmock: Any, script: Script, registry: OperatorRegistry
+) -> None:
+    seen = []
+
+    @on.event("kopf.dev", "kopfexamples", registry=registry)
+    async def fn(uid: str, **_: Any) -> None:
+        seen.append(uid)
+
+    gone = {"kind": "Status", "code": 410, "reason": "Expired"}
+    old, new = {"resourceVersion": "7"}, {"resourceVersion": "9"}
+    script.lists = [
+        {"metadata": {**old, "continue": "next"}, "items": [make_other(1)]},
+        lambda: respond(410, gone),
+        lambda: respond(200, {"metadata": {**new, "continue": "more"}, "items": [make_other(1)]}),
+        lambda: respond(200, {"metadata": new, "items": [make_other(2)]}),
+    ]
+    async with running(kmock, registry):
+        await script.until(lambda: bool(script.watched))
+    assert [params.get("continue") for params in script.listed] == [None, "next", None, "more"]
+    assert script.watched[0]["resourceVersion"] == "9"
+    assert sorted(set(seen)) == ["u1", "u2"]
+
+
+async def test_a1_streams_that_end_at_once_are_not_a_busy_loop(
+    kmock: Any, script: Script, registry: OperatorRegistry
+) -> None:
+    """Each one in a row is opened later than the previous one."""
+    delays: list[float] = []
+
+    @on.event("kopf.dev", "kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        pass
+
+    loop = asyncio.get_running_loop()
+    script.watches = [lambda: delays.append(loop.time()) or b""]
+    async with running(kmock, registry, reconnect_backoff=0.01):
+        await script.until(lambda: len(script.watched) >= 8)
+    assert delays[7] - delays[6] > 0.01  # with jitter, but far from nothing
+    assert len(script.listed) == 1
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_b1_b2_failed_requests_are_repeated_as_they_were(
+    kmock: Any, script: Script, registry: OperatorRegistry, status: int
+) -> None:
+    calls = []
+
+    @on.create("kopf.dev", "kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        calls.append(1)
+
+    kind = {"kind": "Status", "code": status, "reason": "Whatever"}
+    script.lists = [{"metadata": {"resourceVersion": "1"}, "items": [make_object()]}]
+    failure = lambda: respond(status, kind)  # noqa: E731
+    script.patches = [failure, failure, lambda: respond(200, make_object(2))]
+    async with running(kmock, registry):
+        await script.until(lambda: len(script.patched) >= 3)
+    assert script.patched[0] == script.patched[1] == script.patched[2]
+    assert calls == [1]
+
+
+async def test_b6_credentials_are_renewed_when_refused(
+    kmock: Any, script: Script, registry: OperatorRegistry
+) -> None:
+    logins, tokens = [], []
+
+    @on.login(registry=registry)
+    async def login(**_: Any) -> ConnectionInfo:
+        logins.append(1)
+        return ConnectionInfo(server=str(kmock.url).rstrip("/"), token=f"token{len(logins)}")
+
+    @on.create("kopf.dev", "kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        pass
+
+    kind = {"kind": "Status", "code": 401, "reason": "Unauthorized"}
+    script.on_patch = lambda request: tokens.append(request.headers.get("Authorization"))
+    script.lists = [{"metadata": {"resourceVersion": "1"}, "items": [make_object()]}]
+    script.patches = [lambda: respond(401, kind), lambda: respond(200, make_object(2))]
+    async with running(kmock, registry, is_logged_in=False):
+        await script.until(lambda: len(script.patched) >= 2)
+    assert tokens == ["Bearer token1", "Bearer token2"]
+    assert len(logins) == 2
+    assert script.patched[0] == script.patched[1]
+
+
+async def test_b10_functions_are_sent_with_the_version_they_were_made_for(
+    kmock: Any, script: Script, registry: OperatorRegistry
+) -> None:
+    """When the version is not the latest one, they are called again for the newer body."""
+    calls = []
+
+    @on.create("kopf.dev", "kopfexamples", id="fn", registry=registry)
+    async def fn(patch: Any, **_: Any) -> None:
+        calls.append(1)
+        patch.fns.append(lambda body: body["spec"].update(field=body["spec"]["field"] + "+"))
+
+    kind = {"kind": "Status", "code": 422, "reason": "Invalid"}
+    handled = {"kopf.zalando.org/last-handled-configuration": '{"spec":{"field":"v1"}}\n'}
+    ours, newer = make_object(2), make_object(3, status={"counter": 1})
+    ours["metadata"]["annotations"] = newer["metadata"]["annotations"] = handled
+    script.lists = [{"metadata": {"resourceVersion": "1"}, "items": [make_object()]}]
+    script.patches = [ours, lambda: respond(422, kind), lambda: respond(200, make_object(4))]
+    script.watches = [lambda: until_patched(script, 2, make_line("MODIFIED", newer)), b""]
+    async with running(kmock, registry):
+        await script.until(lambda: len(script.patched) >= 3)
+    test = {"op": "test", "path": "/metadata/resourceVersion"}
+    change = {"op": "replace", "path": "/spec/field"}
+    assert script.patched[1] == [{**test, "value": "2"}, {**change, "value": "v1+"}]
+    assert script.patched[2] == [{**test, "value": "3"}, {**change, "value": "v1+"}]
+    assert calls == [1]
+
+
+async def test_a18_overloaded_servers_are_watched_again_with_no_new_list(
+    kmock: Any, script: Script, registry: OperatorRegistry
+) -> None:
+    @on.event("kopf.dev", "kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        pass
+
+    kind = {"kind": "Status", "code": 429, "reason": "TooManyRequests"}
+    line = make_line("ADDED", make_object(8))
+    script.watches = [
+        lambda: respond(429, kind), lambda: respond(200, line), lambda: respond(200, b"")]
+    async with running(kmock, registry):
+        await script.until(lambda: len(script.watched) >= 3)
+    assert [params["resourceVersion"] for params in script.watched][:3] == ["1", "1", "8"]
+    assert len(script.listed) == 1
+
+
+async def test_c21_broken_groups_do_not_prevent_others_from_being_served(
+    kmock: Any, registry: OperatorRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = {"groupVersion": "broken.io/v1", "version": "v1"}
+    groups = [{"name": "broken.io", "versions": [broken], "preferredVersion": broken}, GROUP]
+    kmock["get /apis"] << {"groups": groups}
+    kmock["get /apis/broken.io/v1"] << respond(503, {"kind": "Status", "code": 503})
+    script = Script(kmock)
+
+    @on.event("kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        pass
+
+    async with running(kmock, registry):
+        await script.until(lambda: bool(script.watched))
+    warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert len([text for text in warnings if "'broken.io' cannot be discovered" in text]) == 1
+
+
+async def until_patched(script: Script, count: int, answer: bytes) -> bytes:
+    await script.until(lambda: len(script.patched) >= count)
+    return answer
+
+
+def make_other(number: int) -> dict[str, Any]:
+    obj = make_object(number)
+    obj["metadata"] |= {"name": f"x{number}", "uid": f"u{number}"}
+    return obj
+
+
+def respond(status: int, body: dict[str, Any] | bytes) -> Any:
     return kmock.Response(status=status, payload=body)

@@ -153,6 +153,20 @@ async def test_b7_held_back_credentials_are_waited_for(clock):
     assert item.usable_since > 0
 
 
+async def test_b6_new_credentials_are_held_back_when_they_are_refused_in_a_row(vault, clock):
+    """Otherwise, the login handlers that bring new credentials are called in a busy loop."""
+    holds = []
+    for n in range(5):
+        vault.populate({"x": info(f"{n}")})
+        item = vault.select()
+        holds.append(item.usable_since and item.usable_since - clock.monotonic())
+        vault.invalidate(item)
+    assert holds == [0, 0, 1, 2, 4]
+    clock.advance(60)
+    vault.populate({"x": info("new")})
+    assert vault.select().usable_since == 0
+
+
 async def test_new_credentials_are_used_at_once(vault):
     vault.populate({"x": info("1")})
     vault.invalidate(vault.select())

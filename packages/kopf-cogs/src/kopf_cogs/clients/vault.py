@@ -48,7 +48,8 @@ class Vault:
     the same ones again, they could be refused by mistake, e.g. when the API server cannot reach
     its own authenticators. They are tried again for ``patience`` seconds since the first refusal,
     with growing delays. After that, they are ignored; and if there is nothing else,
-    :class:`LoginError` is raised from all requests.
+    :class:`LoginError` is raised from all requests. The delays also grow for new credentials
+    if they are refused one after another: the login handlers must not be called in a busy loop.
 
     A vault that is not ``refillable`` has no login handlers behind it: it raises at once.
     """
@@ -174,18 +175,27 @@ class Vault:
 
     def _admit(self, key: VaultKey, info: credentials.KubeContext) -> None:
         item = VaultItem(key=key, info=info)
+        now = self._clock.monotonic()
         refusal = self._find_refusal(item)
-        if refusal is not None:
-            now = self._clock.monotonic()
-            if now - refusal.since > self._patience:
-                return
-            item.usable_since = now + min(_LONGEST_HOLD, self._holdback * 2 ** (refusal.count - 1))
+        if refusal is not None and now - refusal.since > self._patience:
+            return
+        doubts = refusal.count if refusal is not None else self._count_recent_refusals(key, now) - 1
+        if doubts > 0:
+            item.usable_since = now + min(_LONGEST_HOLD, self._holdback * 2 ** (doubts - 1))
         if not info.is_expired(self._clock.now()):
             self._items[key] = item
 
     def _find_refusal(self, item: VaultItem) -> _Refusal | None:
         refusals = self._refusals.get(item.key, ())
         return next((refusal for refusal in refusals if refusal.info == item.info), None)
+
+    def _count_recent_refusals(self, key: VaultKey, now: float) -> int:
+        """How many different credentials were refused: when there are many, it is not about them.
+
+        The first renewal is immediate: the previous credentials have ended as they should.
+        """
+        refusals = self._refusals.get(key, ())
+        return sum(1 for refusal in refusals if now - refusal.since < 2 * _LONGEST_HOLD)
 
     def _remember_refusal(self, item: VaultItem) -> None:
         refusal = self._find_refusal(item)
