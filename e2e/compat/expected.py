@@ -58,7 +58,7 @@ EXPECTED: tuple[Expected, ...] = (
         "daemon-graceful",
         "[lr]*",
         r"^-.*(did not exit in time|has exited gracefully|Request attempt|\"dm\": \"stopped\")"
-        r"|^\+.* is still exiting",
+        r"|^\+.* is still exiting|^\+PATCH .*\"dm\": \"stopped\".* -> 200$",
         "The last patches of daemons are waited for when the operator exits.",
     ),
     Expected(

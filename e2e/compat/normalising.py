@@ -131,8 +131,11 @@ def _get_requests(requests: Iterable[Request]) -> Iterable[str]:
             continue
         path = "/".join(request.path.split("/")[4:])
         text = json.dumps(body, sort_keys=isinstance(body, dict))
-        line = f"{request.method} {path} {request.kind} {text} -> {request.status}"
-        groups.setdefault(path.removesuffix("/status"), []).append(line)
+        line = f"{request.method} {path} {request.kind} {text}"
+        lines = groups.setdefault(path.removesuffix("/status"), [])
+        if lines and lines[-1] == f"{line} -> 422":
+            lines.pop()  # a conflict with somebody's change, and the same again: a matter of luck
+        lines.append(f"{line} -> {request.status}")
     for group in sorted(groups):
         yield from groups[group]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pathlib
 import signal
 import sys
@@ -130,6 +131,41 @@ async def test_f1_graceful_exit_repeats_nothing(world, folder):
         await world.until_handled(spec={"x": 1})
     assert sorted(read(folder)) == sorted(
         f"{reason} {id}" for reason in ("create", "update") for id in "abc")
+
+
+HANGING = """
+import asyncio, kopf
+
+@kopf.on.startup()
+def configure(settings, **_):
+    settings.queueing.exit_timeout = 600
+
+@kopf.on.create("e2e.kopf.dev", "kexes")
+async def fn(**_):
+    print("hanging", flush=True)
+    await asyncio.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals.")
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+async def test_f1_the_second_signal_aborts_with_no_noise(world, tmp_path, signum):
+    (tmp_path / "handlers.py").write_text(HANGING)
+    await world.create()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kopf", "run", "-n", world.namespace, str(tmp_path / "handlers.py"),
+        env={**os.environ, "KUBECONFIG": str(world.kubeconfig)},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT)
+    async with asyncio.timeout(20):
+        lines = []
+        for milestone in (b"hanging", b"Operator is stopping"):
+            while milestone not in (line := await process.stdout.readline()):
+                lines.append(line)
+            process.send_signal(signum)
+        rest = await process.stdout.read()
+        assert await process.wait() == 0
+    assert b"Operator is aborted" in rest
+    assert b"Traceback" not in b"".join(lines) + rest
 
 
 async def test_c4_states_from_the_past_do_not_repeat_the_deletion(faulty):

@@ -43,7 +43,7 @@ class PostingSettings:
     """Delays (in seconds) between the attempts to post an event from a log message."""
 
     worker_limit: int | None = None
-    """How many events are posted simultaneously; ``None`` for no limit."""
+    """How many events are posted simultaneously; ``None`` for 16 of them."""
 
     idle_timeout: float = 1.0
     """How long (in seconds) the posting of one object's events stays ready for new ones."""
@@ -113,7 +113,7 @@ class WatchingSettings:
     """How long (in seconds) a stream may be silent, even with no bookmarks, until reconnecting."""
 
     chunk_size: int | None = None
-    """How many objects are listed per request; ``None`` for all at once."""
+    """How many objects are listed per request; ``None`` for 500 of them, zero for all at once."""
 
     initial_streaming: bool = False
     """Whether the existing objects are streamed as initial events instead of being listed."""

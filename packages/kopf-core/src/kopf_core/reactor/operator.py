@@ -82,6 +82,7 @@ class Operator:
             subhandling=run_subhandlers, clock=options.clock)
         self._stopping = asyncio.Event()
         self._readiness = Readiness()
+        self._is_aborted = False
         self._insights = Insights()
         self._observer = ResourceObserver(
             client=self._client, settings=settings, insights=self._insights,
@@ -113,6 +114,13 @@ class Operator:
     def stop(self) -> None:
         """Request a graceful exit, the same as with the stop-flag."""
         self._stopping.set()
+
+    def abort(self) -> None:
+        """Request to exit at once: what works now is cancelled, and is not waited for."""
+        self._is_aborted = True
+        self._stopping.set()
+        self._orchestrator.abort()
+        self._background.abort()
 
     async def pause(self) -> None:
         """Stop handling and stop all daemons until resumed. The process lives on."""
@@ -155,10 +163,12 @@ class Operator:
             patterns=self._options.namespaces).run()
 
     async def _stop_parts(self, tasks: Collection[asyncio.Task[Any]]) -> None:
+        if self._is_aborted:
+            self.abort()
         await asyncio.gather(
             self._orchestrator.stop(self._settings.queueing.exit_timeout),
             self._background.exit())
-        await self._recorder.close(POSTING_TIMEOUT)
+        await self._recorder.close(0 if self._is_aborted else POSTING_TIMEOUT)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)

@@ -93,6 +93,11 @@ class Orchestrator:
         await asyncio.gather(*(
             stream.informer.close(timeout) for stream in self._streams.values()))
 
+    def abort(self) -> None:
+        """Cancel all the work that is being done now, so that stopping is not delayed by it."""
+        for stream in self._streams.values():
+            stream.informer.queue.abort()
+
     async def pause(self) -> None:
         """Stop handling, but remember everything that is needed to continue."""
         self._paused = True

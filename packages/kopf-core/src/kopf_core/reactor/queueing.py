@@ -10,7 +10,7 @@ costs a timer in the event loop; an object that waits for nothing costs nothing.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,12 +146,18 @@ class WorkQueue:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()
         except TimeoutError:
-            tasks = [slot.task for slot in self._slots.values() if slot.task is not None]
-            for task in tasks:
-                task.cancel()
+            tasks = self.abort()
             await asyncio.wait(tasks, timeout=timeout)
             if self._running:
                 logger.warning(f"{self._running} objects are still being processed; left as is.")
+
+    def abort(self) -> Collection[asyncio.Task[None]]:
+        """Take no more work, and cancel the current one; get the tasks that are to end."""
+        self._is_open = False
+        tasks = [slot.task for slot in self._slots.values() if slot.task is not None]
+        for task in tasks:
+            task.cancel()
+        return tasks
 
     def _start(self, slot: Slot) -> None:
         if slot.task is not None or slot.is_waiting or slot.is_held:

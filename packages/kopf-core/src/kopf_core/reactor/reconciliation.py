@@ -26,6 +26,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.effects import deliver_results, merge_into
 from kopf_core.actions.execution import Execution, collect_results
+from kopf_core.actions.loggers import ObjectLogger
 from kopf_core.actions.states import State
 from kopf_core.engines.indexing import Indices
 from kopf_core.engines.memories import NOTHING_SEEN, ObjectMemories
@@ -51,6 +52,8 @@ from kopf_core.reactor.safeguards import (
     warn_of_clashes,
 )
 from kopf_core.reactor.subjects import Background, Subject
+
+NOT_INTERESTED = "Something has changed, but we are not interested (the essence is the same)."
 
 C = TypeVar('C', bound=ResourceCause)
 
@@ -160,8 +163,7 @@ class Reconciler:
     async def _handle(self, subject: Subject, cause: ChangingCause) -> float | None:
         """Make one step of the handling cycle; get the delay to the next one, if there is one."""
         if cause.reason is Reason.NOOP:
-            cause.logger.debug(
-                "Something has changed, but we are not interested (the essence is the same).")
+            cause.logger.debug(NOT_INTERESTED)
             return None
         if cause.reason is Reason.CREATE and subject.memory.is_handled:
             subject.memory.is_handled = False
@@ -295,8 +297,8 @@ class Reconciler:
         """
         if self._handlers.spawning or not subject.memory.is_settled(subject.slot.latest):
             return False
-        subject.logger.debug(
-            "Something has changed, but we are not interested (the essence is the same).")
+        if subject.logger.isEnabledFor(logging.DEBUG):
+            ObjectLogger(body=subject.body, settings=self.settings).debug(NOT_INTERESTED)
         subject.logger.debug("Handling cycle is finished, waiting for new changes.")
         return True
 

@@ -128,7 +128,7 @@ async def _supervise(operator: Operator, settings: OperatorSettings) -> None:
             operator.stop()
         else:
             logger.warning(f"Signal {signum.name} is received again. Operator is aborted.")
-            task.cancel()
+            operator.abort()
         signalled.append(signum)
 
     installed = _install_signals(stop)

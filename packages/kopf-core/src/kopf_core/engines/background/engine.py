@@ -151,6 +151,14 @@ class BackgroundEngine:
         if self._stopping_reason is DaemonStoppingReason.OPERATOR_PAUSING:
             self._stopping_reason = None
 
+    def abort(self) -> None:
+        """Cancel everything at once, and leave what cannot be cancelled, when there is no time."""
+        self._stop_all(DaemonStoppingReason.OPERATOR_EXITING)
+        for run in list(self._runs):
+            run.cancel(with_threads=True)
+            if not run.handler.is_async:
+                run.abandon()
+
     async def exit(self, timeout: float = EXIT_TIMEOUT) -> None:
         """Stop everything for good.
 
