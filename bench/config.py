@@ -25,6 +25,7 @@ class Config:
     sizes: int = 3  # how many of a scenario's sizes to run, biggest first
     deadline: float = 180.0  # for one phase of one run
     quiet: float = 0.4  # how long the CPU must be idle to call the work done
+    silence: float = 2.0  # how long the server must be asked for nothing, where it is never idle
     poll: float = 0.02
     patience: float = 5.0  # for the operator to exit when it is asked to
     window: float = 8.0  # how long to watch what goes on forever (timers)

@@ -178,7 +178,21 @@ class Run:
             self.wait(lambda: self.control("stats")["running"] == 0, "load", poll=0.1)
             self.wait_until_quiet()
         else:
-            time.sleep(self.config.window / 2)
+            self.wait_until_unrequested()
+            expected = self.cells.calls + self.size
+            what = "one more call for every object"
+            self.wait(lambda: self.cells.calls >= expected, what, poll=self.config.poll)
+
+    def wait_until_unrequested(self) -> None:
+        """Until the operator asks the server for nothing, e.g. all its finalizers are set."""
+        seen: dict[str, int] = {}
+
+        def is_silent() -> bool:
+            nonlocal seen
+            before, seen = seen, self.control("stats")
+            return seen == before
+
+        self.wait(is_silent, "silence of the server", poll=self.config.silence)
 
 
 def measure(config: Config, scenario: Scenario, engine: Engine, size: int) -> Measurement:

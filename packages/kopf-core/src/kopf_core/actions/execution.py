@@ -31,6 +31,7 @@ from kopf_core.actions.retrying import RetryPolicy, describe, sane_delay
 from kopf_core.actions.states import HandlerState, State
 
 _NO_TIME = datetime.timedelta(0)
+_SUCCESS = Outcome(final=True, subrefs=frozenset())  # the most frequent one
 _NEVER_AGAIN = RetryPolicy(errors=ErrorsMode.IGNORED, backoff=0, timeout=None, retries=None)
 
 
@@ -80,21 +81,24 @@ class Execution:
             self, handler: BaseHandler, cause: BaseCause, state: HandlerState,
     ) -> Outcome:
         """Call the handler once, and say what came out of it. Never raises but on cancellation."""
-        policy = RetryPolicy.of(handler, self.errors, self.settings.execution.default_backoff)
         runtime = self.clock.now() - state.started
         invocation = Invocation(handler, cause, self)
         try:
-            policy.check_limits(handler, retry=state.retries, runtime=runtime)
+            if handler.timeout is not None or handler.retries is not None:
+                self._get_policy(handler).check_limits(
+                    handler, retry=state.retries, runtime=runtime)
             cause.logger.debug(f"{handler} is invoked.")
-            result = await self._call(invocation, policy, state, runtime)
+            result = await self._call(invocation, state, runtime)
         except asyncio.CancelledError:
             cause.logger.warning(f"{handler} is cancelled. Will escalate.")
             raise
         except Exception as e:
             return _Attempt(
-                handler, cause.logger, policy, state.retries,
+                handler, cause.logger, self._get_policy(handler), state.retries,
                 self.clock.now() - state.started, invocation.subrefs).judge(e)
         cause.logger.log(handler.success_level, f"{handler} succeeded.")
+        if result is None and not invocation.subrefs:
+            return _SUCCESS
         return Outcome(final=True, result=result, subrefs=invocation.subrefs)
 
     async def observe(self, handler: BaseHandler, cause: BaseCause) -> Any:
@@ -118,10 +122,12 @@ class Execution:
         cause.logger.log(handler.success_level, f"{handler} succeeded.")
         return result
 
+    def _get_policy(self, handler: BaseHandler) -> RetryPolicy:
+        return RetryPolicy.of(handler, self.errors, self.settings.execution.default_backoff)
+
     async def _call(
             self,
             invocation: Invocation,
-            policy: RetryPolicy,
             state: HandlerState,
             runtime: datetime.timedelta,
     ) -> Any:
@@ -135,9 +141,9 @@ class Execution:
         handler.adjust_kwargs(kwargs)
         token = invocation_var.set(invocation)
         try:
-            if policy.timeout is None or not handler.is_async:
+            if handler.timeout is None or not handler.is_async:
                 return await self._call_with_subhandlers(invocation, kwargs)
-            remaining = policy.timeout - runtime.total_seconds()
+            remaining = handler.timeout - runtime.total_seconds()
             try:
                 async with asyncio.timeout(remaining) as scope:
                     return await self._call_with_subhandlers(invocation, kwargs)
