@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,9 +45,7 @@ def collect() -> list[Any]:
             if match["reason"] is not None:
                 assert match["reason"].strip(), f"Why is it not run? {page.name}:{line}"
                 marks.append(pytest.mark.skip(reason=match["reason"].strip()))
-            params.append(
-                pytest.param(match["code"], id=f"{page.stem}-{line}", marks=marks)
-            )
+            params.append(pytest.param(match["code"], id=f"{page.stem}-{line}", marks=marks))
     return params
 
 
@@ -59,8 +59,12 @@ def registry() -> Iterator[kopf.OperatorRegistry]:
 
 
 @pytest.mark.parametrize("code", collect())
-async def test_code(code: str, registry: kopf.OperatorRegistry) -> None:
-    exec(compile(code, "example.py", "exec"), {"__name__": "example"})
+async def test_code(
+    code: str, registry: kopf.OperatorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("example")
+    monkeypatch.setitem(sys.modules, "example", module)
+    exec(compile(code, "example.py", "exec"), module.__dict__)
     settings = OperatorSettings()
     for handler in get_startup_handlers(registry):
         result = handler.fn(
@@ -156,7 +160,7 @@ def make_causes() -> list[causes.Cause]:
 @pytest.mark.parametrize("name", ["run", "sandbox"])
 def test_all_options_of_commands_are_documented(name: str) -> None:
     assert isinstance(main, click.Group)
-    text = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    text = re.sub("```.*?```", "", (ROOT / "docs" / "cli.md").read_text("utf-8"), flags=re.DOTALL)
     documented = {option for cell in CODE.findall(text) for option in re.findall(r"-[-\w]+", cell)}
     for param in main.commands[name].params:
         if isinstance(param, click.Option):
