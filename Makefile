@@ -50,8 +50,9 @@ e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted
 e2e-assets: $(UV) ## Build kube-apiserver and etcd with Go, once for each version, into the user's cache
 	$(RUN) python e2e/assets/build.py
 
-compat: $(UV) ## Compare with the previous generation of the framework, run as a black box
-	$(RUN) python -m e2e.compat $(ARGS)
+compat: e2e-assets ## Compare with the previous generation, run as a black box, on both clusters
+	$(RUN) python -m e2e.compat --cluster emulator $(ARGS)
+	$(RUN) python -m e2e.compat --cluster envtest $(ARGS)
 
 lint: $(UV) ## Check the style, the layers of imports, and the lockstep of versions
 	$(RUN) ruff check .

@@ -13,7 +13,7 @@ REF = {
     'name': 'obj', 'namespace': 'ns', 'uid': 'uid1'}
 
 
-@pytest.mark.parametrize('cls, is_local', [(ObjectLogger, False), (LocalObjectLogger, True)])
+@pytest.mark.parametrize(('cls', 'is_local'), [(ObjectLogger, False), (LocalObjectLogger, True)])
 def test_records_refer_to_the_object(caplog, settings, cls, is_local):
     logger = cls(body=BODY, settings=settings)
     with caplog.at_level(logging.INFO):

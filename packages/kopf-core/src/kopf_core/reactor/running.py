@@ -70,6 +70,9 @@ async def spawn_tasks(
         namespaces = [*namespaces, namespace]
     if clusterwide and namespaces:
         raise TypeError("The operator can be either cluster-wide or namespaced, not both.")
+    if not clusterwide and not namespaces:
+        logger.warning("All namespaces are served, as neither the namespaces (-n) nor the "
+                       "cluster-wide mode (-A) are requested. Please choose one of them.")
     if peering_name is not None:
         settings.peering.mandatory = True
         settings.peering.name = peering_name
