@@ -129,6 +129,23 @@ def u(patch, **kw): return 'updated'
         [Create(), Settle()],
     ),
     Case(
+        "lifecycle-one-by-one",
+        """
+kopf.set_default_lifecycle(kopf.lifecycles.one_by_one)
+@kopf.on.create(K)
+def a(**kw):
+    note('a', kw)
+    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=0.5)
+@kopf.on.create(K)
+def b(**kw): note('b', kw)
+@kopf.on.create(K)
+def c(**kw):
+    note('c', kw)
+    if kw['retry'] < 1: raise kopf.TemporaryError("t", delay=0.5)
+""",
+        [Create(), Settle()],
+    ),
+    Case(
         "lifecycle-all",
         """
 kopf.set_default_lifecycle(kopf.lifecycles.all_at_once)

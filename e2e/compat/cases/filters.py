@@ -157,6 +157,32 @@ mk('all-not', when=kopf.all_([kopf.not_(lambda name, **_: name == 'x')]))
             Settle(),
         ],
     ),
+    Case(
+        "selectors",
+        """
+def mk(id, *args, **options):
+    @kopf.on.create(*args, id=id, **options)
+    def fn(**kw): note(id, kw)
+mk('plural', 'compatexamples')
+mk('singular', 'compatexample')
+mk('kind', 'CompatExample')
+mk('group-plural', 'compat.kopf.dev', 'compatexamples')
+mk('group-version-plural', 'compat.kopf.dev', 'v1', 'compatexamples')
+mk('group-slash-version', 'compat.kopf.dev/v1', 'compatexamples')
+mk('plural-dot-group', 'compatexamples.compat.kopf.dev')
+mk('plural-dot-version-dot-group', 'compatexamples.v1.compat.kopf.dev')
+mk('kw-plural', plural='compatexamples')
+mk('kw-kind', kind='CompatExample')
+mk('kw-singular', 'compat.kopf.dev', singular='compatexample')
+mk('kw-group-version', group='compat.kopf.dev', version='v1', plural='compatexamples')
+mk('everything', 'compat.kopf.dev', kopf.EVERYTHING)
+mk('callable', lambda resource, **_: resource.plural == 'compatexamples')
+mk('other-version', 'compat.kopf.dev', 'v2', 'compatexamples')
+mk('other-group', 'kopf.dev', 'compatexamples')
+mk('absent', 'absentexamples')
+""",
+        [Create(), Settle()],
+    ),
     make_stealth("create", "@kopf.on.create(K, labels={'nolabel': 'x'})"),
     make_stealth("delete", "@kopf.on.delete(K, annotations={'none': kopf.PRESENT})"),
     make_stealth("resume", "@kopf.on.resume(K, when=lambda **_: False)"),
