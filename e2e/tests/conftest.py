@@ -29,11 +29,13 @@ def _definitions(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
             cluster.url, "default", cluster.kubeconfig_path,
             headers=cluster.make_headers(), context=cluster.make_ssl_context(),
         )
-        for definition in DEFINITIONS:
-            with contextlib.suppress(AssertionError):  # from the previous runs
-                await world.request("POST", CRDS, definition)
-            await _until_served(world, definition["metadata"]["name"])
-        await world.close()
+        try:
+            for definition in DEFINITIONS:
+                with contextlib.suppress(AssertionError):  # from the previous runs
+                    await world.request("POST", CRDS, definition)
+                await _until_served(world, definition["metadata"]["name"])
+        finally:
+            await world.close()
 
     asyncio.run(apply())
 
@@ -60,8 +62,8 @@ async def world(
     )
     meta = {"name": world.namespace}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
-    await world.request("POST", "/api/v1/namespaces", body)
     try:
+        await world.request("POST", "/api/v1/namespaces", body)
         yield world
         for definition in DEFINITIONS:
             await _release(world, definition["spec"]["names"]["plural"])

@@ -214,6 +214,9 @@ class World:
             yield page["items"][0] if page["items"] else None
             watch = f"{query}&watch=true&resourceVersion={page['metadata']['resourceVersion']}"
             async with self._session.get(self.url + self.path() + watch) as response:
+                if response.status >= 400:  # e.g. 429 or 410: begin anew
+                    await asyncio.sleep(0.1)
+                    continue
                 async for line in response.content:
                     event = json.loads(line)
                     if event["type"] in ("ADDED", "MODIFIED"):

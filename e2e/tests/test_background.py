@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import threading
-import time
 
 import pytest
 
@@ -315,47 +314,6 @@ async def test_f10_pause_and_resume(world):
         await calls.until(lambda calls: len(calls) == 6)
         await calls.until(lambda calls: len(ticks) > before + 1)
     assert sorted(map(str, calls[3:6])) == ["another", "started", "started"]
-
-
-async def test_load_is_survived_with_nothing_left_behind(faulty):
-    calls, count = faulty.calls, 1000
-    active: set[str] = set()
-
-    @on.daemon(*KEX, id="daemon", registry=faulty.registry)
-    async def daemon(stopped, uid, **_):
-        assert uid not in active
-        active.add(uid)
-        calls(1)
-        await stopped.wait()
-        active.discard(uid)
-        calls(-1)
-
-    @on.timer(*KEX, interval=0.5, id="timer", registry=faulty.registry)
-    async def timer(**_): ...
-
-    for number in range(count):
-        await faulty.sandbox.create({
-            "apiVersion": f"{GROUP}/v1", "kind": "Kex",
-            "metadata": {"name": f"obj-{number}", "namespace": faulty.namespace}})
-    before = asyncio.all_tasks()
-    async with faulty.operator() as operator:
-        await calls.until(lambda calls: len(active) == count)
-        await operator.pause()
-        assert not active
-        operator.resume()
-        await calls.until(lambda calls: len(active) == count)
-        started = time.monotonic()
-    assert time.monotonic() - started < SOON  # they all exit at once, so nothing is waited for
-    assert not active
-    assert asyncio.all_tasks() <= before
-
-    async with faulty.operator():
-        await calls.until(lambda calls: len(active) == count)
-        for number in range(count):
-            await faulty.sandbox.delete("kexes", f"obj-{number}", namespace=faulty.namespace)
-        await calls.until(lambda calls: not active)
-        while items := (await faulty.request("GET", faulty.path()))["items"]:
-            await faulty.until_gone(items[-1]["metadata"]["name"])
 
 
 OPERATOR = """
