@@ -43,6 +43,7 @@ def registry():
     set_default_registry(OperatorRegistry())
 
 
+@pytest.mark.docs("daemons", "timers", "indexing", "indexing/recipes", "reconciliation")
 @pytest.mark.parametrize("source", collect())
 async def test_code_of_documentation_works(source, registry, tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.INFO)

@@ -9,11 +9,13 @@ import pytest
 
 from e2e.tests.harness import GROUP
 from kopf_core.intents import decorators as on
+from kopf_core.intents.filters import PRESENT
 
 KEX, SUB = (GROUP, "kexes"), (GROUP, "subs")
 
 
 @pytest.mark.docs("indexing/guarantees")
+@pytest.mark.docs("indexing/limitations")
 @pytest.mark.parametrize("style", ["sync", "async"])
 @pytest.mark.parametrize("limit", [None, 1])
 async def test_d15_indices_are_complete_before_any_handler_with_any_limit(faulty, style, limit):
@@ -149,3 +151,56 @@ async def test_indices_can_be_passed_to_threads_from_startup(world):
         finally:
             stop.set()
             await asyncio.to_thread(threads[0].join)
+
+
+@pytest.mark.docs("indexing/limitations")
+async def test_indices_are_made_anew_after_restarts(world):
+    @on.index(*KEX, id="names", registry=world.registry)
+    async def names(name, **_):
+        world.calls(name)
+        return name
+
+    await world.create(name="a")
+    for generation in (1, 2):
+        async with world.operator() as operator:
+            await world.calls.until(lambda calls, n=generation: len(calls) == n)
+            assert [list(store) for store in operator._indices["names"].values()] == [["a"]]
+    obj = await world.get("a")
+    assert not obj["metadata"].get("annotations")  # nothing is stored
+    assert not obj["metadata"].get("finalizers")
+
+
+@pytest.mark.docs("reconciliation")
+async def test_actual_state_is_brought_to_the_desired_one(world):
+    @on.index(*SUB, id="children", labels={"parent": PRESENT}, registry=world.registry)
+    async def children(labels, name, **_):
+        return {labels["parent"]: name}
+
+    @on.timer(*KEX, id="count", interval=0.05, registry=world.registry)
+    async def count(name, children, patch, **_):
+        patch.status["replicas"] = len(children.get(name, []))
+
+    @on.event(*KEX, id="reconcile", registry=world.registry)
+    async def reconcile(name, spec, status, children, **_):
+        if "replicas" not in status or status["replicas"] != len(children.get(name, [])):
+            return  # either unknown yet, or outdated
+        names = sorted(children.get(name, []))
+        for number in range(len(names), spec["replicas"]):
+            labels = {"parent": name}
+            path, body = world.path(plural="subs"), {
+                "apiVersion": f"{GROUP}/v1", "kind": "Sub",
+                "metadata": {"name": f"{name}-{number}", "labels": labels}}
+            await world.request("POST", path, body)
+        for extra in names[spec["replicas"]:]:
+            await world.request("DELETE", world.path(extra, plural="subs"))
+
+    async def count_children():
+        return len((await world.request("GET", world.path(plural="subs")))["items"])
+
+    async with world.operator():
+        await world.create({"replicas": 3})
+        await world.until(lambda obj: obj and obj.get("status", {}).get("replicas") == 3)
+        assert await count_children() == 3
+        await world.patch({"spec": {"replicas": 1}})
+        await world.until(lambda obj: obj and obj.get("status", {}).get("replicas") == 1)
+        assert await count_children() == 1

@@ -407,3 +407,39 @@ async def test_removed_resource_leaves_nothing(garden):
     result = await garden.see('2', name='b')
     garden.indexer.clear()
     assert not result
+
+
+class Key:
+    """A key that counts how many times it is used."""
+
+    def __init__(self, name, uses):
+        self.name, self.uses = name, uses
+
+    def __hash__(self):
+        self.uses.append(self)
+        return hash(self.name)
+
+    def __eq__(self, other):
+        return self.name == other.name
+
+
+@pytest.mark.docs('indexing/performance')
+@pytest.mark.parametrize('operation', ['update', 'deletion', 'lookup'])
+async def test_operations_cost_the_same_with_any_number_of_objects(garden, operation):
+    @garden.index()
+    async def idx(name, **_):
+        return {Key(name, uses): 1, Key('shared', uses): name}
+
+    uses, costs = [], []
+    for start, end in [(0, 10), (10, 1000)]:
+        for number in range(start, end):
+            result = await garden.see(str(number), name=f'obj{number}')
+        uses.clear()
+        if operation == 'lookup':
+            assert list(result[Key('obj1', uses)]) == [1]
+        else:
+            type = 'DELETED' if operation == 'deletion' else 'MODIFIED'
+            await garden.see('1', type=type, name='obj1')
+        costs.append(len(uses))
+        await garden.see('1', name='obj1')
+    assert costs[0] == costs[1] > 0

@@ -6,7 +6,13 @@ import warnings
 import pytest
 
 from kopf_core.actions.errors import PermanentError, TemporaryError
-from kopf_core.intents.stoppers import DaemonStoppingReason
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.lifecycles import all_at_once
+from kopf_core.intents.stoppers import (
+    AsyncDaemonStopperChecker,
+    DaemonStoppingReason,
+    SyncDaemonStopperChecker,
+)
 
 from .conftest import timeless
 
@@ -22,6 +28,7 @@ ABANDONED = DaemonStoppingReason.DAEMON_ABANDONED
 
 
 @pytest.mark.docs('daemons/spawning')
+@pytest.mark.docs('daemons/resources')
 @timeless
 async def test_daemon_is_one_task_for_every_object(yard):
     @yard.daemon()
@@ -668,3 +675,59 @@ async def test_object_with_nothing_matching_has_no_record(yard):
     assert not yard.engine.is_running(memory)
     assert not yard.engine.is_stopping(memory)
     yard.delete()
+
+
+@pytest.mark.docs('daemons/safe-sleep')
+@timeless
+async def test_sleep_ends_by_time_or_when_the_daemon_is_stopped(yard):
+    @yard.daemon()
+    async def fn(stopped, **_):
+        while not stopped:
+            yard.tick()
+            await stopped.wait(3600)
+        yard.tick()
+
+    memory = yard.see()
+    await asyncio.sleep(4000)
+    yard.delete()
+    await yard.engine.settle(memory)
+    assert not yard.engine.is_running(memory)
+    assert yard.ticks == [0, 3600, 4000]
+
+
+@pytest.mark.docs('daemons/safe-sleep')
+async def test_sleep_in_a_thread_ends_when_the_daemon_is_stopped(yard):
+    loop, started = asyncio.get_running_loop(), asyncio.Event()
+    yard.execution = Execution(settings=yard.settings, lifecycle=all_at_once)
+    reasons = []
+
+    @yard.daemon()
+    def fn(stopped, **_):
+        loop.call_soon_threadsafe(started.set)
+        reasons.append(stopped.wait(3600).reason)
+
+    memory = yard.see()
+    await started.wait()
+    yard.delete()
+    await asyncio.wait([run.task for run in yard.engine.runs], timeout=10)
+    assert not yard.engine.is_running(memory)
+    assert DaemonStoppingReason.RESOURCE_DELETED in reasons[0]
+
+
+@pytest.mark.docs('daemons/safe-sleep')
+@pytest.mark.parametrize(('style', 'checker'), [
+    ('sync', SyncDaemonStopperChecker), ('async', AsyncDaemonStopperChecker)])
+async def test_stop_flags_are_for_the_kind_of_the_function(yard, style, checker):
+    loop, types = asyncio.get_running_loop(), asyncio.Queue()
+    yard.execution = Execution(settings=yard.settings, lifecycle=all_at_once)
+
+    def fn(stopped, **_):
+        loop.call_soon_threadsafe(types.put_nowait, type(stopped))
+
+    async def afn(stopped, **_):
+        fn(stopped)
+
+    yard.daemon()(fn if style == 'sync' else afn)
+    yard.see()
+    assert await types.get() is checker
+    await yard.engine.exit()

@@ -7,7 +7,14 @@ import threading
 import pytest
 
 from kopf_core.actions.errors import TemporaryError
-from kopf_core.engines.background.threads import DaemonExecutors, DaemonThreads
+from kopf_core.engines.background.threads import (
+    PATIENCE,
+    DaemonExecutors,
+    DaemonThreads,
+    WatchedExecutor,
+)
+
+from .conftest import timeless
 
 
 async def test_d6_hundreds_of_daemons_run_at_once_and_let_the_process_exit():
@@ -72,4 +79,58 @@ def test_d6_released_places_do_not_count(settings, logged):
     executors = DaemonExecutors(settings.execution)
     for _ in range(5):
         executors.release(executors.acquire())
+    assert not logged(logging.WARNING)
+
+
+class ManualExecutor(concurrent.futures.Executor):
+    """Nothing starts by itself."""
+
+    def __init__(self):
+        self._max_workers = 2
+        self.futures = []
+
+    def submit(self, fn, /, *args, **kwargs):
+        self.futures.append(concurrent.futures.Future())
+        return self.futures[-1]
+
+    def start(self):
+        self.futures.pop(0).set_running_or_notify_cancel()
+
+
+@pytest.fixture
+def manual(settings):
+    settings.execution.executor = ManualExecutor()
+    yield settings.execution.executor
+    settings.execution._executor = None
+
+
+@pytest.mark.docs('timers/resources', 'configuration/executor')
+@timeless
+async def test_d6_queue_of_slow_timers_is_reported_once_with_the_limit(manual, settings, logged):
+    watched = WatchedExecutor(settings.execution)
+    for _ in range(5):
+        watched.submit(print)
+    manual.start()
+    manual.start()
+    await asyncio.sleep(PATIENCE * 1.5)  # enough for the first one, but not for the last one
+    assert not logged(logging.WARNING)
+    await asyncio.sleep(PATIENCE)
+    watched.submit(print)
+    await asyncio.sleep(PATIENCE * 10)
+    errors = logged(logging.ERROR)
+    assert len(errors) == 1
+    assert "all 2 workers" in errors[0]
+    assert "settings.execution.max_workers" in errors[0]
+
+
+@timeless
+async def test_d6_timers_that_start_soon_are_not_reported(manual, settings, logged):
+    watched = WatchedExecutor(settings.execution)
+    for _ in range(5):
+        for _ in range(10):
+            watched.submit(print)
+        await asyncio.sleep(PATIENCE * 0.9)
+        while manual.futures:
+            manual.start()
+        await asyncio.sleep(PATIENCE)
     assert not logged(logging.WARNING)

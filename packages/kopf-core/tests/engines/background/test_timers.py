@@ -1,5 +1,6 @@
 """Timers: each of them is a handle in the loop while it waits, and a task while it works."""
 import asyncio
+import threading
 
 import pytest
 
@@ -36,6 +37,7 @@ async def test_d9_sharp_timer_keeps_its_grid_for_an_hour_with_a_stall(yard):
     assert yard.ticks == [*range(100), *range(105, 3601)]
 
 
+@pytest.mark.docs('timers/resources')
 @timeless
 async def test_waiting_timer_is_not_a_task(yard):
     @yard.timer(interval=10)
@@ -426,7 +428,7 @@ async def test_sync_timers_run_in_the_executor_of_handlers(yard, settings):
 
     @yard.timer(interval=10)
     def fn(**_):
-        names.append(__import__('threading').current_thread().name)
+        names.append(threading.current_thread().name)
         loop.call_soon_threadsafe(done.set)
 
     loop, done = asyncio.get_running_loop(), asyncio.Event()

@@ -73,21 +73,26 @@ class Attempts:
     async def make(self, state: HandlerState) -> Outcome:
         """Call the function once, and send to the API what it leaves behind."""
         cause, self._cause = self._cause or self._make_cause(), None
-        execution = self._resources.execution
-        if self._handler.is_async or not isinstance(self._handler, DaemonHandler):
-            outcome = await execution.attempt(self._handler, cause, state)
-        else:
-            executor = self._resources.executors.acquire()
-            try:
-                execution = replace(execution, executor=executor)
-                outcome = await execution.attempt(self._handler, cause, state)
-            finally:
-                self._resources.executors.release(executor)
+        outcome = await self._call(cause, state)
         if cause.patch or outcome.result is not None:
             await self._apply(cause, outcome)
         elif self._is_frequent:
             self._cause = cause  # it is unchanged, and making it is a notable part of an attempt
         return outcome
+
+    async def _call(self, cause: DaemonCause, state: HandlerState) -> Outcome:
+        execution, executors = self._resources.execution, self._resources.executors
+        if self._handler.is_async:
+            return await execution.attempt(self._handler, cause, state)
+        if not isinstance(self._handler, DaemonHandler):
+            execution = replace(execution, executor=executors.for_timers)
+            return await execution.attempt(self._handler, cause, state)
+        executor = executors.acquire()
+        try:
+            execution = replace(execution, executor=executor)
+            return await execution.attempt(self._handler, cause, state)
+        finally:
+            executors.release(executor)
 
     async def _apply(self, cause: DaemonCause, outcome: Outcome) -> None:
         """Send the results and the patch. Those functions that have conflicted are kept."""

@@ -2,13 +2,17 @@
 
 The daemons occupy their threads for hours. In a common pool, they would leave no place
 for handlers, and nobody would know why the operator does nothing.
+
+Timers are called and return, so they share the threads with handlers. If they are so slow
+that there is a queue for the threads, it is said in the log.
 """
+import asyncio
 import itertools
 import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from kopf_cogs.configs.settings import ExecutionSettings
 from kopf_core.actions.errors import TemporaryError
@@ -17,6 +21,9 @@ P = ParamSpec('P')
 T = TypeVar('T')
 
 logger = logging.getLogger('kopf.background')
+
+PATIENCE = 10.0
+"""How long (in seconds) a call can wait for a free worker before it is worth an error."""
 
 
 class DaemonThreads(Executor):
@@ -59,8 +66,52 @@ class DaemonThreads(Executor):
         return future
 
 
+class WatchedExecutor(Executor):
+    """The executor of handlers for timers: with an error in the log if they wait for too long.
+
+    The error is logged once, as it affects the whole operator. Only one call at a time is watched:
+    when there is a queue for the workers, it is the same for all calls.
+    """
+
+    def __init__(self, settings: ExecutionSettings) -> None:
+        self._settings = settings
+        self._watched: Future[Any] | None = None
+        self._latest: Future[Any] | None = None
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future = self._settings.executor.submit(fn, *args, **kwargs)
+        self._latest = future
+        if self._watched is None:
+            self._watch(future)
+        return future
+
+    def _watch(self, future: Future[Any]) -> None:
+        self._watched = future
+        asyncio.get_running_loop().call_later(PATIENCE, self._check, future)
+
+    def _check(self, future: Future[Any]) -> None:
+        if not _is_started(future):
+            self._report()  # and remain as if it is watched for ever
+        elif self._latest is None or _is_started(self._latest):
+            self._watched = self._latest = None
+        else:
+            self._watch(self._latest)
+
+    def _report(self) -> None:
+        limit = getattr(self._settings.executor, '_max_workers', 'the')
+        logger.error(
+            f"A synchronous timer has been waiting for a free worker for {PATIENCE:.0f} seconds: "
+            f"all {limit} workers of the executor are busy, so synchronous handlers have to wait, "
+            f"too. Either raise the limit (settings.execution.max_workers), "
+            f"or make the timers faster or asynchronous.")
+
+
+def _is_started(future: Future[Any]) -> bool:
+    return future.running() or future.done()
+
+
 class DaemonExecutors:
-    """The choice of where to run synchronous daemons.
+    """The choice of where to run synchronous daemons and timers.
 
     If the executor or its limit were set by the user, they are respected. If the daemons
     occupy it in full, there is an error in the log: once, as it affects the whole operator.
@@ -71,6 +122,7 @@ class DaemonExecutors:
         self._threads = DaemonThreads()
         self._shared = 0
         self._is_reported = False
+        self.for_timers = WatchedExecutor(settings)
 
     def acquire(self) -> Executor:
         """Get the executor for one more daemon; to be released when the daemon ends."""
