@@ -6,6 +6,14 @@ from .comparing import Expected
 
 EXPECTED: tuple[Expected, ...] = (
     Expected(
+        "daemon-ending",
+        "[lor]*",
+        r'"finalizers": \[$|: +"kopf.zalando.org/KopfFinalizerMarker"$|: +\],$'
+        r"|^[+-]PATCH .*/metadata/finalizers|Removing the finalizer, as there are no handlers",
+        "Finalizers are removed by the event that follows the end of all daemons: "
+        "it depends on luck, in both, whether their own last patch is such an event.",
+    ),
+    Expected(
         "errors-timeouts",
         "*",
         r"Handler 'd'|Creation is processed|^-.*\bd\b|^-#1 .*status|^-#1 .*[{}],?$",
@@ -59,6 +67,13 @@ EXPECTED: tuple[Expected, ...] = (
         "[lr]*",
         r"^-.*(did not exit in time|has exited gracefully|Request attempt|\"dm\": \"stopped\")"
         r"|^\+.* is still exiting|^\+PATCH .*\"dm\": \"stopped\".* -> 200$",
+        "The last patches of daemons are waited for when the operator exits.",
+    ),
+    Expected(
+        "daemon-graceful",
+        "[co]*",
+        r'^[+-]x: (dm|later)(-stopped)?: .*"status": \{("dm": "stopped")?\}'
+        r'|^\+#\d compatexamples/x: +("status": \{|"dm": "stopped"|\},?)$',
         "The last patches of daemons are waited for when the operator exits.",
     ),
     Expected(

@@ -50,20 +50,21 @@ def dm(stopped, **kw):
     Case(
         "daemon-ending",
         """
-@kopf.daemon(K)
+@kopf.daemon(K, initial_delay=0.5)
 async def ok(stopped, patch, **kw):
     note('ok', kw); patch.status['patched'] = 1; return 'daemon-result'
-@kopf.daemon(K, retries=2, backoff=0.3)
+@kopf.daemon(K, initial_delay=0.5, retries=2, backoff=0.3)
 async def arb(stopped, **kw): note('arb', kw); raise Exception('boom')
-@kopf.daemon(K)
+@kopf.daemon(K, initial_delay=0.5)
 async def temp(stopped, patch, retry, **kw):
     note('temp', kw | {'retry': retry}); patch.status['temp'] = retry
     if retry < 2: raise kopf.TemporaryError('t', delay=0.3)
-@kopf.daemon(K)
+@kopf.daemon(K, initial_delay=0.5)
 async def perm(stopped, **kw): note('perm', kw); raise kopf.PermanentError('p')
 """,
         [
             Create(),
+            Called("temp", 3),
             Settle(),
             Patch({"spec": {"field": "v2"}}),
             Settle(),
