@@ -178,24 +178,6 @@ async def test_exited_daemons_are_spawned_again_only_after_restarts(world):
         assert calls.count("daemon") == generation
 
 
-@pytest.mark.docs("timers/idling")
-@pytest.mark.docs("timers/results")
-async def test_results_reset_the_idling(world):
-    """If they did not, the timer would be called with its interval, i.e. many times more."""
-    loop, times = asyncio.get_running_loop(), []
-
-    @on.timer(*KEX, idle=0.5, interval=0.01, id="fn", registry=world.registry)
-    async def fn(retry, **_):
-        times.append(loop.time())
-        world.calls("called")
-        return len(times)
-
-    async with world.operator():
-        await world.create()
-        await world.calls.until(lambda calls: len(calls) == 4)
-    assert times[3] - times[0] > 0.5
-
-
 @pytest.mark.docs("daemons/fields")
 async def test_live_fields(world):
     @on.daemon(*KEX, id="fn", registry=world.registry)

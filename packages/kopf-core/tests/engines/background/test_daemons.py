@@ -1,5 +1,6 @@
 """Daemons: spawned, restarted, stopped in stages, and never in two instances."""
 import asyncio
+import logging
 import threading
 import warnings
 
@@ -8,6 +9,7 @@ import pytest
 from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import all_at_once
+from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.intents.stoppers import (
     AsyncDaemonStopperChecker,
     DaemonStoppingReason,
@@ -286,6 +288,7 @@ async def test_three_stages_of_termination(yard, logged):
         "Daemon 'fn' is signalled to exit gracefully.",
         "Daemon 'fn' is signalled to exit by force.",
         "Daemon 'fn' did not exit in time. Leaving it orphaned.",
+        "Orphaned daemons: 1, including 0 in threads.",
     ]
     await yard.engine.exit()
 
@@ -369,25 +372,81 @@ async def test_daemon_with_no_timeout_is_waited_for_with_reminders(yard, setting
     ]
 
 
+@pytest.mark.docs('daemons/deletion-prevention')
+@pytest.mark.parametrize('style', ['async', 'sync'])
+@pytest.mark.parametrize('how', ['deletion', 'mismatch', 'pause', 'exit'])
 @timeless
-async def test_d7_sync_daemon_that_ignores_everything_is_abandoned(yard, logged):
-    @yard.daemon(cancellation_backoff=1, cancellation_timeout=2)
+async def test_d7_daemon_that_ignores_everything_is_abandoned(yard, logged, style, how):
+    options = {'labels': {'label': 'yes'}, 'cancellation_backoff': 1, 'cancellation_timeout': 2}
+    loop, started, release = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    @yard.daemon(**options)
     def fn(stopped, **_):
         loop.call_soon_threadsafe(started.set)
         release.wait()
 
-    loop, started, release = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-    memory = yard.see()
+    async def async_fn(stopped, **_):
+        started.set()
+        while not release.is_set():
+            try:
+                await asyncio.sleep(0.1)
+            except asyncio.CancelledError:
+                pass
+
+    if style == 'async':
+        yard.registry = OperatorRegistry()
+        yard.daemon(**options)(async_fn)
+    memory = yard.label('yes')
     await started.wait()
-    yard.delete()
-    with pytest.warns(ResourceWarning):
+
+    async def stop():
+        match how:
+            case 'deletion':
+                yard.delete()
+            case 'mismatch':
+                yard.label('no')
+            case 'pause':
+                await yard.engine.pause()
+            case 'exit':
+                await yard.engine.exit()
         await asyncio.sleep(4)
+
+    with pytest.warns(ResourceWarning):
+        await stop()
     assert not yard.engine.is_running(memory)
-    assert len(yard.engine.orphans) == 1
+    assert not yard.engine.runs
+    assert yard.woken == ([] if how in ('pause', 'exit') else ['uid1'])
+    count = 1 if style == 'sync' else 0
+    assert f"Orphaned daemons: 1, including {count} in threads." in logged(logging.WARNING)
     release.set()
-    while yard.engine.orphans:  # noqa: ASYNC110
-        await asyncio.sleep(0)
-    assert logged()[-1] == REQUEST
+    if how != 'exit':  # they do not report to the engine anymore
+        while yard.engine.orphans:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert logged()[-1] == REQUEST
+
+
+@timeless
+async def test_daemons_abandoned_at_once_are_reported_at_once(yard, logged):
+    release = asyncio.Event()
+
+    @yard.daemon(cancellation_timeout=1)
+    async def fn(**_):
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                pass
+
+    for number in range(10):
+        yard.see(f'uid{number}')
+    await asyncio.sleep(1)
+    await yard.engine.pause()
+    with pytest.warns(ResourceWarning):
+        await asyncio.sleep(2)
+    assert [text for text in logged(logging.WARNING) if text.startswith("Orphaned")] == [
+        "Orphaned daemons: 10, including 0 in threads."]
+    release.set()
+    await asyncio.sleep(1)
 
 
 @timeless
@@ -534,6 +593,53 @@ async def test_f10_pausing_stops_everything_and_resuming_starts_it_again(yard):
     await asyncio.sleep(1.2)
     assert yard.ticks == [0, 11.5]
     assert calls == [0, 1, 11.5, 12.5]
+
+
+@pytest.mark.parametrize('delay', [None, 5])
+@timeless
+async def test_f10_nothing_starts_after_a_pause_in_the_middle_of_spawning(yard, delay):
+    @yard.daemon(id='daemon', initial_delay=delay)
+    async def daemon(**_):
+        yard.tick()
+
+    @yard.timer(id='timer', interval=1, initial_delay=delay)
+    async def timer(**_):
+        yard.tick()
+
+    for number in range(1000):
+        yard.see(f'uid{number}')
+    await yard.engine.pause()
+    started = len(yard.ticks)
+    assert started < 2000
+    await asyncio.sleep(100)
+    assert len(yard.ticks) == started
+    assert not yard.engine.runs
+
+
+@pytest.mark.docs('daemons/filtering')
+@timeless
+async def test_criteria_are_checked_when_the_object_changes_and_not_by_themselves(yard):
+    @yard.daemon(when=lambda **_: is_wanted)
+    async def fn(stopped, **_):
+        yard.tick()
+        await stopped.wait()
+        yard.tick()
+
+    is_wanted = False
+    yard.see()
+    await asyncio.sleep(10)
+    is_wanted = True
+    await asyncio.sleep(10)
+    assert yard.ticks == []
+    yard.see()
+    await asyncio.sleep(10)
+    assert yard.ticks == [20]
+    is_wanted = False
+    await asyncio.sleep(10)
+    assert yard.ticks == [20]
+    yard.see()
+    await asyncio.sleep(10)
+    assert yard.ticks == [20, 40]
 
 
 @timeless

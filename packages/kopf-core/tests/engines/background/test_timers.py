@@ -132,6 +132,21 @@ async def test_idling_is_not_disturbed_by_marks_of_the_framework(yard):
     assert yard.ticks == [10]
 
 
+@pytest.mark.docs('timers/idling')
+@pytest.mark.docs('timers/results')
+@timeless
+async def test_results_of_the_timer_itself_reset_its_idling(yard):
+    @yard.timer(idle=10, interval=1)
+    async def fn(**_):
+        count = yard.tick()
+        asyncio.get_running_loop().call_later(0.5, lambda: yard.see(status={'fn': count}))
+        return count
+
+    yard.see()
+    await asyncio.sleep(40)
+    assert yard.ticks == [10, 20.5, 31]
+
+
 @timeless
 async def test_sharp_grid_starts_anew_after_idling(yard):
     @yard.timer(idle=2.5, interval=1, sharp=True)

@@ -1,6 +1,6 @@
 """Daemons and timers of all objects: they are started, adjusted, and stopped here."""
 import asyncio
-import warnings
+import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -15,12 +15,15 @@ from kopf_core.engines.background.attempts import Resources
 from kopf_core.engines.background.records import Record
 from kopf_core.engines.background.runs import Run, Surroundings
 from kopf_core.engines.background.starting import Starter
+from kopf_core.engines.background.termination import disown
 from kopf_core.engines.background.threads import DaemonExecutors
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents.causes import SpawningCause
 from kopf_core.intents.handlers import SpawningHandler, TimerHandler
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.intents.stoppers import DaemonStoppingReason
+
+logger = logging.getLogger('kopf.background')
 
 EXIT_TIMEOUT = 5.0
 """How long (in seconds) the exiting operator waits for those who have no limits or exceed them."""
@@ -47,6 +50,7 @@ class BackgroundEngine:
         self._runs: set[Run] = set()
         self._orphans: set[Run] = set()
         self._emptied = asyncio.Event()
+        self._reporting: asyncio.Handle | None = None
         self._surroundings = Surroundings(
             resources=Resources(client, execution, indices, DaemonExecutors(settings.execution)),
             starter=Starter(),
@@ -178,7 +182,7 @@ class BackgroundEngine:
             run.abandon()
         for run in self._orphans:
             if run.task is not None:
-                _disown(run.task)
+                disown(run.task)
 
     def _refresh(self, record: Record, body: Body, handlers: ResourceHandlers) -> None:
         for handler in handlers.spawning:
@@ -232,20 +236,18 @@ class BackgroundEngine:
 
     def _on_abandoned(self, run: Run) -> None:
         self._orphans.add(run)
+        if self._reporting is None:  # one line for all those abandoned at once
+            self._reporting = asyncio.get_running_loop().call_soon(self._report_orphans)
         self._forget(run)
         if self._stopping_reason is None:
             self._wake(run.record.key)
+
+    def _report_orphans(self) -> None:
+        self._reporting = None
+        count = sum(not run.handler.is_async for run in self._orphans)
+        logger.warning(f"Orphaned daemons: {len(self._orphans)}, including {count} in threads.")
 
     def _forget(self, run: Run) -> None:
         self._runs.discard(run)
         if not self._runs:
             self._emptied.set()
-
-
-def _disown(task: 'asyncio.Task[Any]') -> None:
-    """Hide the task from the loop: it ignores cancellation, and the loop would wait for ever."""
-    task._log_destroy_pending = False  # type: ignore[attr-defined]
-    try:
-        asyncio.tasks._unregister_task(task)  # documented for custom tasks, works for any
-    except Exception as e:
-        warnings.warn(f"A task cannot be left behind: {e!r}", ResourceWarning, stacklevel=1)

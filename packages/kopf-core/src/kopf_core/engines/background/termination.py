@@ -6,8 +6,9 @@
               --(no timeout)--> waited for, with a reminder every cancellation_polling seconds
 """
 import asyncio
+import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kopf_core.intents.handlers import DaemonHandler
 from kopf_core.intents.stoppers import DaemonStoppingReason
@@ -90,3 +91,12 @@ class Termination:
         else:
             loop = asyncio.get_running_loop()
             self._handle = loop.call_soon(self._after_cycles, count - 1, fn)
+
+
+def disown(task: 'asyncio.Task[Any]') -> None:
+    """Hide the task from the loop: it ignores cancellation, and the loop would wait for ever."""
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    try:
+        asyncio.tasks._unregister_task(task)  # documented for custom tasks, works for any
+    except Exception as e:
+        warnings.warn(f"A task cannot be left behind: {e!r}", ResourceWarning, stacklevel=1)
