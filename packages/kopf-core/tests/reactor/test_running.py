@@ -1,12 +1,13 @@
 """Starting of operators, as far as it needs no cluster."""
 import asyncio
+import inspect
 
 import pytest
 
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.running import run_tasks, spawn_tasks
+from kopf_core.reactor.running import OperatorArguments, run_tasks, spawn_tasks
 
 
 async def start_and_stop(**options) -> None:
@@ -31,3 +32,8 @@ async def test_scopes_are_to_be_chosen(caplog, options, expected):
 async def test_scopes_exclude_each_other():
     with pytest.raises(TypeError, match="either cluster-wide or namespaced"):
         await start_and_stop(clusterwide=True, namespaces=['ns'])
+
+
+def test_options_are_the_same_in_all_forms():
+    expected = inspect.signature(spawn_tasks).parameters.keys()
+    assert OperatorArguments.__annotations__.keys() == expected

@@ -5,7 +5,7 @@ import logging
 import signal
 import threading
 from collections.abc import Collection
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from kopf_cogs.aiokits.flags import Flag
 from kopf_cogs.clients.vault import Vault
@@ -21,7 +21,63 @@ logger = logging.getLogger('kopf.reactor.running')
 Tasks = Collection['asyncio.Task[None]']
 
 
-def run(*, loop: asyncio.AbstractEventLoop | None = None, **kwargs: Any) -> None:
+class OperatorArguments(TypedDict, total=False):
+    """What :func:`operator` can be given; everything is optional."""
+
+    lifecycle: Lifecycle | None
+    """Which of the handlers go first; ``asap`` by default."""
+
+    registry: OperatorRegistry | None
+    """The handlers; by default, those of the decorators that name no other registry."""
+
+    settings: OperatorSettings | None
+    """The initial settings; startup handlers can change them."""
+
+    memo: AnyMemo | None
+    """The operator's memo, from which the memos of objects are copied."""
+
+    vault: Vault | None
+    """The credentials, if the application has them; the login handlers are called otherwise."""
+
+    clusterwide: bool
+    """Whether to serve all namespaces by one stream for a resource."""
+
+    namespaces: Collection[NamespacePattern]
+    """Names or patterns of the namespaces to serve. Not together with ``clusterwide``."""
+
+    namespace: NamespacePattern | None
+    """One more namespace: an older form of ``namespaces``."""
+
+    standalone: bool | None
+    """Whether to ignore all other operators: ``settings.peering.standalone``."""
+
+    priority: int | None
+    """The priority among other operators: ``settings.peering.priority``."""
+
+    peering_name: str | None
+    """The name of the peering object, which must exist then: ``settings.peering.name``."""
+
+    liveness_endpoint: str | None
+    """Where to serve the probes, e.g. ``http://0.0.0.0:8080/healthz``."""
+
+    stop_flag: Flag | None
+    """Stops the operator when it is set: an event or a future, of asyncio or of threads."""
+
+    ready_flag: Flag | None
+    """Is set by the operator when its startup handlers have succeeded."""
+
+    identity: str | None
+    """Accepted for compatibility, as well as all the rest below."""
+
+    indexers: object | None
+    memories: object | None
+    insights: object | None
+    _command: object | None
+
+
+def run(
+        *, loop: asyncio.AbstractEventLoop | None = None, **kwargs: Unpack[OperatorArguments],
+) -> None:
     """Run an operator synchronously, until it is stopped. See :func:`operator` for the options.
 
     If a loop is not specified, a new one is used, and closed in the end.
@@ -33,8 +89,10 @@ def run(*, loop: asyncio.AbstractEventLoop | None = None, **kwargs: Any) -> None
         asyncio.run(operator(**kwargs))
 
 
-async def operator(**kwargs: Any) -> None:
+async def operator(**kwargs: Unpack[OperatorArguments]) -> None:
     """Run an operator in the current loop, until it is stopped.
+
+    The options are those of :class:`OperatorArguments`.
 
     It is stopped by ``stop_flag``, by SIGINT/SIGTERM if it runs in the main thread, by cancelling,
     or by a failure that it cannot recover from; the failure is raised then.
