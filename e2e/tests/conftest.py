@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import pathlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -18,6 +19,21 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "docs(section): the section of the documentation that is verified by the test"
     )
+
+
+Logged = Callable[..., list[str]]
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> Logged:
+    """What the framework has logged: the messages with the text, of the level or above."""
+    caplog.set_level(logging.DEBUG, "kopf")
+
+    def get(text: str, level: int = logging.DEBUG) -> list[str]:
+        messages = [r.getMessage() for r in caplog.records if r.levelno >= level]
+        return [message for message in messages if text in message]
+
+    return get
 
 
 @pytest.fixture(scope="session")

@@ -20,17 +20,6 @@ KEX = (GROUP, "kexes")
 NAMESPACES = "/api/v1/namespaces"
 
 
-@pytest.fixture
-def logged(caplog):
-    caplog.set_level(logging.DEBUG, "kopf")
-
-    def get(text: str, level: int = logging.DEBUG) -> list[str]:
-        messages = [r.getMessage() for r in caplog.records if r.levelno >= level]
-        return [message for message in messages if text in message]
-
-    return get
-
-
 async def until(world: Any, path: str, *, is_there: bool) -> None:
     """Wait until there is something, or until it is really removed from the cluster."""
     async with asyncio.timeout(PATIENCE):

@@ -28,17 +28,6 @@ from kopf_core.intents.registries import OperatorRegistry
 KEX = (GROUP, "kexes")
 
 
-@pytest.fixture
-def logged(caplog):
-    caplog.set_level(logging.DEBUG, "kopf")
-
-    def get(text: str, level: int = logging.DEBUG) -> list[str]:
-        messages = [r.getMessage() for r in caplog.records if r.levelno >= level]
-        return [message for message in messages if text in message]
-
-    return get
-
-
 def is_done(obj):
     return obj is not None and get_essence(obj) is not None and not get_progress(obj)
 

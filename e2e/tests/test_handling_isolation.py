@@ -13,17 +13,6 @@ from kopf_core.intents import decorators as on
 KEX = (GROUP, "kexes")
 
 
-@pytest.fixture
-def logged(caplog):
-    caplog.set_level(logging.DEBUG, "kopf")
-
-    def get(text: str, level: int = logging.DEBUG) -> list[str]:
-        messages = [r.getMessage() for r in caplog.records if r.levelno >= level]
-        return [message for message in messages if text in message]
-
-    return get
-
-
 @pytest.mark.docs("configuration/throttling")
 async def test_o5_o6_throttled_objects_do_not_hold_the_others(faulty, logged):
     faulty.settings.queueing.worker_limit = 1

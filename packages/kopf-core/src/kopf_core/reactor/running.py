@@ -124,13 +124,8 @@ async def spawn_tasks(
 ) -> Tasks:
     """Start an operator in the current loop, and get its tasks for :func:`run_tasks`."""
     settings = settings if settings is not None else OperatorSettings()
-    if namespace:
-        namespaces = [*namespaces, namespace]
-    if clusterwide and namespaces:
-        raise TypeError("The operator can be either cluster-wide or namespaced, not both.")
-    if not clusterwide and not namespaces:
-        logger.warning("All namespaces are served, as neither the namespaces (-n) nor the "
-                       "cluster-wide mode (-A) are requested. Please choose one of them.")
+    namespaces = [*namespaces, *([namespace] if namespace else [])]
+    _check_scope(clusterwide, namespaces)
     if peering_name is not None:
         settings.peering.mandatory = True
         settings.peering.name = peering_name
@@ -151,6 +146,14 @@ async def spawn_tasks(
         liveness_endpoint=liveness_endpoint,
     )
     return [asyncio.create_task(_supervise(Operator(options), settings), name='kopf-operator')]
+
+
+def _check_scope(clusterwide: bool, namespaces: Collection[NamespacePattern]) -> None:
+    if clusterwide and namespaces:
+        raise TypeError("The operator can be either cluster-wide or namespaced, not both.")
+    if not clusterwide and not namespaces:
+        logger.warning("All namespaces are served, as neither the namespaces (-n) nor the "
+                       "cluster-wide mode (-A) are requested. Please choose one of them.")
 
 
 async def run_tasks(
