@@ -18,11 +18,11 @@ from e2e.clusters import ClusterError, open_cluster
 
 from .cases import CASES, Case
 from .clients import Api
-from .comparing import Difference
+from .comparing import Difference, is_unexpected
 from .engines import get_ours, get_predecessor
 from .expected import EXPECTED
 from .reports import format_differences, format_reasons, format_row, format_unused
-from .running import Setup, prepare, run_confirmed
+from .running import Setup, prepare, run_case
 
 Results = dict[str, list[Difference]]
 
@@ -48,7 +48,7 @@ def _parse(args: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("patterns", nargs="*", help="names of the cases, as in file names")
     parser.add_argument("--cluster", choices=["emulator", "envtest", "current"], default="emulator")
     parser.add_argument("--jobs", type=int, default=3, help="how many cases to run at once")
-    parser.add_argument("--attempts", type=int, default=2, help="runs of the cases that differ")
+    parser.add_argument("--attempts", type=int, default=3, help="runs of the cases that differ")
     parser.add_argument("--predecessor", type=Path, help="a virtual environment to use instead")
     parser.add_argument("--ours", type=Path, help="a virtual environment to use instead")
     parser.add_argument("--self-check", action="store_true", help="compare predecessor with itself")
@@ -76,28 +76,45 @@ async def _run(options: argparse.Namespace, cases: Sequence[Case], folder: Path)
     theirs = get_predecessor(options.predecessor)
     ours = theirs if options.self_check else get_ours(options.ours)
     stamp = format(int(time.time()) % 16**5, "05x")
-    semaphore = asyncio.Semaphore(options.jobs)
     with open_cluster(options.cluster, folder) as cluster:
         async with Api(cluster) as api:
             setup = Setup(cluster, api, theirs, ours, folder, stamp)
             await prepare(api)
-            results: Results = {}
+            return await _run_confirmed(setup, cases, options.jobs, options.attempts)
 
-            async def run_one(case: Case) -> None:
-                async with semaphore:
-                    started = time.monotonic()
-                    results[case.name] = await run_confirmed(setup, case, options.attempts)
-                    seconds = time.monotonic() - started
-                print(format_row(case.name, results[case.name], seconds))
-                print(format_differences(results[case.name]), end="", flush=True)
 
-            await asyncio.gather(*(run_one(case) for case in cases))
+async def _run_confirmed(
+    setup: Setup, cases: Sequence[Case], jobs: int, attempts: int
+) -> Results:
+    """
+    Run all the cases, several at once; those that differ are repeated alone, when all others end.
+
+    A busy machine can be the cause of a difference; one that repeats on an idle one is confirmed.
+    """
+    semaphore = asyncio.Semaphore(jobs)
+    results: Results = {}
+
+    async def run_one(case: Case, attempt: int) -> None:
+        async with semaphore:
+            started = time.monotonic()
+            results[case.name] = await run_case(setup, case, attempt)
+            seconds = time.monotonic() - started
+        print(format_row(case.name, results[case.name], seconds))
+        print(format_differences(results[case.name]), end="", flush=True)
+
+    await asyncio.gather(*(run_one(case, 1) for case in cases))
+    for attempt in range(2, attempts + 1):
+        differing = [case for case in cases if is_unexpected(results[case.name])]
+        if differing:
+            print(f"\nAgain, one by one (attempt {attempt}):")
+        for case in differing:
+            await run_one(case, attempt)
     return results
 
 
 def _report(results: Results, path: Path | None) -> int:
     differences = [item for items in results.values() for item in items]
-    differing = {item.case for item in differences if item.lines}
+    differing = [name for name, items in results.items() if is_unexpected(items)]
     if path is not None:
         path.write_text(json.dumps([dataclasses.asdict(d) for d in differences], indent=1))
     reasons = format_reasons(results)
@@ -106,7 +123,10 @@ def _report(results: Results, path: Path | None) -> int:
     unused = format_unused(EXPECTED, results)
     if unused and len(results) == len(CASES):
         print(f"\nExpected to differ, but did not:\n{unused}")
-    print(f"\n{len(results)} cases, {len(differing)} with unexpected differences.")
+    for name in differing:
+        print(f"\nDiffers in all attempts: {name}{format_differences(results[name])}", end="")
+    names = f": {', '.join(differing)}" if differing else ""
+    print(f"\n{len(results)} cases, {len(differing)} with unexpected differences{names}.")
     return 1 if differing else 0
 
 

@@ -47,6 +47,11 @@ class Difference:
     """How many lines are excused, by the reasons."""
 
 
+def is_unexpected(differences: Sequence[Difference]) -> bool:
+    """Whether anything differs that is not excused."""
+    return any(difference.lines for difference in differences)
+
+
 def compare(
     case: str,
     pair: str,

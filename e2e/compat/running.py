@@ -68,13 +68,3 @@ async def run_case(setup: Setup, case: Case, attempt: int = 1) -> list[Differenc
             differences += compare(case.name, pair, lines["theirs"], lines[pair], EXPECTED)
             differences += check(case.name, pair, lines[pair]["calls"], case.required)
     return differences
-
-
-async def run_confirmed(setup: Setup, case: Case, attempts: int) -> list[Difference]:
-    """Run until there are no unexpected differences: a busy machine can be the cause of some."""
-    differences: list[Difference] = []
-    for attempt in range(1, attempts + 1):
-        differences = await run_case(setup, case, attempt)
-        if not any(difference.lines for difference in differences):
-            break
-    return differences
