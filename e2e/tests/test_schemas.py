@@ -85,13 +85,29 @@ async def test_c12_pruned_patches_are_one_warning_for_all_attempts(world, plural
 
 
 @pytest.mark.parametrize("plural", STRICT)
-async def test_c12_timers_and_daemons_with_pruned_results_are_one_warning(world, plural, logged):
+async def test_c12_timers_with_pruned_results_are_one_warning(world, plural, logged):
     world.plural = plural
 
     @on.timer(GROUP, plural, id="fn", interval=0.01, registry=world.registry)
     async def fn(**_):
         world.calls("fn")
         return {"tick": len(world.calls)}
+
+    async with world.operator():
+        await world.create({"n": 1})
+        await world.calls.until(lambda calls: len(calls) >= 5)
+    assert len(logged("Merge-patching finished with inconsistencies", logging.WARNING)) == 1
+
+
+@pytest.mark.parametrize("plural", STRICT)
+async def test_c12_daemons_with_pruned_patches_are_one_warning(world, plural, logged):
+    world.plural = plural
+
+    @on.daemon(GROUP, plural, id="fn", registry=world.registry)
+    async def fn(patch, retry, **_):
+        world.calls(retry)
+        patch.status["unknown"] = f"attempt {retry}"
+        raise TemporaryError("once more", delay=0.01)
 
     async with world.operator():
         await world.create({"n": 1})
