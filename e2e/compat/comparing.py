@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from .normalising import ASPECTS
 
-UNORDERED = ("daemon-", "timer-")
+UNORDERED = ("daemon-", "timer-", "handover-daemons")
 """The cases where several functions work on one object at once, and so do their patches come."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from typing import Any
 
 from .cases import CASES
@@ -78,6 +79,12 @@ def test_missing_required_calls_are_noticed() -> None:
 def test_cases_have_different_names() -> None:
     names = [case.name for case in CASES]
     assert len(names) == len(set(names))
+
+
+def test_parallel_functions_are_compared_with_no_order_of_their_patches() -> None:
+    for case in CASES:
+        functions = re.findall(r"@kopf\.(?:on\.)?(?:daemon|timer)\(", case.operator)
+        assert len(functions) < 2 or case.name.startswith(UNORDERED), case.name
 
 
 def test_sources_are_compilable() -> None:
