@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from .cases import CASES
-from .comparing import Expected, check, compare
+from .comparing import UNORDERED, Expected, check, compare
 from .expected import EXPECTED
 from .normalising import ASPECTS, normalise
 from .proxies import Request
