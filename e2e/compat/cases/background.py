@@ -51,16 +51,16 @@ def dm(stopped, **kw):
         "daemon-ending",
         """
 @kopf.daemon(K, initial_delay=0.5)
-async def ok(stopped, patch, **kw):
+async def ok(patch, **kw):
     note('ok', kw); patch.status['patched'] = 1; return 'daemon-result'
 @kopf.daemon(K, initial_delay=0.5, retries=2, backoff=0.3)
-async def arb(stopped, **kw): note('arb', kw); raise Exception('boom')
+async def arb(**kw): note('arb', kw); raise Exception('boom')
 @kopf.daemon(K, initial_delay=0.5)
-async def temp(stopped, patch, retry, **kw):
-    note('temp', kw | {'retry': retry}); patch.status['temp'] = retry
-    if retry < 2: raise kopf.TemporaryError('t', delay=0.3)
+async def temp(patch, **kw):
+    note('temp', kw); patch.status['temp'] = kw['retry']
+    if kw['retry'] < 2: raise kopf.TemporaryError('t', delay=0.3)
 @kopf.daemon(K, initial_delay=0.5)
-async def perm(stopped, **kw): note('perm', kw); raise kopf.PermanentError('p')
+async def perm(**kw): note('perm', kw); raise kopf.PermanentError('p')
 """,
         [
             Create(),

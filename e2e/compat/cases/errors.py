@@ -135,7 +135,7 @@ kopf.set_default_lifecycle(kopf.lifecycles.one_by_one)
 @kopf.on.create(K)
 def a(**kw):
     note('a', kw)
-    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=0.5)
+    if kw['retry'] < 1: raise kopf.TemporaryError("t", delay=3)
 @kopf.on.create(K)
 def b(**kw): note('b', kw)
 @kopf.on.create(K)
