@@ -15,6 +15,7 @@ from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import all_at_once
+from kopf_core.actions.marks import Marks
 from kopf_core.intents.causes import ChangingCause, Reason, WatchingCause
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.subhandling import run_subhandlers
@@ -102,7 +103,7 @@ def make_cause(
         if reason in (Reason.DELETE, Reason.RESUME) and was is None:
             was = new
         return ChangingCause(
-            resource=resource, body=Body(body), patch=Patch(), marks=Patch(), settings=settings,
+            resource=resource, body=Body(body), patch=Patch(), marks=Marks(), settings=settings,
             memo=Memo() if memo is None else memo, indices=indices or {}, initial=initial,
             reason=reason, old=was, new=new, diff=diff(was, new))
     return make

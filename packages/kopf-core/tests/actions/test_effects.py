@@ -18,6 +18,7 @@ from kopf_core.actions.effects import (
     warn_of_inconsistencies,
 )
 from kopf_core.actions.loggers import objects_logger
+from kopf_core.actions.marks import Marks
 
 
 class FakeClient:
@@ -45,7 +46,7 @@ def apply(client, resource, make_body):
     async def apply(marks=None, patch=None):
         return await apply_patches(
             client=client, resource=resource, body=Body(make_body()), logger=objects_logger,
-            marks=marks or Patch(), patch=patch or Patch())
+            marks=Marks() if marks is None else marks, patch=patch or Patch())
     return apply
 
 
@@ -55,16 +56,17 @@ def apply(client, resource, make_body):
 @pytest.mark.docs('results')
 @pytest.mark.parametrize('result', [0, '', False, {}, [], 1.5, 'text', ['x'], {'x': {'y': 1}}])
 def test_results_go_to_the_status_under_the_ids(result):
-    patch = Patch()
-    deliver_results({'a/spec.f': result}, patch=patch, logger=objects_logger)
-    assert patch == {'status': {'a/spec.f': result}}
+    marks = Marks()
+    deliver_results({'a/spec.f': result}, marks=marks, logger=objects_logger)
+    assert marks
+    assert marks.results == {'status': {'a/spec.f': result}}
 
 
 def test_views_of_objects_are_results_too(make_body):
-    patch, body = Patch(), Body(make_body({'x': {'y': 1}}))
-    deliver_results({'a': body.spec, 'b': [body.spec['x']]}, patch=patch, logger=objects_logger)
-    assert patch == {'status': {'a': {'x': {'y': 1}}, 'b': [{'y': 1}]}}
-    assert type(patch['status']['a']) is dict
+    marks, body = Marks(), Body(make_body({'x': {'y': 1}}))
+    deliver_results({'a': body.spec, 'b': [body.spec['x']]}, marks=marks, logger=objects_logger)
+    assert marks.results == {'status': {'a': {'x': {'y': 1}}, 'b': [{'y': 1}]}}
+    assert type(marks.results['status']['a']) is dict
 
 
 CIRCULAR = {}
@@ -76,9 +78,9 @@ CIRCULAR['self'] = CIRCULAR
     threading.Lock(), '\ud800', CIRCULAR, object(), {'x': [{1}]}, 'x' * (MAX_RESULT_SIZE + 1),
 ], ids=lambda value: type(value).__name__)
 def test_c13_results_that_cannot_be_stored_are_dropped(result, logged):
-    patch = Patch()
-    deliver_results({'bad': result, 'good': 1}, patch=patch, logger=objects_logger)
-    assert patch == {'status': {'good': 1}}
+    marks = Marks()
+    deliver_results({'bad': result, 'good': 1}, marks=marks, logger=objects_logger)
+    assert marks.results == {'status': {'good': 1}}
     message, = logged()
     assert "'bad'" in message
 
@@ -88,10 +90,16 @@ def test_c13_endless_depth(logged):
     for _ in range(100_000):
         current['x'] = {}
         current = current['x']
-    patch = Patch()
-    deliver_results({'bad': result}, patch=patch, logger=objects_logger)
-    assert not patch
+    marks = Marks()
+    deliver_results({'bad': result}, marks=marks, logger=objects_logger)
+    assert not marks
     assert len(logged()) == 1
+
+
+def test_c13_keys_of_results_are_strings():
+    marks = Marks()
+    deliver_results({'a': {1: 'one', None: {2.5: True}}}, marks=marks, logger=objects_logger)
+    assert marks.results == {'status': {'a': {'1': 'one', 'null': {'2.5': True}}}}
 
 
 # --- Patches ---
@@ -106,7 +114,7 @@ async def test_nothing_is_sent_if_there_is_nothing_to_send(apply, client):
 @pytest.mark.docs('patching')
 async def test_all_changes_are_sent_at_once(apply, client):
     applied = await apply(
-        Patch({'status': {'fn': 1}, 'metadata': {'annotations': {'k': 'v'}}}),
+        Marks({'status': {'fn': 1}, 'metadata': {'annotations': {'k': 'v'}}}),
         Patch({'status': {'mine': 2}, 'spec': {'x': 3}}))
     (kind, payload), = client.sent
     assert kind == 'merge-patch'
@@ -141,14 +149,15 @@ async def test_b10_only_functions_of_users_are_carried_after_conflicts(apply, cl
         body['spec'] = {'x': 1}
 
     client.refuse = lambda payload: make_status_error({}, status=status)
-    applied = await apply(Patch(fns=[ours]), Patch(fns=[mine]))
+    applied = await apply(Marks(fns=(ours,)), Patch(fns=[mine]))
     assert applied.carried == (mine,)
+    assert applied.is_refused
     assert applied.body is None
 
 
 async def test_b9_absent_objects_are_quiet(apply, client, logged):
     client.refuse = lambda payload: make_status_error({}, status=404)
-    applied = await apply(Patch({'status': {'x': 1}}), Patch({'spec': {'y': 2}}))
+    applied = await apply(Marks({'status': {'x': 1}}), Patch({'spec': {'y': 2}}))
     assert applied.body is None
     assert not applied.carried
     assert not [message for message in logged() if 'atch' not in message]
@@ -159,7 +168,7 @@ async def test_c12_rejected_changes_of_users_do_not_take_our_marks_with_them(
         apply, client, logged, status):
     error = make_status_error({}, status=status)
     client.refuse = lambda payload: error if 'spec' in payload else None
-    applied = await apply(Patch({'status': {'fn': 1}}), Patch({'spec': {'bad': True}}))
+    applied = await apply(Marks({'status': {'fn': 1}}), Patch({'spec': {'bad': True}}))
     assert [sorted({*payload} - {'metadata'}) for _, payload in client.sent] == [
         ['spec', 'status'], ['status']]
     assert applied.version
@@ -167,12 +176,63 @@ async def test_c12_rejected_changes_of_users_do_not_take_our_marks_with_them(
     assert str(status) in message
 
 
+REJECTION = {'reason': 'Invalid', 'details': {'causes': [{'field': 'status.x'}]}}
+
+
+def make_marks():
+    marks = Marks({'metadata': {'annotations': {'x': 'y'}}})
+    marks.results['status'] = {'fn': 'result'}
+    return marks
+
+
+@pytest.mark.parametrize(('refused', 'expected_error', 'expected_fields'), [
+    ('spec', 'The patch made by the handlers is', ['metadata', 'status']),
+    ('status', "The results of 'fn' are", ['metadata', 'spec']),
+])
+async def test_c12_only_what_is_rejected_is_dropped(
+        apply, client, logged, refused, expected_error, expected_fields):
+    error = make_status_error(REJECTION, status=422)
+    client.refuse = lambda payload: error if refused in payload else None
+    applied = await apply(make_marks(), Patch({'spec': {'a': 'b'}}))
+    assert sorted(client.sent[-1][1]) == expected_fields
+    assert applied.version
+    message, = [message for message in logged() if 'rejected' in message]
+    assert expected_error in message
+
+
+async def test_c12_both_results_and_patches_can_be_rejected(apply, client, logged):
+    error = make_status_error(REJECTION, status=422)
+    client.refuse = lambda payload: error if {'spec', 'status'} & {*payload} else None
+    applied = await apply(make_marks(), Patch({'spec': {'a': 'b'}}))
+    assert [sorted({*payload} - {'metadata'}) for _, payload in client.sent] == [
+        ['spec', 'status'], ['status'], ['spec'], []]
+    assert applied.version
+    assert len([message for message in logged() if 'rejected' in message]) == 2
+
+
+async def test_b10_invalid_functions_of_users_are_not_mistaken_for_conflicts(
+        apply, client, logged):
+    def ours(body):
+        body['metadata']['finalizers'] = ['x']
+
+    def mine(body):
+        body['spec'] = {'x': 1}
+
+    error = make_status_error(REJECTION, status=422)
+    client.refuse = lambda payload: error if len(payload) > 2 else None
+    applied = await apply(Marks(fns=(ours,)), Patch(fns=[mine]))
+    assert not applied.carried
+    assert not applied.is_refused
+    assert [op['path'] for op in client.sent[-1][1][1:]] == ['/metadata/finalizers']
+    assert len([message for message in logged() if 'rejected' in message]) == 1
+
+
 async def test_c13_failing_functions_do_not_take_our_marks_with_them(apply, client, logged):
     def fn(body):
         raise ValueError("boom in a function")
 
     applied = await apply(
-        marks=Patch({'metadata': {'annotations': {'x': 'y'}}}), patch=Patch(fns=[fn]))
+        marks=Marks({'metadata': {'annotations': {'x': 'y'}}}), patch=Patch(fns=[fn]))
     assert applied.body is not None
     assert not applied.carried
     assert client.sent[-1][0] == 'merge-patch'
@@ -182,12 +242,12 @@ async def test_c13_failing_functions_do_not_take_our_marks_with_them(apply, clie
 async def test_rejected_marks_are_errors(apply, client):
     client.refuse = lambda payload: make_status_error({}, status=422)
     with pytest.raises(Exception, match='422'):
-        await apply(Patch({'status': {'fn': 1}}))
+        await apply(Marks({'status': {'fn': 1}}))
 
 
 async def test_temporary_failures_drop_nothing(apply, client):
     client.refuse = lambda payload: APIServerError(status=503)
-    marks, patch = Patch({'status': {'fn': 1}}), Patch({'spec': {'x': 1}})
+    marks, patch = Marks({'status': {'fn': 1}}), Patch({'spec': {'x': 1}})
     with pytest.raises(APIServerError):
         await apply(marks, patch)
     assert len(client.sent) == 1
@@ -196,7 +256,7 @@ async def test_temporary_failures_drop_nothing(apply, client):
 
 
 async def test_c13_fields_that_cannot_be_sent_are_dropped(apply, client, logged):
-    await apply(Patch({'status': {'fn': 1}}), Patch({'spec': {'x': {1}}, 'data': {'y': 2}}))
+    await apply(Marks({'status': {'fn': 1}}), Patch({'spec': {'x': {1}}, 'data': {'y': 2}}))
     (_, payload), = client.sent
     payload.pop('metadata', None)
     assert payload == {'status': {'fn': 1}, 'data': {'y': 2}}

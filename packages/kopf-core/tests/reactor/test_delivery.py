@@ -7,6 +7,7 @@ import pytest
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.marks import Marks
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.reactor.delivery import is_only_marked
 from kopf_core.reactor.queueing import Slot
@@ -36,7 +37,7 @@ def make_subject(marks: Any = MARKS, patch: Any = ()) -> Subject:
     key: Any = ObjectKey
     return Subject(
         Slot(key), ObjectMemory(None, is_listed=False), patch=Patch(patch),
-        settings=OperatorSettings(), marks=Patch(copy.deepcopy(marks)))
+        settings=OperatorSettings(), marks=Marks(copy.deepcopy(marks)))
 
 
 def test_only_our_annotations_are_changed() -> None:

@@ -1,5 +1,6 @@
 """What keeps the operator sane when objects, users, or other tools are not."""
 import logging
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.memos import Memo
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.effects import Applied
 from kopf_core.actions.loggers import objects_logger
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents import decorators as on
@@ -20,14 +22,17 @@ from kopf_core.reactor.safeguards import (
     HEADROOM,
     LOST_MARKS_DELAYS,
     MAX_ANNOTATIONS_SIZE,
+    MAX_CONFLICT_DELAY,
     MAX_CONFLICTS,
+    get_conflict_delay,
     get_lost_marks_delay,
     is_too_large,
-    limit_conflicts,
+    keep_refused,
     warn_of_clashes,
     warn_of_exposed_secrets,
 )
 
+REFUSED = partial(Applied, is_refused=True)
 LIMIT = MAX_ANNOTATIONS_SIZE - HEADROOM
 SECRETS = Resource(group='', version='v1', plural='secrets', kind='Secret')
 
@@ -70,15 +75,39 @@ def test_b10_functions_refused_too_many_times_in_a_row_are_dropped(memory, logge
     def fn(body):
         pass
 
+    def send(applied, has_news=False):
+        keep_refused(memory, applied, objects_logger, has_news=has_news)
+        return memory.take_carried()
+
     for _ in range(MAX_CONFLICTS - 1):
-        assert limit_conflicts(memory, (fn,), objects_logger) == (fn,)
-    assert limit_conflicts(memory, (), objects_logger) == ()  # accepted: counted anew
+        assert send(REFUSED(carried=(fn,))) == (fn,)
+    assert send(Applied()) == ()  # accepted: counted anew
     for _ in range(MAX_CONFLICTS - 1):
-        assert limit_conflicts(memory, (fn,), objects_logger) == (fn,)
-    assert not logged()
-    assert limit_conflicts(memory, (fn,), objects_logger) == ()
-    message, = logged()
+        assert send(REFUSED(carried=(fn,))) == (fn,)
+        assert send(REFUSED(carried=(fn,)), has_news=True) == (fn,)  # it is not in vain
+    assert not logged(logging.ERROR)
+    assert send(REFUSED(carried=(fn,))) == ()
+    message, = logged(logging.ERROR)
     assert 'fn' in message
+
+
+def test_b10_refused_finalizers_are_reported_from_time_to_time(memory, logged):
+    delays = []
+    for _ in range(MAX_CONFLICTS * 2):
+        keep_refused(memory, REFUSED(), objects_logger, has_news=False)
+        delays.append(get_conflict_delay(memory))
+    messages = logged(logging.ERROR)
+    assert len(messages) == 2
+    assert 'finalizer' in messages[0]
+    assert delays[:5] == [2, 4, 8, 16, 32]
+    assert max(delays) == MAX_CONFLICT_DELAY
+
+
+def test_b10_functions_of_several_patches_are_carried_together(memory):
+    keep_refused(memory, REFUSED(carried=(print,)), objects_logger, has_news=True)
+    keep_refused(memory, Applied(), objects_logger, has_news=True)
+    keep_refused(memory, REFUSED(carried=(repr,)), objects_logger, has_news=True)
+    assert memory.take_carried() == (print, repr)
 
 
 def test_c10_clashes_are_warned_about_once_per_object(registry, memory, logged):

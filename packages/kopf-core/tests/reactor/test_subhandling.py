@@ -53,6 +53,7 @@ class Cycle:
         outcomes = await self.execution.run([handler], cause, state)
         state = state.with_outcomes(outcomes, now=self.clock.now())
         state.store(body=cause.body, patch=cause.marks, storage=storage)
+        merge(self.stored, cause.marks.results)
         merge(self.stored, cause.marks)
         self.steps += 1
         return outcomes.get(handler.id), state

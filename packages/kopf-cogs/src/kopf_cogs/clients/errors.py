@@ -22,7 +22,7 @@ Their texts are for logs: one line with the essence, no secrets, no tracebacks n
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 
@@ -78,6 +78,13 @@ class APIStatusError(APIError):
     def _describe(self) -> str:
         prefix = f"{self.status} {self.reason}" if self.reason else f"{self.status}"
         return f"{prefix}: {self.message}" if self.message else prefix
+
+    def without_details(self, message: str) -> Self:
+        """The same error with another message, and with nothing else of what the server says."""
+        payload = {"code": self.code, "reason": self.reason}
+        return type(self)(
+            payload, status=self.status, message=message, retry_after=self.retry_after
+        )
 
     @property
     def status(self) -> int:

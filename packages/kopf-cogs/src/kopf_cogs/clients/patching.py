@@ -75,7 +75,11 @@ class _Target:
         self.logger.debug("JSON-patching the %s with: %s", subresource or "resource", shown)
         try:
             return await self._send(ops, JSON_PATCH, subresource)
-        except (errors.APIConflictError, errors.APIUnprocessableError) as e:
+        except errors.APIConflictError as e:
+            raise _ObjectChanged from e
+        except errors.APIUnprocessableError as e:
+            if e.causes:  # the object would be invalid, so its version was the expected one
+                raise
             raise _ObjectChanged from e
 
     async def _send(
@@ -113,7 +117,8 @@ async def patch_object(
     With ``uid``, another object with the same name, i.e. deleted and re-created meanwhile,
     is not touched (except for the status as a subresource: the API ignores the identity there).
 
-    Raises :class:`APIError`, except for absent objects: this is quiet.
+    Raises :class:`APIError`, except for absent objects: this is quiet. For Secrets, the errors
+    do not have the server's explanations: those can quote the whole object.
     """
     if namespace is not None and resource.namespaced is False:
         namespace = None
@@ -132,6 +137,10 @@ async def patch_object(
         return PatchResult(body=None, remaining=patches.Patch(), gone=True)
     except _ObjectChanged:
         remaining = patches.Patch(fns=patch.fns)
+    except errors.APIStatusError as e:
+        if not secrecy.is_secret(resource):
+            raise
+        raise e.without_details("the explanation is hidden, as it can quote the secret") from None
     else:
         remaining = patches.Patch()
     return PatchResult(result, remaining, inconsistencies=diffs.Diff(inconsistencies))

@@ -6,8 +6,9 @@ the marks still are, so that the handlers that have succeeded are not run again.
 """
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from kopf_cogs.clients.errors import APIClientError, APIError
@@ -17,19 +18,21 @@ from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_cogs.structs.credentials import LoginError
 from kopf_cogs.structs.diffs import EMPTY, Diff
 from kopf_cogs.structs.ids import HandlerId
-from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.patches import Patch, PatchFn
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.loggers import AnyLogger
+from kopf_core.actions.marks import Marks
 from kopf_core.actions.retrying import describe
-
-PatchFn = Callable[[RawBody], None]
 
 MAX_RESULT_SIZE = 512 * 1024
 """In bytes of JSON. API servers reject objects over about 1.5 MB as a whole."""
 
 REJECTIONS = frozenset({400, 413, 422})
 """What API servers say of patches that can never be applied, as opposed to bad moments."""
+
+NOTHING = PatchResult(body=None, remaining=Patch())
+"""What has come out of no requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,9 @@ class Applied:
     carried: tuple[PatchFn, ...] = ()
     """The transformation functions to be tried again on a fresher body."""
 
+    is_refused: bool = False
+    """Whether some functions were not applied, as the object is not what they were called with."""
+
     inconsistencies: Diff = EMPTY
     """What the object has not become, though it was requested: e.g. pruned by its schema."""
 
@@ -51,7 +57,7 @@ class Applied:
 
 
 def deliver_results(
-        results: Mapping[HandlerId, Any], *, patch: Patch, logger: AnyLogger,
+        results: Mapping[HandlerId, Any], *, marks: Marks, logger: AnyLogger,
 ) -> None:
     """Put the results of handlers to the status stanza under the ids of these handlers.
 
@@ -59,7 +65,7 @@ def deliver_results(
     """
     for id, result in results.items():
         try:
-            size = _measure(result)
+            value, size = _to_json(result)
         except (TypeError, ValueError, RecursionError) as e:
             logger.error(f"Handler {id!r} has returned a result that cannot be stored "
                          f"in the status, so it is dropped: {type(e).__name__}: {e}")
@@ -68,7 +74,7 @@ def deliver_results(
             logger.error(f"Handler {id!r} has returned a result that is too large for the status "
                          f"({size} bytes of at most {MAX_RESULT_SIZE}), so it is dropped.")
             continue
-        patch.setdefault('status', {})[id] = _plain_deep(result)
+        marks.results.setdefault('status', {})[id] = value
 
 
 async def apply_patches(
@@ -76,25 +82,37 @@ async def apply_patches(
         client: Client,
         resource: Resource,
         body: Body,
-        marks: Patch,
+        marks: Marks,
         patch: Patch,
         logger: AnyLogger,
 ) -> Applied:
-    """Apply the framework's marks and the user's patch in the least number of requests."""
+    """Apply the framework's marks and the user's patch in the least number of requests.
+
+    If they are rejected as never acceptable, it is tried without the user's patch, or without
+    the results, or without both; what is dropped is reported.
+    """
     usable = _drop_unusable(patch, logger)
-    if not marks and not usable:
-        return Applied()
-    try:
-        result = await _send(client, resource, body, merge_patches(usable, marks), logger)
-    except Exception as e:
-        if not usable or not _is_hopeless(e):
-            raise
-        logger.error(f"The patch made by the handlers is rejected and dropped: {describe(e)}")
-        if not marks:
-            return Applied()
-        result = await _send(client, resource, body, marks, logger)
+    result = NOTHING
+    rejection: Exception | None = None
+    for kept in _relent(usable, marks.results):
+        try:
+            result = await _send(client, resource, body, merge_patches(*kept, marks), logger)
+            break
+        except Exception as e:
+            if not kept or not _is_hopeless(e):
+                raise
+            rejection = rejection or e
+    if rejection is not None:
+        ids = ', '.join(repr(str(id)) for id in marks.results.get('status', ()))
+        if usable and usable not in kept:
+            logger.error("The patch made by the handlers is rejected and dropped: "
+                         f"{describe(rejection)}")
+        if marks.results and marks.results not in kept:
+            logger.error(f"The results of {ids} are rejected and dropped: {describe(rejection)}")
     carried = tuple(fn for fn in result.remaining.fns if fn in usable.fns)
-    return Applied(result.body, carried=carried, inconsistencies=result.inconsistencies)
+    return Applied(
+        result.body, carried=carried, is_refused=bool(result.remaining.fns),
+        inconsistencies=result.inconsistencies)
 
 
 def warn_of_inconsistencies(
@@ -126,6 +144,8 @@ def _is_hopeless(exc: Exception) -> bool:
 async def _send(
         client: Client, resource: Resource, body: Body, patch: Patch, logger: AnyLogger,
 ) -> PatchResult:
+    if not patch:
+        return NOTHING
     return await patch_object(
         client,
         resource=resource,
@@ -138,14 +158,21 @@ async def _send(
     )
 
 
-def merge_patches(first: Patch, second: Patch) -> Patch:
-    """Combine two patches into a new one; the second one wins where both change the same.
+def _relent(*patches: Patch) -> Iterator[tuple[Patch, ...]]:
+    """All the patches at first, then fewer and fewer of them, the last ones being kept longer."""
+    useful = [patch for patch in patches if patch]
+    for number in range(len(useful), -1, -1):
+        yield from reversed([*combinations(useful, number)])
 
-    The functions of the second one go first: finalizers are managed before anything else.
+
+def merge_patches(*patches: Patch) -> Patch:
+    """Combine several patches into a new one; the last ones win where they change the same.
+
+    The functions of the last ones go first: finalizers are managed before anything else.
     """
-    merged = Patch(fns=[*second.fns, *first.fns])
-    merge_into(merged, first)
-    merge_into(merged, second)
+    merged = Patch(fns=[fn for patch in reversed(patches) for fn in patch.fns])
+    for patch in patches:
+        merge_into(merged, patch)
     return merged
 
 
@@ -168,19 +195,21 @@ def _drop_unusable(patch: Patch, logger: AnyLogger) -> Patch:
     usable = Patch(fns=list(patch.fns))
     for key, value in patch.items():
         try:
-            _measure(value)
+            usable[key], _ = _to_json(value)
         except (TypeError, ValueError, RecursionError) as e:
             logger.error(f"The patch made by the handlers cannot be sent, so its field {key!r} "
                          f"is dropped: {type(e).__name__}: {e}")
-        else:
-            usable[key] = _plain_deep(value)
     return usable
 
 
-def _measure(value: Any) -> int:
-    """The size in bytes of JSON. Raises errors on what API servers would not accept."""
+def _to_json(value: Any) -> tuple[Any, int]:
+    """The value as JSON would return it, and its size in bytes.
+
+    E.g. the keys become strings, and the views become dictionaries.
+    Raises errors on what API servers would not accept.
+    """
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, default=_plain)
-    return len(text.encode('utf-8'))
+    return json.loads(text), len(text.encode('utf-8'))
 
 
 def _plain(value: Any) -> Any:
@@ -188,11 +217,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
-
-
-def _plain_deep(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain_deep(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain_deep(item) for item in value]
-    return value

@@ -11,7 +11,8 @@ from kopf_cogs.structs.bodies import BodyEssence, RawBody
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.memos import AnyMemo, Memo
-from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.patches import Patch, PatchFn
+from kopf_core.actions.marks import Marks
 from kopf_core.actions.throttling import Throttler
 
 NOTHING_SEEN: dict[HandlerId, BodyEssence] = {}
@@ -43,7 +44,7 @@ class ObjectMemory:
         self.is_freed = False
         """The finalizer is removed already: the earlier states are of no interest anymore."""
 
-        self.pending: tuple[Patch, Patch] | None = None
+        self.pending: tuple[Marks, Patch] | None = None
         """What could not be sent to the API: the framework's marks and the handlers' changes."""
 
         self.losses = 0
@@ -58,7 +59,7 @@ class ObjectMemory:
         self.conflicts = 0
         """How many times in a row the transformation functions could not be applied."""
 
-        self.carried: tuple[Any, ...] = ()
+        self.carried: tuple[PatchFn, ...] = ()
         """The transformation functions to be tried again on a fresher body."""
 
         self.background: Any = None
@@ -109,11 +110,10 @@ class ObjectMemory:
         self.warned |= {topic}
         return True
 
-    def take_carried(self) -> Patch:
-        """A new patch for handlers, with the functions carried forward from the previous one."""
-        patch = Patch(fns=self.carried)
-        self.carried = ()
-        return patch
+    def take_carried(self) -> tuple[PatchFn, ...]:
+        """The functions carried forward from the previous patches; they are not kept here then."""
+        carried, self.carried = self.carried, ()
+        return carried
 
 
 class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):

@@ -14,6 +14,7 @@ from kopf_cogs.structs.memos import AnyMemo
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.loggers import AnyLogger, LocalObjectLogger, ObjectLogger
+from kopf_core.actions.marks import Marks
 from kopf_core.intents.stoppers import AnyStopperChecker
 
 
@@ -194,7 +195,7 @@ class ChangingCause(ResourceCause):
             diff: Diff,
             old: Any,
             new: Any,
-            marks: Patch,
+            marks: Marks,
             **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

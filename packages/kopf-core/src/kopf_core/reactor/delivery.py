@@ -13,11 +13,11 @@ from kopf_cogs.structs.bodies import Body, BodyEssence, RawBody, RawEvent
 from kopf_cogs.structs.finalizers import is_deletion_blocked
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
-from kopf_core.actions.effects import apply_patches, warn_of_inconsistencies
+from kopf_core.actions.effects import Applied, apply_patches, warn_of_inconsistencies
 from kopf_core.engines.memories import is_newer, is_same, parse_version
 from kopf_core.reactor.catching import refresh_seen
 from kopf_core.reactor.queueing import Again
-from kopf_core.reactor.safeguards import limit_conflicts
+from kopf_core.reactor.safeguards import get_conflict_delay, keep_refused
 from kopf_core.reactor.subjects import Subject
 
 FOREVER = float('inf')
@@ -76,8 +76,12 @@ class Delivery:
             subject.logger.debug(
                 f"Sleeping was skipped because of the patch, {delay} seconds left.")
         source: RawBody | Any = subject.slot.latest
-        patched = await self._send(subject, source)
+        applied = await self._send(subject, source)
+        patched = applied.body
         if patched is None or _get_version(patched) == _get_version(source):
+            if applied.is_refused and delay is None:
+                # The newer state is usually on its way; if it is not, there is another reason.
+                return Again(after=get_conflict_delay(subject.memory))
             # If nothing has changed though it should have, a new attempt would be the same.
             return None if delay is None else Again(after=max(delay, NOTHING_CHANGED_DELAY))
         timeout = self._settings.persistence.consistency_timeout
@@ -86,7 +90,7 @@ class Delivery:
         subject.memory.patched_version = parse_version(patched)
         return Again(after=timeout)
 
-    async def _send(self, subject: Subject, source: RawBody) -> RawBody | None:
+    async def _send(self, subject: Subject, source: RawBody) -> Applied:
         memory = subject.memory
         memory.pending = (subject.marks, subject.patch)  # until it is surely delivered
         applied = await apply_patches(
@@ -106,8 +110,8 @@ class Delivery:
                 memory.settled_version = _get_version(applied.body)
         subject.patch.clear()
         subject.marks.clear()
-        memory.carried = limit_conflicts(memory, applied.carried, subject.logger)
-        return applied.body
+        keep_refused(memory, applied, subject.logger, has_news=bool(subject.slot.events))
+        return applied
 
 
 def is_only_marked(before: RawBody, after: RawBody, subject: Subject) -> bool:
@@ -118,6 +122,7 @@ def is_only_marked(before: RawBody, after: RawBody, subject: Subject) -> bool:
     return (
         not subject.patch
         and not subject.marks.fns
+        and not subject.marks.results
         and subject.marks.keys() == {'metadata'}
         and subject.marks['metadata'].keys() == {'annotations'}
         and _is_same_but(before, after, 'metadata')

@@ -89,11 +89,9 @@ class Reconciler:
         """Process all that is there for the object, and say when to do it again."""
         is_listed = bool(slot.events) and slot.events[0]['type'] is None
         memory = self._memories.recall(slot.key, is_listed=is_listed)
-        subject = Subject(slot, memory, patch=memory.take_carried(), settings=self.settings)
+        subject = Subject(slot, memory, settings=self.settings)
         if memory.pending is not None:
-            carried = subject.patch.fns
             subject.marks, subject.patch = memory.pending
-            subject.patch.fns.extend(carried)
         try:
             while slot.events:
                 await self.on_event(subject, slot.events.popleft())
@@ -117,7 +115,7 @@ class Reconciler:
                 result = await self._execution.observe(handler, watching)
                 if result is not None:
                     deliver_results(
-                        {handler.id: result}, patch=subject.marks, logger=watching.logger)
+                        {handler.id: result}, marks=subject.marks, logger=watching.logger)
         if self._handlers.spawning:
             if event['type'] == 'DELETED' or is_deletion_ongoing(body):
                 self._background.stop_deleted(subject.memory, body)
@@ -186,7 +184,7 @@ class Reconciler:
                 warn_of_clashes(subject.memory, handlers, cause.logger)
             outcomes = await self._execution.run(handlers, cause, state)
             state = state.with_outcomes(outcomes, now=self._clock.now())
-            deliver_results(collect_results(outcomes), patch=subject.marks, logger=cause.logger)
+            deliver_results(collect_results(outcomes), marks=subject.marks, logger=cause.logger)
             if not state.done:
                 finals = {id: cause.new for id, outcome in outcomes.items() if outcome.final}
                 subject.memory.seen = subject.memory.seen | finals
@@ -269,6 +267,7 @@ class Reconciler:
         slot = subject.slot
         if slot.latest is None:
             return None
+        subject.patch.fns[:0] = subject.memory.take_carried()
         subject.type = slot.type
         if subject.body._cell[0] is not slot.latest:
             subject.body = Body(slot.latest)

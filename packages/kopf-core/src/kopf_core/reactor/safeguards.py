@@ -12,6 +12,7 @@ from kopf_cogs.configs.diffbase import (
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.effects import Applied
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.actions.throttling import Throttler
 from kopf_core.engines.memories import ObjectMemory
@@ -31,6 +32,9 @@ ALWAYS_FITS = 32 * 1024
 
 MAX_CONFLICTS = 10
 """How many times in a row the changes by functions can be refused before they are dropped."""
+
+MAX_CONFLICT_DELAY = 60.0
+"""In seconds: how long to wait at most for the newer state after a conflict."""
 
 LOST_MARKS_DELAYS = (0.0, 1.0, 3.0, 10.0, 30.0, 60.0)
 """Seconds before handling an object anew when its marks are removed by others repeatedly."""
@@ -78,22 +82,36 @@ def get_lost_marks_delay(memory: ObjectMemory, logger: AnyLogger) -> float:
     return delay
 
 
-def limit_conflicts(
-        memory: ObjectMemory, carried: tuple[Any, ...], logger: AnyLogger,
-) -> tuple[Any, ...]:
-    """The transformation functions to be tried again; none if they are never accepted.
+def keep_refused(
+        memory: ObjectMemory, applied: Applied, logger: AnyLogger, *, has_news: bool,
+) -> None:
+    """Keep the refused functions for a fresher state; drop them if they are never accepted.
 
     API servers refuse both outdated and invalid changes in the same way, but the outdated ones
     succeed sooner or later on fresher states. Meanwhile, they block the finalizers.
     """
-    memory.conflicts = memory.conflicts + 1 if carried else 0
+    if not applied.is_refused:
+        memory.conflicts = 0
+        return
+    logger.debug("The object has changed meanwhile: the patch is to be completed "
+                 "when its newer state comes.")
+    memory.carried += applied.carried
+    memory.conflicts += not has_news  # with news, it is no wonder: others change the object a lot
     if memory.conflicts < MAX_CONFLICTS:
-        return carried
-    names = ', '.join(_where(fn) for fn in carried)
-    logger.error(f"The transformation functions are dropped: their changes were refused "
-                 f"{MAX_CONFLICTS} times in a row, so they are probably invalid: {names}")
-    memory.conflicts = 0
-    return ()
+        return
+    names = ', '.join(_where(fn) for fn in memory.carried)
+    if names:
+        logger.error(f"The transformation functions are dropped: their changes were refused "
+                     f"{MAX_CONFLICTS} times in a row, so they are probably invalid: {names}")
+    else:
+        logger.error(f"The finalizer can be neither added nor removed: it was refused "
+                     f"{MAX_CONFLICTS} times in a row. It will be tried further.")
+    memory.carried, memory.conflicts = (), 0
+
+
+def get_conflict_delay(memory: ObjectMemory) -> float:
+    """For how long (in seconds) to wait for the newer state of the object: ever longer."""
+    return min(2.0 ** memory.conflicts, MAX_CONFLICT_DELAY)
 
 
 def throttle(subject: Subject, reason: str, exc: Exception | None) -> Again | None:

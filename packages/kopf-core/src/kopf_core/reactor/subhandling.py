@@ -41,7 +41,7 @@ async def run_subhandlers(
     outcomes = await execution.run(selected, cause, state, lifecycle)
     state = state.with_outcomes(outcomes, now=execution.clock.now())
     state.store(body=cause.body, patch=cause.marks, storage=storage)
-    deliver_results(collect_results(outcomes), patch=cause.marks, logger=cause.logger)
+    deliver_results(collect_results(outcomes), marks=cause.marks, logger=cause.logger)
     invocation.subrefs.update(state.active, state.all_subrefs)
     if not state.done:
         raise SubhandlersPending(delay=state.delay)

@@ -9,6 +9,7 @@ from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.loggers import LocalObjectLogger
+from kopf_core.actions.marks import Marks
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents.causes import SpawningCause
 from kopf_core.intents.registries import ResourceHandlers
@@ -49,11 +50,11 @@ class Subject:
 
     slot: Slot
     memory: ObjectMemory
-    patch: Patch
+    settings: OperatorSettings
+    patch: Patch = field(default_factory=Patch)
     """The changes made by the handlers."""
 
-    settings: OperatorSettings
-    marks: Patch = field(default_factory=Patch)
+    marks: Marks = field(default_factory=Marks)
     """The changes made by the framework itself."""
 
     essence: Patch | None = None

@@ -126,7 +126,7 @@ class Yard:
 
     async def apply(self, *, body: Any, marks: Any, patch: Any, **_: Any) -> Applied:
         """In place of the requests to the API."""
-        merged = merge_patches(marks, patch)
+        merged = merge_patches(marks, marks.results, patch)
         self.patches.append(dict(merged) | ({'fns': merged.fns} if merged.fns else {}))
         if self.errors:
             raise self.errors.pop()

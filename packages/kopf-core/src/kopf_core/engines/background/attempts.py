@@ -9,6 +9,7 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import apply_patches, deliver_results, warn_of_inconsistencies
 from kopf_core.actions.execution import Execution
+from kopf_core.actions.marks import Marks
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message, sane_delay
 from kopf_core.actions.states import HandlerState
@@ -96,10 +97,10 @@ class Attempts:
 
     async def _apply(self, cause: DaemonCause, outcome: Outcome) -> None:
         """Send the results and the patch. Those functions that have conflicted are kept."""
-        marks, body = Patch(), Body({})
+        marks, body = Marks(), Body({})
         body._replace_from(self._record.body)
         if outcome.result is not None:
-            deliver_results({self._handler.id: outcome.result}, patch=marks, logger=cause.logger)
+            deliver_results({self._handler.id: outcome.result}, marks=marks, logger=cause.logger)
         try:
             applied = await apply_patches(
                 client=self._resources.client, resource=self._record.resource, body=body,
