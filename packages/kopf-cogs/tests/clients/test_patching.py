@@ -7,6 +7,7 @@ from kopf_cogs.clients import errors
 from kopf_cogs.clients.patching import patch_object
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.resources import Resource
 
 URL = "/apis/kopf.dev/v1/namespaces/ns/kopfexamples/name1"
 TEST = {"op": "test", "path": "/metadata/resourceVersion"}
@@ -184,3 +185,27 @@ async def test_c12_inconsistencies(server, client, resource, patch, response, ex
     server.script(server.reply(body(2, **response)))
     result = await patch_object(client, resource, "ns", "name1", Patch(patch))
     assert result.inconsistencies == expected
+
+
+async def test_b10_invalid_changes_of_functions_are_errors(server, client, resource):
+    """They are not mistaken for outdated ones: the server has explained what is wrong."""
+    server.script(server.error(422, details={"causes": [{"field": "metadata.finalizers"}]}))
+    with pytest.raises(errors.APIUnprocessableError):
+        await patch_object(
+            client, resource, "ns", "name1", Patch(fns=[add_finalizer]), body(1))
+
+
+@pytest.mark.parametrize("patch", [
+    Patch({"immutable": "x"}), Patch(fns=[add_finalizer]),
+], ids=["merge", "json"])
+async def test_e5_explanations_that_can_quote_secrets_are_hidden(server, client, patch):
+    resource = Resource("", "v1", "secrets", namespaced=True)
+    causes = [{"field": "patch", "message": '{"data": {"password": "c2VjcmV0"}}'}]
+    server.script(server.error(
+        422, reason="Invalid", message='Invalid value: {"data": {"password": "c2VjcmV0"}}',
+        details={"causes": causes}))
+    with pytest.raises(errors.APIUnprocessableError, match="422 Invalid: .* hidden") as excinfo:
+        await patch_object(client, resource, "ns", "name1", patch, body(1))
+    assert "c2VjcmV0" not in str(excinfo.value)
+    assert "c2VjcmV0" not in repr(excinfo.value.details)
+    assert excinfo.value.__suppress_context__

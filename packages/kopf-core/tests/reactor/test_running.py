@@ -6,7 +6,9 @@ import pytest
 
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
+from kopf_core.reactor.operator import Operator, OperatorOptions
 from kopf_core.reactor.running import OperatorArguments, run_tasks, spawn_tasks
 
 
@@ -37,3 +39,71 @@ async def test_scopes_exclude_each_other():
 def test_options_are_the_same_in_all_forms():
     expected = inspect.signature(spawn_tasks).parameters.keys()
     assert OperatorArguments.__annotations__.keys() == expected
+
+
+class Scene:
+    """An operator with nothing to serve, but with handlers of its own life."""
+
+    def __init__(self) -> None:
+        self.registry = OperatorRegistry()
+        self.events: list[str] = []
+        self.begun = asyncio.Event()
+        vault = Vault({'x': ConnectionInfo(server='http://127.0.0.1:1')})
+        self.operator = Operator(OperatorOptions(
+            registry=self.registry, vault=vault, namespaces=['ns']))
+
+    def add(self, decorator, error: Exception | None = None) -> None:
+        async def fn(**_):
+            self.events.append(decorator.__name__)
+            self.begun.set()
+            if error is not None:
+                raise error
+            await asyncio.Event().wait()
+
+        decorator(registry=self.registry)(fn)
+
+    async def run_until_begun(self) -> asyncio.Task[None]:
+        task = asyncio.create_task(self.operator.run())
+        await self.begun.wait()
+        self.begun.clear()
+        return task
+
+
+@pytest.mark.docs('startup/startup-and-cleanup')
+@pytest.mark.parametrize('error', [None, Exception("not yet")], ids=['slow', 'failing'])
+async def test_f1_startup_is_interrupted_by_stopping(caplog, error):
+    scene = Scene()
+    scene.add(on.startup, error)
+    task = await scene.run_until_begun()
+    scene.operator.stop()
+    await task
+    assert scene.events == ['startup']
+    assert any("startup activity is interrupted" in text for text in caplog.messages)
+
+
+@pytest.mark.parametrize('error', [None, Exception("not yet")], ids=['slow', 'failing'])
+async def test_f1_cleanup_is_interrupted_only_by_aborting(caplog, error):
+    scene = Scene()
+    scene.add(on.startup)
+    scene.add(on.cleanup, error)
+    task = await scene.run_until_begun()
+    scene.operator.stop()
+    await scene.begun.wait()
+    scene.operator.stop()
+    assert not task.done()
+    scene.operator.abort()
+    await task
+    assert scene.events == ['startup', 'cleanup']
+    assert any("cleanup activity is interrupted" in text for text in caplog.messages)
+
+
+async def test_f1_startup_is_interrupted_by_the_flag():
+    scene, stop = Scene(), asyncio.Event()
+    scene.add(on.startup)
+    vault = Vault({'x': ConnectionInfo(server='http://127.0.0.1:1')})
+    tasks = await spawn_tasks(
+        registry=scene.registry, vault=vault, stop_flag=stop, namespaces=['ns'])
+    await scene.begun.wait()
+    stop.set()
+    await run_tasks(tasks)
+    assert scene.events == ['startup']

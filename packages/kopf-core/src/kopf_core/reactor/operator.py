@@ -1,7 +1,7 @@
 """The operator: the composition root, where all the parts are put together."""
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,9 @@ logger = logging.getLogger('kopf.reactor')
 POSTING_TIMEOUT = 1.0
 """How long (in seconds) the exiting operator posts the remaining events."""
 
+INTERRUPTION_TIMEOUT = 1.0
+"""How long (in seconds) to wait for the interrupted handlers of startup and cleanup."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorOptions:
@@ -82,7 +85,7 @@ class Operator:
             subhandling=run_subhandlers, clock=options.clock)
         self._stopping = asyncio.Event()
         self._readiness = Readiness()
-        self._is_aborted = False
+        self._aborting = asyncio.Event()
         self._insights = Insights()
         self._observer = ResourceObserver(
             client=self._client, settings=settings, insights=self._insights,
@@ -105,9 +108,9 @@ class Operator:
         operator_var.set(OperatorContext(self._settings, self._recorder))
         with event_logging:
             try:
-                await self._run_activity(Activity.STARTUP)
-                raise_flag(self._options.ready_flag)
-                await self._serve()
+                if await self._start_up():
+                    raise_flag(self._options.ready_flag)
+                    await self._serve()
             finally:
                 await self._shut_down()
 
@@ -117,7 +120,7 @@ class Operator:
 
     def abort(self) -> None:
         """Request to exit at once: what works now is cancelled, and is not waited for."""
-        self._is_aborted = True
+        self._aborting.set()
         self._stopping.set()
         self._orchestrator.abort()
         self._background.abort()
@@ -163,26 +166,46 @@ class Operator:
             patterns=self._options.namespaces).run()
 
     async def _stop_parts(self, tasks: Collection[asyncio.Task[Any]]) -> None:
-        if self._is_aborted:
+        if self._aborting.is_set():
             self.abort()
         await asyncio.gather(
             self._orchestrator.stop(self._settings.queueing.exit_timeout),
             self._background.exit())
-        await self._recorder.close(0 if self._is_aborted else POSTING_TIMEOUT)
+        await self._recorder.close(0 if self._aborting.is_set() else POSTING_TIMEOUT)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
 
+    async def _start_up(self) -> bool:
+        """Prepare to serve; or not, if the operator is stopped meanwhile."""
+        return await self._run_activity(
+            Activity.STARTUP, self._stopping.wait(), wait_flag(self._options.stop_flag))
+
     async def _shut_down(self) -> None:
         try:
-            await self._run_activity(Activity.CLEANUP)
+            await self._run_activity(Activity.CLEANUP, self._aborting.wait())
         finally:
             self._vault.close()
             await self._client.close()
 
-    async def _run_activity(self, activity: Activity) -> None:
+    async def _run_activity(self, activity: Activity, *stoppers: Coroutine[Any, Any, Any]) -> bool:
+        """Run the activity unless any of the stoppers ends earlier: get whether it is complete."""
         handlers = self._options.registry.get_activity_handlers(activity)
-        await self._activities.run(activity, handlers)
+        running = asyncio.create_task(self._activities.run(activity, handlers))
+        tasks = [running, *map(asyncio.ensure_future, stoppers)]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                logger.warning(
+                    f"The {activity.value} activity is interrupted: the operator is stopping.")
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=INTERRUPTION_TIMEOUT)
+        if not running.done() or running.cancelled():
+            return False
+        running.result()
+        return True
 
     def _make_informer(
             self, resource: Resource, handlers: ResourceHandlers, namespace: str | None,
