@@ -7,7 +7,6 @@ from kopf_cogs.clients import errors
 from kopf_cogs.clients.patching import patch_object
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
-from kopf_cogs.structs.resources import Resource
 
 URL = "/apis/kopf.dev/v1/namespaces/ns/kopfexamples/name1"
 TEST = {"op": "test", "path": "/metadata/resourceVersion"}
@@ -204,7 +203,7 @@ async def test_e5_explanations_that_can_quote_secrets_are_hidden(server, client,
     server.script(server.error(
         422, reason="Invalid", message='Invalid value: {"data": {"password": "c2VjcmV0"}}',
         details={"causes": causes}))
-    with pytest.raises(errors.APIUnprocessableError, match="422 Invalid: .* hidden") as excinfo:
+    with pytest.raises(errors.APIUnprocessableError, match=r"422 Invalid: .* hidden") as excinfo:
         await patch_object(client, resource, "ns", "name1", patch, body(1))
     assert "c2VjcmV0" not in str(excinfo.value)
     assert "c2VjcmV0" not in repr(excinfo.value.details)

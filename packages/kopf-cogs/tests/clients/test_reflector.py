@@ -395,6 +395,41 @@ async def test_a14_versions_from_the_future_are_relisted(server, reflect, sink, 
     assert versions(server) == [None, "100", "100", "100", None, "5"]
 
 
+async def test_a14_restored_servers_are_relisted(
+        server, reflect, sink, listed, event, settings, caplog):
+    """They accept the versions from the future, and are silent. Noticed by their absence before."""
+    settings.networking.error_backoffs = []
+    server.script(listed(["a"], rv=100), *[server.raw(server.RST)] * 2)  # also on a new connection
+    server.script(listed(["b"], rv=5), listed(["b"], rv=6))
+    reflect()
+    await sink.until((None, "a"), ("LISTED", ""), (None, "b"), ("DELETED", "a"), ("LISTED", ""))
+    await server.until(lambda requests: len(requests) == 6)
+    assert versions(server) == [None, "100", "100", None, None, "6"]
+    assert server.requests[3].query == {"limit": "1"}
+    assert any("went back" in text and "100" in text for text in warnings(caplog))
+
+
+async def test_a14_servers_of_the_same_state_are_not_relisted(
+        server, reflect, sink, listed, settings):
+    settings.networking.error_backoffs = []
+    server.script(listed(["a"], rv=100), *[server.raw(server.RST)] * 2)  # also on a new connection
+    server.script(server.error(503), listed(["a"], rv=101), server.stream())
+    reflect()
+    await server.until(lambda requests: len(requests) == 7)
+    assert versions(server) == [None, "100", "100", None, None, "100", "100"]
+    assert sink.listings == 1
+
+
+async def test_a14_bookmarks_from_the_past_mean_relisting(server, reflect, sink, listed, event):
+    server.script(listed(["a"], rv=100), server.stream(
+        event("BOOKMARK", None, 101), event("BOOKMARK", None, 5), server.HANG))
+    server.script(listed(["b"], rv=6))
+    reflect()
+    await sink.until((None, "a"), ("LISTED", ""), (None, "b"), ("DELETED", "a"), ("LISTED", ""))
+    await server.until(lambda requests: len(requests) == 4)
+    assert versions(server) == [None, "100", None, "6"]
+
+
 async def test_a15_missed_deletions_are_reported(server, reflector, reflect, sink, listed):
     server.script(listed(["a", "b"]), server.error(410), listed(["b", "c"], rv=20))
     reflect()

@@ -2,7 +2,7 @@
 Listing of objects, all at once or page by page.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, NamedTuple
 
 from kopf_cogs.clients import errors, quarantine, session
@@ -35,7 +35,7 @@ async def list_objects(
     *,
     chunk_size: int | None = None,
     params: Mapping[str, str] | None = None,
-) -> AsyncIterator[Page]:
+) -> AsyncGenerator[Page, None]:
     """
     List the objects of the namespace, or of the whole cluster if it is not specified.
 

@@ -7,7 +7,7 @@ There are no requests here: only the bookkeeping between the raw data and the si
 import enum
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 
 from kopf_cogs.clients import errors, quarantine, streams
 from kopf_cogs.structs import bodies, resources
@@ -44,6 +44,10 @@ class Phase(enum.Enum):
 
     WATCHING = enum.auto()
     """Getting the changes since the last resource version."""
+
+
+class VersionsReversed(Exception):
+    """The server is in an older state than it was: probably, it was restored from a backup."""
 
 
 class Reflection:
@@ -147,7 +151,15 @@ class Reflection:
         self._seen.discard(key)
         self._sink.on_event(event)
 
+    def verify(self, version: str | None) -> None:
+        """Raise :class:`VersionsReversed` if the server has a version older than ours."""
+        ours = self.resource_version
+        if _is_number(version) and _is_number(ours) and int(version) < int(ours):
+            raise VersionsReversed(f"{ours} was there before, and now it is {version}")
+
     def _feed_bookmark(self, _: KnownKey, event: bodies.RawEvent) -> None:
+        if self.phase is Phase.WATCHING:
+            self.verify(event["object"]["metadata"].get("resourceVersion"))
         if self.phase is Phase.LISTING:
             meta = event["object"]["metadata"]
             if (meta.get("annotations") or {}).get(_END_OF_INITIAL_EVENTS) == "true":
@@ -201,3 +213,8 @@ class Reflection:
                 f"Ignoring an object of {self._resource}, as it is nested too deep to be handled: "
                 f"{name or 'its name is unknown'}."
             )
+
+
+def _is_number(version: str | None) -> TypeGuard[str]:
+    """Versions are numbers in all API servers known, but they are not promised to be."""
+    return version is not None and version.isascii() and version.isdigit()

@@ -13,6 +13,7 @@ What was deleted while nobody watched is found by comparing the lists, and is re
 """
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -68,6 +69,7 @@ class Reflector:
         self._opened: float | None = None
         self._complaint: str | None = None
         self._streaming_refused = False
+        self._was_unreachable = False
         self._doubts = 0  # how many times in a row the server did not know our version yet
         self._silences = 0  # how many times in a row the stream was silent
         self._patience = _DOUBTS_LIMIT  # how many silent streams are enough to list again
@@ -100,6 +102,8 @@ class Reflector:
         version: str | None = None
         self._opened = None
         try:
+            if self._was_unreachable and self._state.phase is Phase.WATCHING:
+                await self._verify_version()
             if self._state.phase is Phase.LISTING:
                 await self._list()
             if self._state.phase is Phase.WATCHING:
@@ -112,6 +116,9 @@ class Reflector:
             self._handle_silence(e)
         except (errors.APIError, streams.StreamBroken) as e:
             self._complain(f"The watch-stream for {self._title} is broken: {e}")
+            self._was_unreachable |= self._opened is None
+        except reflection.VersionsReversed as e:
+            self._handle_reversal(e)
         if self._was_healthy(version):
             self._backoff.reset()
         delay = self._backoff.advance()
@@ -147,6 +154,21 @@ class Reflector:
         self._state.finish_list(version)
         self.synced = True
         await self._sink.drain()
+
+    async def _verify_version(self) -> None:
+        """
+        Check that the server, which was not there for some time, is not a restored backup.
+
+        It would accept our resource version, and would be silent until it gets that far again.
+        """
+        pages = listing.list_objects(
+            self._client, self._resource, self._namespace, chunk_size=1
+        )
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                self._was_unreachable = False
+                self._state.verify(page.resource_version)
+                break
 
     async def _watch(self) -> None:
         await watching.watch(
@@ -236,6 +258,11 @@ class Reflector:
         self._doubts += 1
         if self._doubts >= _DOUBTS_LIMIT:
             self._relist()
+
+    def _handle_reversal(self, exc: reflection.VersionsReversed) -> None:
+        self._complain(f"The resource versions of {self._title} went back, listing anew: {exc}")
+        self._relist()
+        self._backoff.reset()
 
     def _handle_silence(self, exc: watching.StreamStalled) -> None:
         """
