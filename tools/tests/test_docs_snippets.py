@@ -87,6 +87,12 @@ def assert_nothing_invented(settings: OperatorSettings) -> None:
         assert vars(values).keys() <= known, f"There are no such settings in {group.name}."
 
 
+@pytest.mark.parametrize("name", ["crd.yaml", "obj.yaml"])
+def test_files_of_the_tutorial_are_those_of_the_examples(name: str) -> None:
+    content = (ROOT / "examples" / name).read_text("utf-8")
+    assert f"```yaml\n{content}```" in (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+
+
 def test_all_settings_are_documented_with_their_defaults() -> None:
     documented = dict(read_rows("configuration.md", prefix="settings."))
     settings = OperatorSettings()
