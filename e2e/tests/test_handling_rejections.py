@@ -187,3 +187,27 @@ async def test_e5_rejected_secrets_are_not_quoted(world, errors, caplog):
     assert "The patch made by the handlers is rejected and dropped: 4" in errors[0]
     assert "c2VjcmV0" not in caplog.text
     assert "not base64" not in caplog.text
+
+
+# --- What the operator itself cannot decide upon ---
+
+
+@pytest.mark.docs("filtering")
+async def test_o6_failing_filters_are_reported_and_retried(world, errors):
+    """It is not known which handlers to call, so none is called until it is known."""
+    @on.create(*KEX, id="one", registry=world.registry, field="spec.n",
+               value=lambda value, **_: value > 10)
+    @on.create(*KEX, id="two", registry=world.registry)
+    def fn(spec, **_):
+        world.calls(spec["n"])
+
+    async with world.operator():
+        await world.create({})
+        await errors.until(lambda calls: len(calls) >= 2)
+        await world.patch({"spec": {"n": 11}})
+        await world.until_handled(spec={"n": 11})
+    assert errors[-2:] == [11, 11]
+    for error in errors[:-2]:
+        assert "Throttling" in error
+        assert "filters of handler 'one/spec.n' have failed: TypeError" in error
+        assert "test_handling_rejections.py:" in error

@@ -1,5 +1,6 @@
 import asyncio
 import datetime
+import logging
 
 import pytest
 
@@ -165,6 +166,20 @@ async def test_b6_new_credentials_are_held_back_when_they_are_refused_in_a_row(v
     clock.advance(60)
     vault.populate({"x": info("new")})
     assert vault.select().usable_since == 0
+
+
+async def test_b6_refusals_in_a_row_are_warnings(vault, caplog):
+    caplog.set_level(logging.INFO)
+    for n in range(3):
+        vault.populate({"login_fn": info(f"{n}")})
+        vault.invalidate(vault.select(), Exception("401 Unauthorized"))
+    vault.populate({"login_fn": info("good")})
+    vault.confirm(vault.select())
+    vault.invalidate(vault.select())
+    levels = [record.levelno for record in caplog.records]
+    assert levels == [logging.INFO, logging.WARNING, logging.WARNING, logging.INFO]
+    assert "'login_fn'" in caplog.messages[1]
+    assert "401 Unauthorized" in caplog.messages[1]
 
 
 async def test_new_credentials_are_used_at_once(vault):

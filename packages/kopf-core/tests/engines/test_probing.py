@@ -69,10 +69,11 @@ async def test_results_that_are_not_json_are_shown_as_text(serve, registry):
 
 
 @pytest.mark.docs('probes')
-async def test_f7_failing_handlers_are_failing_probes(serve, registry):
+@pytest.mark.parametrize('exc', [PermanentError, ValueError])
+async def test_f7_failing_handlers_are_failing_probes(serve, registry, exc):
     @on.probe(id='bad', registry=registry)
     def bad(**_):
-        raise PermanentError("boom")
+        raise exc("boom")
 
     async with serve() as get:
         status, text = await get()

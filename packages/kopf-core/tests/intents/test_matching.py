@@ -4,7 +4,7 @@ import pytest
 from kopf_core.intents import decorators as on
 from kopf_core.intents.causes import Reason
 from kopf_core.intents.filters import ABSENT, PRESENT
-from kopf_core.intents.matching import get_field, matches, may_match, prematches
+from kopf_core.intents.matching import FilterError, get_field, matches, may_match, prematches
 
 CREATE, UPDATE, DELETE, RESUME = Reason.CREATE, Reason.UPDATE, Reason.DELETE, Reason.RESUME
 
@@ -279,3 +279,27 @@ def test_quick_checks_never_deny_what_can_match(make, make_cause, criterion, lab
     {'spec': ['f']}])
 def test_fields_that_cannot_be_reached_are_missing(content):
     assert get_field(content, ('spec', 'f')) is get_field({}, ('spec', 'f'))
+
+
+def fail(*_, **__):
+    raise ValueError("boom")
+
+
+@pytest.mark.docs('filtering')
+@pytest.mark.parametrize(('decorator', 'options'), [
+    (on.create, {'when': fail}), (on.event, {'when': fail}), (on.timer, {'when': fail}),
+    (on.create, {'labels': {'x': fail}}), (on.create, {'annotations': {'x': fail}}),
+    (on.create, {'field': 'spec.f', 'value': fail}),
+    (on.update, {'field': 'spec.f', 'old': fail}), (on.update, {'field': 'spec.f', 'new': fail}),
+])
+def test_failing_filters_are_errors_naming_the_handler(make, make_cause, decorator, options):
+    handler = make(decorator, id='the-id', **options)
+    reason = UPDATE if decorator is on.update else CREATE
+    cause = make_cause(
+        reason, {'f': 2}, old={'f': 1}, labels={'x': 'y'}, annotations={'x': 'y'})
+    with pytest.raises(FilterError) as excinfo:
+        matches(handler, cause)
+    message = str(excinfo.value)
+    assert "filters of handler 'the-id" in message
+    assert "ValueError: boom" in message
+    assert f"test_matching.py:{fail.__code__.co_firstlineno + 1}" in message

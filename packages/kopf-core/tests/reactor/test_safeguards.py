@@ -110,6 +110,14 @@ def test_b10_functions_of_several_patches_are_carried_together(memory):
     assert memory.take_carried() == (print, repr)
 
 
+def test_c9_ids_that_are_stored_alike_are_clashes(registry, memory, logged):
+    on.create('kopfexamples', id='a.b', registry=registry)(lambda **_: 1)
+    on.create('kopfexamples', id='a/b', registry=registry)(lambda **_: 2)
+    warn_of_clashes(memory, registry.resource_handlers, objects_logger)
+    warning, = logged(logging.WARNING)
+    assert "'a.b' and 'a/b'" in warning
+
+
 def test_c10_clashes_are_warned_about_once_per_object(registry, memory, logged):
     def one(**_):
         pass

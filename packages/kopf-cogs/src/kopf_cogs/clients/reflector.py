@@ -200,7 +200,7 @@ class Reflector:
             params["resourceVersionMatch"] = "NotOlderThan"
         elif self._state.resource_version is not None:
             params["resourceVersion"] = self._state.resource_version
-        if self._settings.server_timeout is not None:
+        if self._settings.server_timeout is not None and self._settings.server_timeout >= 1:
             params["timeoutSeconds"] = str(int(self._settings.server_timeout))
         return params
 

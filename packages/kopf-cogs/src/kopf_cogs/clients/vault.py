@@ -10,12 +10,15 @@ import asyncio
 import collections
 import dataclasses
 import datetime
+import logging
 import random
 from collections.abc import Mapping
 
 from kopf_cogs.aiokits import clocks
 from kopf_cogs.structs import credentials
 from kopf_cogs.structs.credentials import VaultKey
+
+logger = logging.getLogger(__name__)
 
 _REMEMBERED_REFUSALS = 8
 _LONGEST_HOLD = 30.0
@@ -162,6 +165,7 @@ class Vault:
             return
         del self._items[item.key]
         self._remember_refusal(item)
+        self._report_refusal(item, exc)
         self._refresh()
         if not self._items and not self.refillable:
             self._fail("The credentials are refused by the server.", exc)
@@ -206,6 +210,13 @@ class Vault:
             item.key, collections.deque(maxlen=_REMEMBERED_REFUSALS)
         )
         refusals.append(_Refusal(info=item.info, since=self._clock.monotonic()))
+
+    def _report_refusal(self, item: VaultItem, exc: Exception | None) -> None:
+        """The first refusal is nothing special: credentials end. The next ones in a row are."""
+        count = sum(refusal.count for refusal in self._refusals.get(item.key, ()))
+        level = logging.WARNING if count > 1 else logging.INFO
+        reason = f": {exc}" if exc is not None else "."
+        logger.log(level, f"The credentials of {item.key!r} are refused by the server{reason}")
 
     def _drop_expired(self) -> None:
         for item in list(self._items.values()):

@@ -90,7 +90,7 @@ async def watch(
     dog: Watchdog | None = None
     try:
         # All within one coroutine: scopes of timeouts must not be mixed with yielding.
-        async with asyncio.timeout(settings.client_timeout) as scope:
+        async with asyncio.timeout(_limit(settings.client_timeout)) as scope:
             dog = Watchdog(scope, min(settings.inactivity_timeout, _FOREVER))
             async with client.stream(
                 url, params=params, connect_timeout=settings.connect_timeout
@@ -110,3 +110,8 @@ async def watch(
     finally:
         if dog is not None:
             dog.stop()
+
+
+def _limit(timeout: float | None) -> float | None:
+    """Zero and less stand for no limit, as they do in aiohttp and in Kubernetes."""
+    return timeout if timeout is not None and timeout > 0 else None

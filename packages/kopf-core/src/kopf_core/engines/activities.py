@@ -52,9 +52,11 @@ class ActivityRunner:
 
     async def run(
             self, activity: Activity, handlers: list[ActivityHandler],
+            *, errors: ErrorsMode = ErrorsMode.TEMPORARY,
     ) -> dict[HandlerId, Any]:
         """Run all handlers until each of them is over; get their results by ids.
 
+        ``errors`` is the mode for the handlers that do not specify it.
         Raises :class:`ActivityError` if any of them has failed.
         """
         cause = ActivityCause(
@@ -66,7 +68,7 @@ class ActivityRunner:
         )
         execution = Execution(
             settings=self.settings, lifecycle=all_at_once,
-            errors=ErrorsMode.TEMPORARY, clock=self.clock)
+            errors=errors, clock=self.clock)
         state = State.from_scratch(now=self.clock.now()).with_purpose(activity.value, handlers)
         finals: dict[HandlerId, Outcome] = {}
         while not state.done:

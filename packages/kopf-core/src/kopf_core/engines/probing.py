@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from kopf_core.actions.errors import ErrorsMode
 from kopf_core.engines.activities import ActivityError, ActivityRunner
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.registries import OperatorRegistry
@@ -34,7 +35,9 @@ class ProbeServer:
             if clock.monotonic() >= self._deadline:
                 handlers = self._registry.get_activity_handlers(Activity.PROBE)
                 try:
-                    self._results = await self._activities.run(Activity.PROBE, handlers)
+                    # Whoever asks does not wait until a probe recovers, but asks again later.
+                    self._results = await self._activities.run(
+                        Activity.PROBE, handlers, errors=ErrorsMode.PERMANENT)
                 except ActivityError as e:
                     return web.json_response({'error': str(e)}, status=500)
                 self._deadline = clock.monotonic() + CACHE_TIME

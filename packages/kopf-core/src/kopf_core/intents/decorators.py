@@ -22,7 +22,7 @@ from kopf_core.actions.bases import AnyBackoff, name_of_fn
 from kopf_core.actions.context import current_invocation
 from kopf_core.actions.errors import ErrorsMode
 from kopf_core.intents.causes import Activity, Reason
-from kopf_core.intents.filters import MetaFilter, ValueFilter, WhenFn, validate_meta_filter
+from kopf_core.intents.filters import MetaFilter, ValueFilter, WhenFn
 from kopf_core.intents.handlers import (
     ActivityHandler,
     ChangingHandler,
@@ -32,6 +32,7 @@ from kopf_core.intents.handlers import (
     TimerHandler,
     WatchingHandler,
 )
+from kopf_core.intents.options import validate_execution, validate_filters, validate_selector
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
 
 F = TypeVar('F', bound=Callable[..., Any])
@@ -465,6 +466,8 @@ def make_handler_id(
 
 
 def _on_activity(activity: Activity, options: dict[str, Any]) -> Decorator:
+    validate_execution(options)
+
     def decorator(fn: F) -> F:
         registry = options['registry'] or get_default_registry()
         registry.append(ActivityHandler(
@@ -477,7 +480,9 @@ def _on_activity(activity: Activity, options: dict[str, Any]) -> Decorator:
 def _on_resource(
         cls: type[ResourceHandler], options: dict[str, Any], **specifics: Any,
 ) -> Decorator:
-    _validate(options)
+    validate_selector(options)
+    validate_filters(options)
+    validate_execution(options)
     names = {name: options[name] for name in _SELECTOR_ARGS}
     selector = Selector.of(options['arg1'], options['arg2'], options['arg3'], **names)
 
@@ -489,7 +494,8 @@ def _on_resource(
 
 
 def _on_subhandler(options: dict[str, Any]) -> Decorator:
-    _validate(options)
+    validate_filters(options)
+    validate_execution(options)
 
     def decorator(fn: F) -> F:
         invocation = current_invocation()
@@ -531,13 +537,3 @@ def _make_handler(
 def _pick(options: dict[str, Any], cls: type[Any]) -> dict[str, Any]:
     known: Collection[str] = cls.__dataclass_fields__.keys()
     return {name: value for name, value in options.items() if name in known}
-
-
-def _validate(options: dict[str, Any]) -> None:
-    validate_meta_filter('labels', options['labels'])
-    validate_meta_filter('annotations', options['annotations'])
-    old, new, value = (options.get(name) for name in ('old', 'new', 'value'))
-    if value is not None and (old is not None or new is not None):
-        raise TypeError("Either value= or old=/new= can be defined, not both.")
-    if options.get('field') is None and any(x is not None for x in (value, old, new)):
-        raise TypeError("If value=, old=, or new= is specified, then field= must be, too.")

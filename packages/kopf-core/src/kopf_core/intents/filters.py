@@ -53,7 +53,12 @@ def value_matches(
 
 
 def validate_meta_filter(name: str, criteria: MetaFilter | None) -> None:
-    """Raise :class:`ValueError` on what was meant in some way, but it is unclear which one."""
+    """Raise :class:`ValueError` on what was meant in some way, but it is unclear which one.
+
+    Raises :class:`TypeError` for what is no filter at all.
+    """
+    if criteria is not None and not isinstance(criteria, Mapping):
+        raise TypeError(f"{name}= must be a dictionary, not {criteria!r}.")
     for key, value in (criteria or {}).items():
         if value is None:
             raise ValueError(

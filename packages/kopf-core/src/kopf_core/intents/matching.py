@@ -1,12 +1,31 @@
 """Matching: does this handler want this cause? Pure functions, the cheapest checks first."""
+import traceback
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.dicts import FieldPath, resolve
+from kopf_core.actions.retrying import safe_message
 from kopf_core.intents.causes import ChangingCause, Reason, ResourceCause
 from kopf_core.intents.filters import ABSENT, MISSING, PRESENT, MetaFilter, value_matches
 from kopf_core.intents.handlers import ChangingHandler, ResourceHandler
+
+H = TypeVar('H', bound=ResourceHandler)
+C = TypeVar('C', bound=ResourceCause)
+
+
+class FilterError(Exception):
+    """A filter of a handler has failed, so it is not known whether the handler is to be called."""
+
+    expected = True
+
+    def __init__(self, handler: ResourceHandler, exc: Exception) -> None:
+        place = ''
+        for frame, line in traceback.walk_tb(exc.__traceback__):
+            place = f"{frame.f_code.co_filename}:{line}"  # the last one: where it was raised
+        super().__init__(
+            f"The filters of handler {str(handler.id)!r} have failed: "
+            f"{type(exc).__name__}: {safe_message(exc)} ({place})")
 
 
 def matches(handler: ResourceHandler, cause: ResourceCause) -> bool:
@@ -15,7 +34,7 @@ def matches(handler: ResourceHandler, cause: ResourceCause) -> bool:
         return (
             _matches_reason(handler, cause)
             and prematches(handler, cause)
-            and _matches_change(handler, cause)
+            and _ask(handler, _matches_change, cause)
         )
     return prematches(handler, cause)
 
@@ -23,16 +42,28 @@ def matches(handler: ResourceHandler, cause: ResourceCause) -> bool:
 def prematches(handler: ResourceHandler, cause: ResourceCause) -> bool:
     """Whether the handler is interested in the object at all, whatever happens to it."""
     if handler.labels or handler.annotations or handler.field or handler.when:
-        def kwargs() -> Mapping[str, Any]:
-            return cause.kwargs
-        meta = cause.body.metadata
-        return (
-            _matches_meta(handler.labels, meta.labels, kwargs)
-            and _matches_meta(handler.annotations, meta.annotations, kwargs)
-            and _matches_field(handler, cause, kwargs)
-            and (handler.when is None or bool(handler.when(**kwargs())))
-        )
+        return _ask(handler, _matches_object, cause)
     return True
+
+
+def _ask(handler: H, check: Callable[[H, C], bool], cause: C) -> bool:
+    """Check the filters that can be functions of users, and so can fail."""
+    try:
+        return check(handler, cause)
+    except Exception as e:
+        raise FilterError(handler, e) from e
+
+
+def _matches_object(handler: ResourceHandler, cause: ResourceCause) -> bool:
+    def kwargs() -> Mapping[str, Any]:
+        return cause.kwargs
+    meta = cause.body.metadata
+    return (
+        _matches_meta(handler.labels, meta.labels, kwargs)
+        and _matches_meta(handler.annotations, meta.annotations, kwargs)
+        and _matches_field(handler, cause, kwargs)
+        and (handler.when is None or bool(handler.when(**kwargs())))
+    )
 
 
 def may_match(handler: ResourceHandler, body: Body) -> bool:

@@ -91,10 +91,10 @@ class ResourceHandlers:
     changing: tuple[ChangingHandler, ...] = ()
 
     is_unambiguous: bool = field(init=False, compare=False)
-    """All ids of change handlers are different, so there is nothing to compare for every object."""
+    """All ids of change handlers are stored differently: nothing is to be compared for objects."""
 
     def __post_init__(self) -> None:
-        unique = {handler.id for handler in self.changing}
+        unique = {handler.id.replace('/', '.') for handler in self.changing}
         object.__setattr__(self, 'is_unambiguous', len(unique) == len(self.changing))
 
     def __bool__(self) -> bool:
@@ -162,10 +162,10 @@ def deduplicate(handlers: Iterable[HH]) -> list[HH]:
 
 
 def find_clashes(handlers: Iterable[HH]) -> Iterator[tuple[HH, HH]]:
-    """Pairs of handlers with one id but different functions."""
+    """Pairs of handlers with different functions but one id, or ids that are stored alike."""
     seen: dict[Any, HH] = {}
     for handler in handlers:
-        other = seen.setdefault(handler.id, handler)
+        other = seen.setdefault(handler.id.replace('/', '.'), handler)
         if identify_fn(other.fn) != identify_fn(handler.fn):
             yield other, handler
 

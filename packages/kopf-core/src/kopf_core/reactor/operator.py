@@ -34,6 +34,7 @@ from kopf_core.intents.registries import (
 from kopf_core.reactor.informers import Informer
 from kopf_core.reactor.observation import Insights, NamespaceObserver, ResourceObserver
 from kopf_core.reactor.orchestration import Orchestrator
+from kopf_core.reactor.preflight import check_registry, check_settings
 from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.reconciliation import Reconciler
 from kopf_core.reactor.subhandling import run_subhandlers
@@ -108,7 +109,9 @@ class Operator:
         operator_var.set(OperatorContext(self._settings, self._recorder))
         with event_logging:
             try:
+                check_registry(self._options.registry, logger)
                 if await self._start_up():
+                    check_settings(self._settings, logger)
                     raise_flag(self._options.ready_flag)
                     await self._serve()
             finally:

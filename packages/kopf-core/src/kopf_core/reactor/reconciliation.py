@@ -39,7 +39,7 @@ from kopf_core.intents.causes import (
     WatchingCause,
 )
 from kopf_core.intents.detection import detect_reason
-from kopf_core.intents.matching import may_match
+from kopf_core.intents.matching import FilterError, may_match
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.catching import find_outdated, select_catching_up
 from kopf_core.reactor.delivery import FOREVER, Delivery
@@ -98,7 +98,7 @@ class Reconciler:
                 if slot.events and (subject.patch or subject.marks):
                     await self._delivery.apply(subject)
             again = await self._reconcile_if_settled(subject)
-        except APIError as e:
+        except (APIError, FilterError) as e:
             return throttle(subject, f"{e}", None)
         except Exception as e:
             return throttle(subject, repr(e), e)

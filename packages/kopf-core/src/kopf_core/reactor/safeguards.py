@@ -99,7 +99,7 @@ def keep_refused(
     memory.conflicts += not has_news  # with news, it is no wonder: others change the object a lot
     if memory.conflicts < MAX_CONFLICTS:
         return
-    names = ', '.join(_where(fn) for fn in memory.carried)
+    names = ', '.join(locate(fn) for fn in memory.carried)
     if names:
         logger.error(f"The transformation functions are dropped: their changes were refused "
                      f"{MAX_CONFLICTS} times in a row, so they are probably invalid: {names}")
@@ -141,9 +141,10 @@ def warn_of_clashes(
     """Name the different functions that share an id: their progress cannot be told apart."""
     for one, other in find_clashes(handlers):
         if memory.warn_once(f'clash:{one.id}'):
+            ids = f"{one.id!r}" if one.id == other.id else f"{one.id!r} and {other.id!r}"
             logger.warning(
-                f"Two different functions are registered as {one.id!r}, and only one of them "
-                f"can be tracked: {_where(one.fn)} and {_where(other.fn)}. "
+                f"Two different functions are registered as {ids}, and only one of them "
+                f"can be tracked: {locate(one.fn)} and {locate(other.fn)}. "
                 f"Use the id= option for one of them.")
 
 
@@ -165,7 +166,8 @@ def _exposes_values(storage: DiffBaseStorage) -> bool:
         storage, HashingDiffBaseStorage)
 
 
-def _where(fn: Any) -> str:
+def locate(fn: Any) -> str:
+    """Where the function is: its name, file, and line."""
     while isinstance(fn, partial):
         fn = fn.func
     code = getattr(fn, '__code__', None)

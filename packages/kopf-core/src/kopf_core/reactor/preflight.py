@@ -1,0 +1,69 @@
+"""What is checked when the operator is about to serve: the mistakes of its authors.
+
+Those with which it cannot work are errors; those that are probably not meant are warnings.
+"""
+import dataclasses
+import difflib
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.loggers import AnyLogger
+from kopf_core.intents.causes import Activity
+from kopf_core.intents.registries import OperatorRegistry, deduplicate
+from kopf_core.reactor.safeguards import locate
+
+
+class SettingsError(Exception):
+    """The settings are such that nothing would ever be handled."""
+
+    expected = True
+
+
+def check_registry(registry: OperatorRegistry, logger: AnyLogger) -> None:
+    """Warn of what is probably forgotten in the handlers."""
+    activities = [h for activity in Activity for h in registry.get_activity_handlers(activity)]
+    if not activities and not registry.resource_handlers:
+        logger.warning("There are no handlers, so there is nothing to do.")
+    handlers: list[BaseHandler] = [*activities, *registry.resource_handlers]
+    for handler in deduplicate(handlers):
+        if not _accepts_anything(handler.fn):
+            logger.warning(f"{handler} must accept any keyword arguments: add **kwargs "
+                           f"to {locate(handler.fn)}.")
+
+
+def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
+    """Warn of misspelled settings; raise :class:`SettingsError` for impossible values."""
+    for section, name, suggestion in _find_unknown(settings):
+        hint = f" Did you mean {suggestion!r}?" if suggestion else ""
+        logger.warning(f"There is no such setting: {section}.{name}.{hint}")
+    for name in ('queueing', 'posting'):
+        limit = getattr(settings, name).worker_limit
+        if limit is not None and limit < 1:
+            raise SettingsError(
+                f"settings.{name}.worker_limit must be at least 1, or None; it is {limit!r}.")
+
+
+def _find_unknown(settings: OperatorSettings) -> Iterator[tuple[str, str, str | None]]:
+    sections: dict[str, Any] = {'settings': settings}
+    sections |= {
+        f'settings.{field.name}': getattr(settings, field.name)
+        for field in dataclasses.fields(settings)
+    }
+    for title, section in sections.items():
+        if not dataclasses.is_dataclass(section):
+            continue  # it was replaced by something else
+        names = {field.name for field in dataclasses.fields(section)}
+        for name in vars(section).keys() - names:
+            close = difflib.get_close_matches(name, [n for n in names if n[0] != '_'], n=1)
+            yield title, name, close[0] if close else None
+
+
+def _accepts_anything(fn: Any) -> bool:
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return True  # it is not known, e.g. for built-in functions
+    return any(parameter.kind == inspect.Parameter.VAR_KEYWORD for parameter in parameters)

@@ -1,0 +1,85 @@
+"""The mistakes that are noticed before anything is served."""
+import functools
+import logging
+
+import pytest
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_core.intents import decorators as on
+from kopf_core.intents.registries import OperatorRegistry
+from kopf_core.reactor.preflight import SettingsError, check_registry, check_settings
+
+logger = logging.getLogger('test')
+
+
+class Callable:
+    def __call__(self, **kwargs):
+        pass
+
+
+@pytest.fixture
+def registry():
+    return OperatorRegistry()
+
+
+def test_no_handlers_are_a_warning(registry, caplog):
+    check_registry(registry, logger)
+    assert caplog.messages == ["There are no handlers, so there is nothing to do."]
+
+
+@pytest.mark.docs('arguments')
+def test_functions_without_arbitrary_arguments_are_a_warning(registry, caplog):
+    def bad(spec, name):
+        pass
+
+    on.create('kopfexamples', registry=registry)(bad)
+    on.update('kopfexamples', registry=registry)(bad)
+    on.startup(id='other', registry=registry)(bad)
+    check_registry(registry, logger)
+    activity, handler = caplog.messages
+    assert "Activity 'other' must accept any keyword arguments: add **kwargs" in activity
+    assert "Handler 'bad' must accept" in handler.replace(bad.__qualname__, 'bad')
+    assert 'test_preflight.py:' in handler
+
+
+@pytest.mark.parametrize('fn', [
+    lambda **_: None, lambda spec, **kwargs: None, functools.partial(lambda a, **_: None, 1),
+    Callable(),
+])
+def test_functions_with_arbitrary_arguments_are_fine(registry, caplog, fn):
+    on.create('kopfexamples', id='fn', registry=registry)(fn)
+    check_registry(registry, logger)
+    assert not caplog.messages
+
+
+def test_default_settings_are_fine(caplog):
+    check_settings(OperatorSettings(), logger)
+    assert not caplog.messages
+
+
+@pytest.mark.docs('configuration')
+def test_misspelled_settings_are_warnings(caplog):
+    settings = OperatorSettings()
+    settings.posting.enabld = False
+    settings.xyz = 1
+    check_settings(settings, logger)
+    assert caplog.messages == [
+        "There is no such setting: settings.xyz.",
+        "There is no such setting: settings.posting.enabld. Did you mean 'enabled'?",
+    ]
+
+
+@pytest.mark.parametrize('section', ['queueing', 'posting'])
+@pytest.mark.parametrize('limit', [0, -1])
+def test_o4_limits_that_stop_everything_are_errors(section, limit):
+    settings = OperatorSettings()
+    getattr(settings, section).worker_limit = limit
+    with pytest.raises(SettingsError, match=rf"settings\.{section}\.worker_limit .* {limit}"):
+        check_settings(settings, logger)
+
+
+@pytest.mark.parametrize('limit', [1, 100, None])
+def test_other_limits_are_fine(limit):
+    settings = OperatorSettings()
+    settings.queueing.worker_limit = limit
+    check_settings(settings, logger)
