@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from kopf_cogs.clients.discovery import ScanResult, scan
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_kits import manifests
 from kopf_kits.manifests import ManifestError, apply_manifests, read_manifests
 from kopf_kits.sandbox import Sandbox
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CRD = EXAMPLES / "crd.yaml"
+EMPTY = ScanResult(frozenset(), {})
 OBJ = "apiVersion: kopf.dev/v1\nkind: KopfExample\nmetadata: {name: a}\nspec: {field: %s}\n"
 
 
@@ -79,10 +82,81 @@ def test_unreadable_manifests(tmp_path: Path, text: str | None, message: str) ->
         list(read_manifests([path]))
 
 
+async def test_items_of_lists_must_be_objects(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("{apiVersion: v1, kind: List, items: [abc]}")
+    with pytest.raises(ManifestError, match=r"bad\.yaml: not a Kubernetes object"):
+        list(read_manifests([path]))
+
+
+async def test_definitions_and_namespaces_go_first(
+    sandbox: Sandbox, client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "obj.yaml").write_text(
+        (OBJ % "v1").replace("{name: a}", "{name: a, namespace: ns}")
+        + "\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: ns}}"
+    )
+    (tmp_path / "ns.yaml").write_text("{apiVersion: v1, kind: Namespace, metadata: {name: ns}}")
+    applied = await apply_manifests(client, [tmp_path / "obj.yaml", tmp_path / "ns.yaml", CRD])
+    assert applied == [
+        "namespace/ns",
+        "customresourcedefinition/kopfexamples.kopf.dev",
+        "kopfexample/a",
+        "configmap/b",
+    ]
+    assert (await sandbox.get("kex", "a", namespace="ns"))["spec"] == {"field": "v1"}
+
+
+async def test_kinds_that_are_just_defined_are_waited_for(
+    sandbox: Sandbox, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "obj.yaml").write_text(OBJ % "v1")
+    results = iter([EMPTY, EMPTY])
+
+    async def late_scan(client: Client, *, groups: list[str]) -> ScanResult:
+        found = await scan(client, groups=groups)
+        return found if groups != ["kopf.dev"] else next(results, found)
+
+    monkeypatch.setattr(manifests, "scan", late_scan)
+    monkeypatch.setattr(manifests, "POLLING", 0)
+    await apply_manifests(client, [CRD, tmp_path / "obj.yaml"])
+    assert (await sandbox.get("kex", "a"))["spec"] == {"field": "v1"}
+
+
+async def test_kinds_that_are_defined_but_never_served(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def blind_scan(client: Client, *, groups: list[str]) -> ScanResult:
+        return EMPTY if groups == ["kopf.dev"] else await scan(client, groups=groups)
+
+    monkeypatch.setattr(manifests, "scan", blind_scan)
+    monkeypatch.setattr(manifests, "POLLING", 0)
+    (tmp_path / "obj.yaml").write_text(OBJ % "v1")
+    with pytest.raises(ManifestError, match=r"v1 KopfExample is defined, but is not served"):
+        await apply_manifests(client, [CRD, tmp_path / "obj.yaml"])
+
+
+async def test_kinds_with_no_definition_are_not_waited_for(
+    sandbox: Sandbox, client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "obj.yaml").write_text(OBJ % "v1")
+    with pytest.raises(ManifestError) as err:
+        await apply_manifests(client, [tmp_path / "obj.yaml"])
+    reason = "kopf.dev/v1 has no kind KopfExample: add the file with its CRD by -f."
+    assert str(err.value) == f"{tmp_path / 'obj.yaml'}: {reason}"
+    assert [entry.path for entry in sandbox.journal] == ["/apis/kopf.dev"]
+
+
+async def test_versions_that_are_not_in_the_definition(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "obj.yaml").write_text((OBJ % "v1").replace("kopf.dev/v1", "kopf.dev/v2"))
+    with pytest.raises(ManifestError, match=r"v2 has no kind KopfExample: its CRD serves only v1"):
+        await apply_manifests(client, [CRD, tmp_path / "obj.yaml"])
+
+
 async def test_unknown_kinds(client: Client, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("apiVersion: v1\nkind: Unknown\nmetadata: {name: a}")
-    with pytest.raises(ManifestError, match=r"bad\.yaml: v1 has no kind Unknown"):
+    with pytest.raises(ManifestError, match=r"bad\.yaml: v1 has no kind Unknown\.$"):
         await apply_manifests(client, [path])
 
 

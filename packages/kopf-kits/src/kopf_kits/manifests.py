@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -22,9 +23,25 @@ MANAGER = "kopf"
 POLLING = 0.05  # seconds between the looks for a kind which has just been defined
 ATTEMPTS = 200
 
+_DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
+_NAMESPACE = ("", "Namespace")
+
 
 class ManifestError(Exception):
     """A manifest cannot be read, or cannot be applied; the message says which one and why."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an object says it is: its ``apiVersion`` in parts, and its ``kind``."""
+
+    group: str
+    version: str
+    name: str
+
+    @property
+    def unversioned(self) -> tuple[str, str]:
+        return self.group, self.name
 
 
 def read_manifests(paths: Iterable[pathlib.Path]) -> Iterator[tuple[pathlib.Path, dict[str, Any]]]:
@@ -41,34 +58,80 @@ def read_manifests(paths: Iterable[pathlib.Path]) -> Iterator[tuple[pathlib.Path
                 yield from ((path, obj) for obj in _unpack(path, document))
 
 
-def _unpack(path: pathlib.Path, document: Any) -> list[dict[str, Any]]:
+def _unpack(path: pathlib.Path, document: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(document, dict) or not {"apiVersion", "kind"} <= document.keys():
         raise ManifestError(f"{path}: not a Kubernetes object: there is no apiVersion or kind.")
     if "items" in document and str(document["kind"]).endswith("List"):
-        return list(document["items"])
-    return [document]
+        for item in document["items"] or ():
+            yield from _unpack(path, item)
+    elif isinstance(document.get("metadata") or {}, dict):
+        yield document
+    else:
+        raise ManifestError(f"{path}: not a Kubernetes object: its metadata are not a mapping.")
 
 
 async def apply_manifests(client: Client, paths: Iterable[pathlib.Path]) -> list[str]:
     """
-    Create or update the objects from the files, in order, as ``kubectl apply --server-side`` does.
+    Create or update the objects from the files, as ``kubectl apply --server-side`` does.
+
+    The order is of the files, except that namespaces and custom resource definitions go first:
+    all other objects can need them.
 
     Returns their names for people, such as ``kopfexample/kopf-example-1``.
     Raises :class:`ManifestError` if something cannot be read or is refused by the API.
+    Nothing is applied if some of the files cannot be read.
     """
+    manifests = sorted(read_manifests(paths), key=_get_rank)
+    defined = {kind for _, obj in manifests for kind in _get_defined_kinds(obj)}
     applied = []
-    for path, obj in read_manifests(paths):
+    for path, obj in manifests:
+        kind = _get_kind(obj)
         metadata = obj.get("metadata") or {}
-        title = f"{obj['kind'].lower()}/{metadata.get('name') or metadata.get('generateName')}"
+        title = f"{kind.name.lower()}/{metadata.get('name') or metadata.get('generateName')}"
         try:
-            resource = await _find_resource(client, obj["apiVersion"], obj["kind"])
+            resource = await _find_resource(client, kind, ATTEMPTS if kind in defined else 1)
             if resource is None:
-                raise ManifestError(f"{path}: {obj['apiVersion']} has no kind {obj['kind']}.")
+                raise ManifestError(f"{path}: {_explain_absence(kind, defined)}")
             await _apply(client, resource, obj)
         except APIError as e:
             raise ManifestError(f"{path}: {title} is not applied: {e}") from e
         applied.append(title)
     return applied
+
+
+def _get_kind(obj: dict[str, Any]) -> Kind:
+    group, _, version = str(obj["apiVersion"]).rpartition("/")
+    return Kind(group, version, str(obj["kind"]))
+
+
+def _get_rank(manifest: tuple[pathlib.Path, dict[str, Any]]) -> bool:
+    return _get_kind(manifest[1]).unversioned not in {_DEFINITION, _NAMESPACE}
+
+
+def _get_defined_kinds(obj: dict[str, Any]) -> Iterator[Kind]:
+    """The kinds that will be served when the object is applied, if it is a definition of any."""
+    if _get_kind(obj).unversioned != _DEFINITION:
+        return
+    match obj.get("spec"):
+        case {"group": group, "names": {"kind": name}, "versions": [*versions]}:
+            for version in versions:
+                match version:
+                    case {"name": version_name, "served": True}:
+                        yield Kind(str(group), str(version_name), str(name))
+
+
+def _explain_absence(kind: Kind, defined: Collection[Kind]) -> str:
+    api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
+    versions = {known.version for known in defined if known.unversioned == kind.unversioned}
+    if kind in defined:
+        return f"{api_version} {kind.name} is defined, but is not served by the API."
+    if versions:
+        hint = f": its CRD serves only {', '.join(sorted(versions))}"
+    elif "." in kind.group:  # a custom resource most likely, but not so for v1, apps, batch, etc
+        hint = ": add the file with its CRD by -f"
+    else:
+        hint = ""
+    return f"{api_version} has no kind {kind.name}{hint}."
 
 
 async def _apply(client: Client, resource: Resource, obj: dict[str, Any]) -> None:
@@ -85,12 +148,15 @@ async def _apply(client: Client, resource: Resource, obj: dict[str, Any]) -> Non
     )
 
 
-async def _find_resource(client: Client, api_version: str, kind: str) -> Resource | None:
-    """Find how a kind is served; if it is not yet, wait a little: it can be just defined."""
-    group, _, version = api_version.rpartition("/")
-    for _ in range(ATTEMPTS if "." in group else 1):
-        for resource in (await scan(client, groups=[group])).resources:
-            if (resource.group, resource.version, resource.kind) == (group, version, kind):
+async def _find_resource(client: Client, kind: Kind, attempts: int) -> Resource | None:
+    """Find how a kind is served. If it has just been defined, it can take a few attempts."""
+    for attempt in range(attempts):
+        if attempt:
+            await asyncio.sleep(POLLING)
+        found = await scan(client, groups=[kind.group])
+        for resource in found.resources:
+            if Kind(resource.group, resource.version, resource.kind or "") == kind:
                 return resource
-        await asyncio.sleep(POLLING)
+        if kind.group in found.broken_groups and attempt == attempts - 1:
+            raise found.broken_groups[kind.group]
     return None
