@@ -73,13 +73,16 @@ def _load_file(path: str, name: str) -> ModuleType:
 
 
 def _load_module(name: str) -> ModuleType:
+    if not all(name.split(".")) or "/" in name or "\\" in name:
+        raise LoadingError(f"{name!r} is not a name of a module; paths go without -m.")
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as e:
         if e.name is not None and (e.name == name or name.startswith(f"{e.name}.")):
-            raise LoadingError(f"The module {name!r} is not found.") from e
+            hint = "; paths go without -m" if os.path.isfile(name) else ""
+            raise LoadingError(f"The module {name!r} is not found{hint}.") from e
         raise _explain(e, name) from e
     except Exception as e:
         raise _explain(e, name) from e
@@ -89,15 +92,17 @@ def _load_module(name: str) -> ModuleType:
 
 def _explain(exc: Exception, title: str) -> LoadingError:
     """Say in one line what is wrong and where; keep the traceback of the user's code aside."""
+    lines = traceback.format_exception_only(exc)
+    reason = lines[-1].strip()
+    if isinstance(exc, SyntaxError) and exc.filename and os.path.exists(exc.filename):
+        # The frames are of those who import the file, and the lines have the place already.
+        return LoadingError(f"{_shorten(exc.filename)}:{exc.lineno}: {reason}", "".join(lines))
     frames = _get_user_frames(exc)
-    reason = traceback.format_exception_only(exc)[-1].strip()
-    if isinstance(exc, SyntaxError) and exc.filename:
-        place = f"{_shorten(exc.filename)}:{exc.lineno}"
-    elif frames:
-        place = f"{_shorten(frames[-1].filename)}:{frames[-1].lineno}"
-    else:
-        place = title
-    details = "".join(traceback.format_list(frames) + traceback.format_exception_only(exc))
+    if not frames:
+        return LoadingError(f"{title}: {reason}", "".join(lines))
+    place = f"{_shorten(frames[-1].filename)}:{frames[-1].lineno}"
+    header = "Traceback (most recent call last):\n"
+    details = "".join([header, *traceback.format_list(frames), *lines])
     return LoadingError(f"{place}: {reason}", details)
 
 
@@ -108,14 +113,26 @@ def _shorten(filename: str) -> str:
 
 
 def _get_user_frames(exc: Exception) -> list[traceback.FrameSummary]:
-    """The frames in the user's files; if there are none, all frames as they are."""
-    frames = traceback.extract_tb(exc.__traceback__)
-    return [frame for frame in frames if not _is_library(frame.filename)] or list(frames)
+    """The frames in the user's files; or in what they have installed, if it is all from there."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(exc.__traceback__)
+        if not _is_machinery(frame.filename)
+    ]
+    return [frame for frame in frames if not _is_installed(frame.filename)] or frames
 
 
-def _is_library(filename: str) -> bool:
+def _is_installed(filename: str) -> bool:
+    return f"{os.sep}site-packages{os.sep}" in os.path.abspath(filename)
+
+
+def _is_machinery(filename: str) -> bool:
+    """The framework and the standard library, specifically those who import the files."""
     path = os.path.abspath(filename)
-    is_installed = f"{os.sep}site-packages{os.sep}" in path
     is_standard = filename.startswith("<") or path.startswith(os.path.dirname(os.__file__) + os.sep)
-    is_framework = any(f"{os.sep}src{os.sep}{name}{os.sep}" in path for name in _FRAMEWORK)
-    return is_installed or is_standard or is_framework
+    is_framework = any(
+        f"{os.sep}{folder}{os.sep}{name}{os.sep}" in path
+        for folder in ("src", "site-packages")
+        for name in _FRAMEWORK
+    )
+    return is_framework or (is_standard and not _is_installed(path))
