@@ -20,6 +20,10 @@ from kopf_cogs.clients.session import Client
 from kopf_kits.manifests import apply_manifests
 
 
+class LocalClusterError(Exception):
+    """A local cluster cannot be started as it is asked for; the message says why."""
+
+
 class Engine(enum.StrEnum):
     """What serves the API of a local cluster."""
 
@@ -57,29 +61,56 @@ def local_cluster(
     Start a local cluster, and stop it at exit.
 
     :param port: The port on the loopback interface; 0 is any free port.
-    :param kubeconfig: Where to write the kubeconfig; by default, to a temporary file,
-        which is removed at exit. A file at a chosen path stays.
+    :param kubeconfig: Where to write the kubeconfig, in an existing folder; by default,
+        to a temporary file, which is removed at exit. A file at a chosen path stays.
 
-    Raises :class:`OSError` if the port is taken, :class:`EnvtestError` if the real servers
-    cannot be started.
+    Raises :class:`LocalClusterError` if the port is taken or if the kubeconfig cannot be written,
+    :class:`EnvtestError` if the real servers cannot be started.
     """
     with contextlib.ExitStack() as stack:
-        if kubeconfig is None:
+        if kubeconfig is not None:
+            _check_kubeconfig(kubeconfig)
+        else:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kopf-sandbox-"))
             kubeconfig = pathlib.Path(folder) / "kubeconfig"
         # These are not for operators in clusters, so they are not imported until needed.
         if engine is Engine.EMULATOR:
             from kopf_kits.sandbox import SandboxThread
 
-            sandbox = stack.enter_context(SandboxThread(port=port))
-            sandbox.write_kubeconfig(kubeconfig)
+            with _explained(f"Cannot serve on port {port}"):
+                sandbox = stack.enter_context(SandboxThread(port=port))
+            with _explained(f"Cannot write the kubeconfig {kubeconfig}"):
+                sandbox.write_kubeconfig(kubeconfig)
             yield LocalCluster(sandbox.url, kubeconfig)
         else:
             from kopf_kits.envtest import Envtest
 
             envtest = stack.enter_context(Envtest(port=port or None))
-            envtest.write_kubeconfig(kubeconfig)
+            with _explained(f"Cannot write the kubeconfig {kubeconfig}"):
+                envtest.write_kubeconfig(kubeconfig)
             yield LocalCluster(envtest.url, kubeconfig)
+
+
+def _check_kubeconfig(path: pathlib.Path) -> None:
+    """See if the file can be there, before starting anything for it."""
+    message = f"Cannot write the kubeconfig {path}"
+    with _explained(message):
+        if path.is_dir():
+            raise LocalClusterError(f"{message}: it is a directory")
+        if path.exists() and not path.is_file():  # e.g. /dev/null: it is not to be replaced
+            raise LocalClusterError(f"{message}: it is not a regular file")
+        if not path.parent.is_dir():
+            raise LocalClusterError(f"{message}: the folder {path.parent} does not exist")
+
+
+@contextlib.contextmanager
+def _explained(message: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        # The errors of asyncio have longer texts, with no more sense for users.
+        reason = os.strerror(e.errno) if e.errno else str(e)
+        raise LocalClusterError(f"{message}: {reason.lower()}") from e
 
 
 @contextlib.contextmanager

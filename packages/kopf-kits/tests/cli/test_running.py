@@ -121,13 +121,57 @@ def test_sandbox_has_the_manifests(
     assert "Applied kopfexample/kopf-example-1" in result.output
 
 
+def test_engine_of_the_sandbox_can_be_in_the_environment(
+    called: dict[str, Any], handlers: str
+) -> None:
+    assert invoke(handlers, env={"KOPF_RUN_ENGINE": "envtest"}).exit_code == 0
+    assert called
+
+
+def test_sandbox_is_ready_when_the_manifests_are_applied(
+    called: dict[str, Any], handlers: str, crd_path: Path
+) -> None:
+    lines = invoke("--sandbox", "-f", str(crd_path), handlers).output.splitlines()
+    assert lines[0].startswith("Applied ")
+    assert lines[1].startswith("The sandbox is ready")
+
+
 @pytest.mark.parametrize(
-    "args", [["-A", "-n", "ns1"], ["-f", "crd.yaml"], ["--nosuch"], ["--priority=abc"]]
+    "args",
+    [
+        ["-A", "-n", "ns1"],
+        ["-f", "crd.yaml"],
+        ["--engine=envtest"],
+        ["--engine=emulator"],
+        ["--nosuch"],
+        ["--priority=abc"],
+    ],
 )
 def test_wrong_usage(called: dict[str, Any], handlers: str, args: list[str]) -> None:
     result = invoke(*args, handlers)
     assert result.exit_code == 2
     assert "Error: " in result.output
+    assert not called
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "8080",
+        ":8080",
+        "http://localhost",
+        "http://localhost:0/",
+        "http://localhost:99999/",
+        "http://localhost:abc/",
+        "http://[::1:8080/",
+        "https://localhost:8080/",
+        "localhost:8080/healthz",
+    ],
+)
+def test_wrong_liveness_urls(called: dict[str, Any], handlers: str, url: str) -> None:
+    result = invoke("-L", url, handlers)
+    assert result.exit_code == 2
+    assert f"{url!r}: http://host:port/path is expected" in result.output
     assert not called
 
 
@@ -156,11 +200,38 @@ def test_broken_file_is_explained_in_detail_when_verbose(tmp_path: Path) -> None
     done = run_program("-v", str(tmp_path / "broken.py"))
     assert done.returncode == 1
     assert "    1/0\n" in done.stderr
+    assert done.stderr.startswith("Traceback (most recent call last):\n")
     assert "kopf_kits" not in done.stderr
+    assert "importlib" not in done.stderr
+
+
+def test_wrong_syntax_is_explained_in_detail_when_verbose(tmp_path: Path) -> None:
+    path = (tmp_path / "broken.py").resolve()
+    path.write_text("x = 1\ny = = 2\n")
+    done = run_program("-v", str(path))
+    assert done.returncode == 1
+    assert done.stderr == (
+        f'  File "{path}", line 2\n    y = = 2\n        ^\nSyntaxError: invalid syntax\n'
+        f"Error: {path}:2: SyntaxError: invalid syntax\n"
+    )
+
+
+def test_paths_as_modules_are_explained_in_one_line() -> None:
+    done = run_program("-m", "../x")
+    assert done.returncode == 1
+    assert done.stderr == "Error: '../x' is not a name of a module; paths go without -m.\n"
 
 
 def test_broken_manifest_is_explained_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "handlers.py").write_text("")
     done = run_program("--sandbox", "-f", "nosuch.yaml", str(tmp_path / "handlers.py"))
     assert done.returncode == 1
-    assert done.stderr.splitlines()[1:] == ["Error: nosuch.yaml: No such file or directory"]
+    assert done.stderr == "Error: nosuch.yaml: No such file or directory\n"
+
+
+def test_absent_definition_is_explained_in_one_line(tmp_path: Path, obj_path: Path) -> None:
+    (tmp_path / "handlers.py").write_text("")
+    done = run_program("--sandbox", "-f", str(obj_path), str(tmp_path / "handlers.py"))
+    assert done.returncode == 1
+    reason = "kopf.dev/v1 has no kind KopfExample: add the file with its CRD by -f."
+    assert done.stderr == f"Error: {obj_path}: {reason}\n"

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,11 +16,12 @@ import yaml
 
 
 @contextmanager
-def running(*args: str) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "kopf_kits.cli", "sandbox", *args]
+def running(
+    *args: str, command: Sequence[str] = (sys.executable, "-m", "kopf_kits.cli", "sandbox")
+) -> Iterator["subprocess.Popen[str]"]:
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
+        [*command, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
     )
     try:
         yield process
@@ -90,5 +91,50 @@ def test_taken_port_is_explained_in_one_line() -> None:
             assert process.stdout is not None
             output = process.stdout.read()
             assert process.wait() == 1
-            assert output.startswith(f"Error: Cannot serve on port {port}: ")
-            assert output.count("\n") == 1
+            assert output == f"Error: Cannot serve on port {port}: address already in use\n"
+
+
+def test_serves_until_stopped_also_in_the_background_of_shells() -> None:
+    command = [sys.executable, "-m", "kopf_kits.cli", "sandbox"]
+    shell = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
+    with running(command=shell) as process:
+        read_until(process, "Press Ctrl+C")
+        process.terminate()
+        assert process.wait() == 0
+
+
+def test_order_of_files_does_not_matter(crd_path: Path, obj_path: Path) -> None:
+    with running("-f", str(obj_path), "-f", str(crd_path)) as process:
+        lines = read_until(process, "is ready at")
+        assert lines[:2] == [
+            "Applied customresourcedefinition/kopfexamples.kopf.dev",
+            "Applied kopfexample/kopf-example-1",
+        ]
+
+
+def invoke(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kopf_kits.cli", "sandbox", *args]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_kubeconfig_cannot_be_a_folder(tmp_path: Path) -> None:
+    done = invoke("--kubeconfig", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == f"Error: Cannot write the kubeconfig {tmp_path}: it is a directory\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_kubeconfig_does_not_replace_devices() -> None:
+    done = invoke("--kubeconfig", os.devnull)
+    assert done.returncode == 1
+    reason = "it is not a regular file"
+    assert done.stderr == f"Error: Cannot write the kubeconfig {os.devnull}: {reason}\n"
+
+
+def test_kubeconfig_must_be_in_an_existing_folder(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "kubeconfig"
+    done = invoke("--kubeconfig", str(path))
+    assert done.returncode == 1
+    reason = f"the folder {tmp_path / 'folder'} does not exist"
+    assert done.stderr == f"Error: Cannot write the kubeconfig {path}: {reason}\n"
+    assert not list(tmp_path.iterdir())

@@ -14,9 +14,10 @@ from kopf_core.engines.activities import ActivityError
 from kopf_kits.cli.running import run
 from kopf_kits.cli.sandboxing import sandbox
 from kopf_kits.loading import LoadingError
+from kopf_kits.locals import LocalClusterError
 from kopf_kits.manifests import ManifestError
 
-_EXPECTED = (LoadingError, ManifestError, LoginError, APIError, ActivityError)
+_EXPECTED = (LoadingError, LocalClusterError, ManifestError, LoginError, APIError, ActivityError)
 _BY_NAME = frozenset({"EnvtestError"})  # those that are not worth importing for this
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import urllib.parse
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from kopf_kits.logs import LogFormat, configure
 
@@ -92,3 +94,24 @@ def manifest_options(fn: F) -> F:
         default="emulator",
         help="The emulator, or the real kube-apiserver with etcd.",
     )(fn)
+
+
+def check_liveness_url(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse the URLs that the probes cannot be served at. If it is empty, they are not served."""
+    if not value:
+        return value
+    try:
+        parts = urllib.parse.urlsplit(value)
+        is_valid = parts.scheme == "http" and bool(parts.port)
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        expected = "http://host:port/path is expected, such as http://0.0.0.0:8080/healthz."
+        raise click.BadParameter(f"{value!r}: {expected}", ctx=ctx, param=param)
+    return value
+
+
+def is_given(name: str) -> bool:
+    """Whether the option is in the command line, whatever its default and the environment are."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE

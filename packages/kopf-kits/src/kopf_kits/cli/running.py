@@ -12,7 +12,8 @@ import click
 from kopf_core.intents.registries import set_default_registry
 from kopf_core.reactor import running
 from kopf_kits.cli.controls import CLIControls
-from kopf_kits.cli.options import logging_options, manifest_options
+from kopf_kits.cli.interrupts import exiting_when_interrupted
+from kopf_kits.cli.options import check_liveness_url, is_given, logging_options, manifest_options
 from kopf_kits.loading import preload
 from kopf_kits.locals import Engine, local_cluster, using_kubeconfig
 from kopf_kits.loops import proper_loop
@@ -32,7 +33,14 @@ DEV_PRIORITY = 666
 )
 @click.option("--standalone", is_flag=True, default=None, help="Ignore all other operators.")
 @click.option("--dev", is_flag=True, help=f"Development mode: the priority of {DEV_PRIORITY}.")
-@click.option("-L", "--liveness", "liveness_endpoint", help="Serve the probes at this URL.")
+@click.option(
+    "-L",
+    "--liveness",
+    "liveness_endpoint",
+    metavar="URL",
+    callback=check_liveness_url,
+    help="Serve the probes at this URL, such as http://0.0.0.0:8080/healthz.",
+)
 @click.option("-P", "--peering", "peering_name", help="The name of the peering object.")
 @click.option("-p", "--priority", type=int, help="The priority among the peers; 0 by default.")
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
@@ -56,6 +64,8 @@ def run(
         raise click.UsageError("Use either --namespace or --all-namespaces, not both.")
     if files and not sandbox:
         raise click.UsageError("Use --file with --sandbox: other clusters are not to be changed.")
+    if is_given("engine") and not sandbox:
+        raise click.UsageError("Use --engine with --sandbox: it is what the sandbox runs on.")
     if dev and options["priority"] is None:
         options["priority"] = DEV_PRIORITY
     if controls.registry is not None:
@@ -72,8 +82,11 @@ def run(
 
 @contextlib.contextmanager
 def _started_sandbox(engine: Engine, files: Collection[str]) -> Iterator[None]:
-    with local_cluster(engine) as cluster, using_kubeconfig(cluster.kubeconfig):
+    with contextlib.ExitStack() as stack:
+        with exiting_when_interrupted():
+            cluster = stack.enter_context(local_cluster(engine))
+            stack.enter_context(using_kubeconfig(cluster.kubeconfig))
+            for title in cluster.apply([pathlib.Path(path) for path in files]):
+                click.echo(f"Applied {title}", err=True)
         click.echo(f"The sandbox is ready: export KUBECONFIG={cluster.kubeconfig}", err=True)
-        for title in cluster.apply([pathlib.Path(path) for path in files]):
-            click.echo(f"Applied {title}", err=True)
         yield

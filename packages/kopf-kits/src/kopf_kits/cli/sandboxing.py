@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
-import signal
 import threading
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection
 
 import click
 
+from kopf_kits.cli.interrupts import exiting_when_interrupted
 from kopf_kits.cli.options import logging_options, manifest_options
 from kopf_kits.locals import Engine, local_cluster
 
@@ -32,8 +30,7 @@ def sandbox(port: int, kubeconfig: str | None, engine: str, files: Collection[st
     """
     path = None if kubeconfig is None else pathlib.Path(kubeconfig)
     with (
-        _stop_flag() as stopped,
-        _explained_ports(port),
+        exiting_when_interrupted(),
         local_cluster(Engine(engine), port=port, kubeconfig=path) as cluster,
     ):
         for title in cluster.apply([pathlib.Path(name) for name in files]):
@@ -41,31 +38,4 @@ def sandbox(port: int, kubeconfig: str | None, engine: str, files: Collection[st
         click.echo(f"The sandbox is ready at {cluster.url}")
         click.echo(f"Use it with: export KUBECONFIG={cluster.kubeconfig.resolve()}")
         click.echo("Press Ctrl+C to stop.")
-        stopped.wait()
-
-
-@contextlib.contextmanager
-def _explained_ports(port: int) -> Iterator[None]:
-    try:
-        yield
-    except OSError as e:
-        raise click.ClickException(f"Cannot serve on port {port}: {e.strerror or e}") from e
-
-
-@contextlib.contextmanager
-def _stop_flag() -> Iterator[threading.Event]:
-    """A flag that is raised by the signals, so that everything started is stopped."""
-    flag = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield flag
-        return
-
-    def stop(*_: Any) -> None:
-        flag.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield flag
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        threading.Event().wait()  # until interrupted
