@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import pathlib
@@ -166,6 +167,72 @@ async def test_f1_the_second_signal_aborts_with_no_noise(world, tmp_path, signum
         assert await process.wait() == 0
     assert b"Operator is aborted" in rest
     assert b"Traceback" not in b"".join(lines) + rest
+
+
+BLOCKED = """
+import kopf, time
+
+@kopf.on.create("kexes")
+def fn(**_):
+    print("blocked", flush=True)
+    time.sleep(600)
+"""
+
+
+@contextlib.asynccontextmanager
+async def running(world, path, source):
+    """A process of an operator; its output is read from the pipe."""
+    (path / "handlers.py").write_text(source)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kopf", "run", "-n", world.namespace, str(path / "handlers.py"),
+        env={**os.environ, "KUBECONFIG": str(world.kubeconfig)},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT)
+    try:
+        async with asyncio.timeout(20):
+            yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def read_until(process, milestone):
+    while milestone not in (line := await process.stdout.readline()):
+        assert line, "The output has ended."
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals.")
+@pytest.mark.parametrize("is_graceful", [True, False])
+async def test_f1_f2_blocked_threads_do_not_prevent_from_exiting(world, tmp_path, is_graceful):
+    """They are waited for after the first signal, but not after the second one, at any time."""
+    await world.create()
+    async with running(world, tmp_path, BLOCKED) as process:
+        await read_until(process, b"blocked")
+        process.send_signal(signal.SIGTERM)
+        await read_until(process, b"Operator is stopping")
+        if is_graceful:
+            await read_until(process, b"Waiting for sync handlers to end")
+        process.send_signal(signal.SIGTERM)
+        rest = await process.stdout.read()
+        assert await process.wait() == 0
+    assert (b"Exiting, though sync handlers still run: 1." in rest) is not is_graceful
+    assert b"Traceback" not in rest
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals.")
+@pytest.mark.parametrize("delay", [0, 0.005, 0.02, 0.05])
+async def test_f1_signals_during_the_exit_are_harmless(world, tmp_path, delay):
+    await world.create()
+    source = BLOCKED.replace("time.sleep(600)", "pass")
+    async with running(world, tmp_path, source) as process:
+        await read_until(process, b"Creation is processed")
+        process.send_signal(signal.SIGTERM)
+        await asyncio.sleep(delay)  # there is nothing to wait for: any moment must be good
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        rest = await process.stdout.read()
+        assert await process.wait() == 0
+    assert b"Traceback" not in rest
 
 
 async def test_c4_states_from_the_past_do_not_repeat_the_deletion(faulty):

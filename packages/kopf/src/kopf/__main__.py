@@ -2,7 +2,7 @@
 The command line as a module: ``python -m kopf run ...``.
 """
 
-from kopf.cli import main
+from kopf_kits.cli.__main__ import start
 
 if __name__ == "__main__":
-    main(prog_name="kopf")
+    start()

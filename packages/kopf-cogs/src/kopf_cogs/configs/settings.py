@@ -14,6 +14,9 @@ from kopf_cogs.structs.reviews import WebhookClientConfig, WebhookFn
 
 _BATCHING = "Time-based batching of events does not exist anymore. Please do not configure it."
 
+HANDLER_THREADS = "kopf-handler"
+"""How the names of the threads of sync handlers begin."""
+
 
 @dataclasses.dataclass
 class ProcessSettings:
@@ -197,6 +200,7 @@ class ExecutionSettings:
     _is_customized: bool = dataclasses.field(default=False, init=False, repr=False)
     """Whether the executor or its limit were set, instead of the defaults being used."""
 
+    _is_foreign: bool = dataclasses.field(default=False, init=False, repr=False)
     _executor: concurrent.futures.Executor | None = dataclasses.field(default=None, repr=False)
     _max_workers: int | None = dataclasses.field(default=None, repr=False)
 
@@ -206,14 +210,21 @@ class ExecutionSettings:
         if self._executor is None:
             self._executor = concurrent.futures.ThreadPoolExecutor(
                 max_workers=self._max_workers,
-                thread_name_prefix="kopf-handler",
+                thread_name_prefix=HANDLER_THREADS,
             )
         return self._executor
 
     @executor.setter
     def executor(self, value: concurrent.futures.Executor) -> None:
         self._executor = value
+        self._is_foreign = True
         self._is_customized = True
+
+    def close(self) -> None:
+        """Let the idle threads end, unless the executor belongs to the application."""
+        if self._executor is not None and not self._is_foreign:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._executor = None
 
     @property
     def is_customized(self) -> bool:

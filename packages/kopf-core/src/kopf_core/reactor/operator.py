@@ -188,6 +188,7 @@ class Operator:
         try:
             await self._run_activity(Activity.CLEANUP, self._aborting.wait())
         finally:
+            self._settings.execution.close()
             self._vault.close()
             await self._client.close()
 

@@ -5,6 +5,7 @@ import logging
 import signal
 import threading
 from collections.abc import Collection
+from contextvars import ContextVar
 from typing import Any, TypedDict, Unpack
 
 from kopf_cogs.aiokits.flags import Flag
@@ -17,6 +18,9 @@ from kopf_core.intents.registries import OperatorRegistry, get_default_registry
 from kopf_core.reactor.operator import Operator, OperatorOptions
 
 logger = logging.getLogger('kopf.reactor.running')
+
+received_signals: ContextVar[list[signal.Signals]] = ContextVar('received_signals')
+"""Where to put the signals that the operator receives, for those who run it as a process."""
 
 Tasks = Collection['asyncio.Task[None]']
 
@@ -184,7 +188,7 @@ async def _stop(tasks: Tasks) -> None:
 async def _supervise(operator: Operator, settings: OperatorSettings) -> None:
     """Run the operator; stop it gracefully at the first signal, and forcefully at the second."""
     task = asyncio.create_task(operator.run(), name='kopf-operator-core')
-    signalled: list[signal.Signals] = []
+    signalled = received_signals.get([])
 
     def stop(signum: signal.Signals) -> None:
         if not signalled:
@@ -195,7 +199,7 @@ async def _supervise(operator: Operator, settings: OperatorSettings) -> None:
             operator.abort()
         signalled.append(signum)
 
-    installed = _install_signals(stop)
+    replaced = _install_signals(stop)
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
@@ -207,23 +211,26 @@ async def _supervise(operator: Operator, settings: OperatorSettings) -> None:
         raise
     finally:
         loop = asyncio.get_running_loop()
-        for signum in installed:
+        for signum, handler in replaced.items():
             loop.remove_signal_handler(signum)
+            if handler is not None:  # it can be installed not from Python
+                signal.signal(signum, handler)
     if not task.cancelled():
         task.result()
 
 
-def _install_signals(stop: Any) -> list[signal.Signals]:
+def _install_signals(stop: Any) -> dict[signal.Signals, Any]:
+    """Handle the signals here; get what has handled them before."""
     if threading.current_thread() is not threading.main_thread():
-        return []
+        return {}
     loop = asyncio.get_running_loop()
-    signals = [signal.SIGINT, signal.SIGTERM]
+    replaced = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
     try:
-        for signum in signals:
+        for signum in replaced:
             loop.add_signal_handler(signum, stop, signum)
     except (NotImplementedError, RuntimeError):
-        return []  # not supported on this platform or in this loop: KeyboardInterrupt as usual
-    return signals
+        return {}  # not supported on this platform or in this loop: KeyboardInterrupt as usual
+    return replaced
 
 
 def _relax_garbage_collector() -> None:

@@ -12,6 +12,7 @@ import click
 from kopf_core.intents.registries import set_default_registry
 from kopf_core.reactor import running
 from kopf_kits.cli.controls import CLIControls
+from kopf_kits.cli.exits import clean_exit
 from kopf_kits.cli.interrupts import exiting_when_interrupted
 from kopf_kits.cli.options import check_liveness_url, is_given, logging_options, manifest_options
 from kopf_kits.loading import preload
@@ -77,7 +78,8 @@ def run(
             options["clusterwide"] = options["clusterwide"] or not options["namespaces"]
         controls_kwargs = controls.as_kwargs()
         loop = stack.enter_context(proper_loop(controls_kwargs.pop("loop", None)))
-        running.run(loop=loop, **options, **controls_kwargs)
+        with clean_exit():
+            running.run(loop=loop, **options, **controls_kwargs)
 
 
 @contextlib.contextmanager
