@@ -26,8 +26,8 @@ def running(
     try:
         yield process
     finally:
-        process.kill()
-        process.wait()
+        process.terminate()  # not killed: it has temporary files to remove
+        process.wait(timeout=30)
         if process.stdout is not None:
             process.stdout.close()
 
