@@ -244,6 +244,8 @@ class BackgroundEngine:
 
     def _report_orphans(self) -> None:
         self._reporting = None
+        if not self._orphans:
+            return  # all of them have ended meanwhile
         count = sum(not run.handler.is_async for run in self._orphans)
         logger.warning(f"Orphaned daemons: {len(self._orphans)}, including {count} in threads.")
 
