@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,12 @@ def allowed_cores() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return []
+
+
+def get_shared_envs() -> Path:
+    """Where everything that is not ours is installed: out of this tree, for all its clones."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "kopf" / "envs" / f"python-{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,8 @@ class Config:
     poll: float = 0.02
     patience: float = 5.0  # for the operator to exit when it is asked to
     window: float = 8.0  # how long to watch what goes on forever (timers)
-    envs: Path = HERE / ".envs"
+    envs: Path = HERE / ".envs"  # of these sources
+    shared_envs: Path = field(default_factory=get_shared_envs)
     results: Path = HERE / "results"
     cores: list[int] = field(default_factory=allowed_cores)
 

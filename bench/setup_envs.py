@@ -29,7 +29,7 @@ def ensure_ours(config: Config) -> Path:
 
 def ensure_predecessor(config: Config) -> Path:
     """The folder with executables of the predecessor; installed when it is not there yet."""
-    folder = config.envs / f"kopf-{PREDECESSOR_VERSION}"
+    folder = config.shared_envs / f"kopf-{PREDECESSOR_VERSION}-uvloop"
     if not (folder / "bin" / "kopf").exists():
         install(folder, REQUIREMENTS)
     return folder / "bin"
@@ -37,7 +37,7 @@ def ensure_predecessor(config: Config) -> Path:
 
 def ensure_py_spy(config: Config) -> Path:
     """The sampling profiler's executable; it needs no place in the profiled environment."""
-    folder = config.envs / "tools"
+    folder = config.shared_envs / "tools"
     if not (folder / "bin" / "py-spy").exists():
         install(folder, ["py-spy"])
     return folder / "bin" / "py-spy"

@@ -11,8 +11,6 @@ from pathlib import Path
 
 PREDECESSOR_VERSION = "1.45.2"
 REQUIREMENTS = [f"kopf=={PREDECESSOR_VERSION}"]
-ROOT = Path(__file__).parents[2]
-ENVS = ROOT / "bench" / ".envs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,10 +40,16 @@ def get_predecessor(folder: Path | None = None) -> Engine:
     if folder is None and os.environ.get("KOPF_PREDECESSOR"):
         folder = Path(os.environ["KOPF_PREDECESSOR"])
     if folder is None:
-        folder = ENVS / f"kopf-{PREDECESSOR_VERSION}"
+        folder = get_envs() / f"kopf-{PREDECESSOR_VERSION}"
     if not (folder / "bin" / "kopf").exists():
         _install(folder)
     return Engine("predecessor", (str(folder / "bin" / "kopf"), "run"))
+
+
+def get_envs() -> Path:
+    """Where others are installed: out of this tree, so that nobody reads their sources there."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "kopf" / "envs" / f"python-{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def _install(folder: Path) -> None:

@@ -96,6 +96,24 @@ async def test_c18_deletion_of_a_namespace_is_handled_and_does_not_get_stuck(wor
     assert not [text for text in logged("", logging.ERROR) if "failed temporarily" not in text]
 
 
+@pytest.mark.docs("scopes")
+async def test_absent_namespaces_are_one_warning_until_they_are_created(world, logged):
+    absent = f"{world.namespace}-later"
+
+    @on.create(*KEX, id="fn", registry=world.registry)
+    def fn(namespace, **_):
+        world.calls(namespace)
+
+    async with world.operator(namespaces=[world.namespace, absent]):
+        await world.create()
+        await world.calls.until(lambda calls: calls == [world.namespace])
+        async with namespaces(world, absent), inside(world, absent):
+            await world.create()
+            await world.calls.until(lambda calls: absent in calls)
+    warning, = logged("There are no such namespaces", logging.WARNING)
+    assert warning.startswith(f"There are no such namespaces: {absent!r}.")
+
+
 async def test_c19_namespaces_that_come_and_go_are_followed_by_their_patterns(world):
     """A re-created namespace has nothing to do with the old one, not even memos."""
     prefix = f"{world.namespace}-c19"

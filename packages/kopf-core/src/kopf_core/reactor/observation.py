@@ -187,20 +187,36 @@ class NamespaceObserver:
         self._settings = settings
         self._patterns = patterns
         self._insights = insights
+        self._specific = select_specific_namespaces(patterns)
+        self._is_reported = False
         self._sink = _Sink(notify=self._revise, names=set())
 
     async def run(self) -> None:
         """Watch for as long as the operator runs, unless it is pointless or not permitted."""
-        specific: set[str | None] = {*select_specific_namespaces(self._patterns)}
         if self._settings.scanning.disabled or not await _is_permitted(
-                self._client, NAMESPACES, "only the namespaces with exact names are served"):
-            self._insights.set_namespaces(specific)
+                self._client, NAMESPACES, self._describe_restriction()):
+            self._insights.set_namespaces({*self._specific})
             await asyncio.Event().wait()
         reflector = Reflector(
             self._client, NAMESPACES, None, settings=self._settings, sink=self._sink)
         await reflector.run()
 
+    def _describe_restriction(self) -> str:
+        patterns = [repr(p) for p in self._patterns if p not in self._specific]
+        ignored = f", and these patterns are ignored: {', '.join(patterns)}" if patterns else ""
+        return f"only the namespaces with exact names are served{ignored}"
+
+    def _report_absent(self) -> None:
+        """It can be as intended. Or there is a typo."""
+        absent = {*self._specific} - self._sink.names
+        if absent and not self._is_reported:
+            names = ', '.join(repr(name) for name in sorted(absent))
+            logger.warning(f"There are no such namespaces: {names}. "
+                           f"They will be served when they are created.")
+        self._is_reported = True
+
     def _revise(self) -> None:
+        self._report_absent()
         names = {
             name for name in self._sink.names
             if any(match_namespace(name, pattern) for pattern in self._patterns)
