@@ -52,6 +52,8 @@ def test_causes():
 @pytest.mark.parametrize(("exc", "expected"), [
     (OSError("boo"), "boo"), (OSError(), "OSError"), (TimeoutError(), "the request has timed out"),
     (OSError("http://user:pwd@host/ failed"), "http://***@host/ failed"),
+    (OSError("No way to host:80 ssl:default [refused]"), "No way to host:80 [refused]"),
+    (OSError("No connection to host:80 ssl:<SSLContext object>"), "No connection to host:80"),
 ])
 def test_texts_of_connection_errors(exc, expected):
     assert str(errors.make_connection_error(exc)) == expected

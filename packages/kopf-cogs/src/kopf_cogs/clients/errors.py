@@ -256,6 +256,9 @@ def _parse_body(body: bytes) -> Mapping[str, Any] | None:
     return payload if isinstance(payload, Mapping) else None
 
 
+# How aiohttp was configured, which it puts into the texts of its errors.
+_INTERNALS = re.compile(r" ssl:(default|True|False|<[^>]*>)")
+
 _CREDENTIALS_IN_URLS = re.compile(r"//[^/@\s]+@")
 
 
@@ -265,4 +268,5 @@ def make_connection_error(exc: BaseException) -> APIConnectionError:
     if isinstance(exc, TimeoutError):
         text = f"the request has timed out ({text})" if text else "the request has timed out"
     text = _CREDENTIALS_IN_URLS.sub("//***@", text or type(exc).__name__)
+    text = _INTERNALS.sub("", text)
     return APIConnectionError(text[:MAX_MESSAGE])

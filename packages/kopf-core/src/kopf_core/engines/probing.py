@@ -61,7 +61,7 @@ async def serve_probes(
         raise ValueError(f"Only http://host:port/path is supported for liveness: {endpoint!r}")
     app = web.Application()
     app.add_routes([web.get(parts.path or '/', ProbeServer(registry, activities).handle)])
-    runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=1.0)
+    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
         site = web.TCPSite(runner, parts.hostname, parts.port)
