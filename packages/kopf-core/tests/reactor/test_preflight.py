@@ -27,7 +27,7 @@ def test_no_handlers_are_a_warning(registry, caplog):
     assert caplog.messages == ["There are no handlers, so there is nothing to do."]
 
 
-@pytest.mark.docs('arguments')
+@pytest.mark.docs('arguments/kwargs')
 def test_functions_without_arbitrary_arguments_are_a_warning(registry, caplog):
     def bad(spec, name):
         pass
@@ -57,7 +57,7 @@ def test_default_settings_are_fine(caplog):
     assert not caplog.messages
 
 
-@pytest.mark.docs('configuration')
+@pytest.mark.docs('configuration/names')
 def test_misspelled_settings_are_warnings(caplog):
     settings = OperatorSettings()
     settings.posting.enabld = False

@@ -69,7 +69,7 @@ class Scene:
         return task
 
 
-@pytest.mark.docs('startup/startup-and-cleanup')
+@pytest.mark.docs('startup')
 @pytest.mark.parametrize('error', [None, Exception("not yet")], ids=['slow', 'failing'])
 async def test_f1_startup_is_interrupted_by_stopping(caplog, error):
     scene = Scene()
