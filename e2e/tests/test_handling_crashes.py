@@ -172,7 +172,7 @@ async def test_f1_the_second_signal_aborts_with_no_noise(world, tmp_path, signum
 BLOCKED = """
 import kopf, time
 
-@kopf.on.create("kexes")
+@kopf.on.create("e2e.kopf.dev", "kexes")
 def fn(**_):
     print("blocked", flush=True)
     time.sleep(600)
