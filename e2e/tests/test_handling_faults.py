@@ -362,6 +362,61 @@ async def test_c3_the_final_spec_is_seen_with_no_further_changes(world):
     assert calls == [("a", 1), ("b", 2), ("a", 2)]  # nobody sees the same state twice
 
 
+@pytest.mark.parametrize("is_fn", [False, True], ids=["fields", "fns"])
+async def test_c3_changes_of_others_are_not_mistaken_for_our_own(world, is_fn):
+    """Both are in the response to the patch of a handler, while another one is over already."""
+    @on.create(*KEX, id="early", registry=world.registry)
+    @on.update(*KEX, id="early", registry=world.registry, field="spec.n")
+    async def early(spec, **_):
+        world.calls(spec["n"])
+
+    @on.update(*KEX, id="late", registry=world.registry, field="spec.n")
+    async def late(spec, patch, retry, **_):
+        if spec["n"] == 1:
+            await world.patch({"spec": {"n": 2}})
+        if is_fn:
+            patch.fns.append(lambda body: body["spec"].update(own=True))
+        else:
+            patch.spec["own"] = True
+        if not retry:
+            raise TemporaryError("not yet", delay=0.01)
+
+    async with world.operator():
+        await world.create({"n": 0})
+        await world.until_handled()
+        await world.patch({"spec": {"n": 1}})
+        await world.until_handled(spec={"n": 2, "own": True})
+    assert world.calls == [0, 1, 2]
+
+
+async def test_c3_o2_changes_of_other_fields_are_not_missed_by_handlers_of_fields(world):
+    """One of them has seen the final value of its field, though not the final object."""
+    blocked, release = asyncio.Event(), asyncio.Event()
+
+    for id in "abc":
+        @on.update(*KEX, id=id, registry=world.registry, field="spec.n")
+        async def fn(spec, id=id, **_):
+            world.calls((id, spec["n"]))
+            if (id, spec["n"]) in (("a", 1), ("c", 2)):
+                blocked.set()
+                await release.wait()
+
+    async with world.operator():
+        await world.create({"n": 0})
+        await world.until_handled()
+        await world.patch({"spec": {"n": 1}})
+        await blocked.wait()
+        blocked.clear()
+        await world.patch({"spec": {"n": 2}})
+        release.set()
+        release = asyncio.Event()
+        await blocked.wait()  # the first one is over with 1, the second one is over with 2
+        await world.patch({"spec": {"other": True}})
+        release.set()
+        await world.until_handled(spec={"n": 2, "other": True})
+    assert world.calls == [("a", 1), ("b", 2), ("c", 2), ("a", 2)]
+
+
 async def test_c5_foreign_finalizers_are_left_alone(world):
     @on.delete(*KEX, id="fn", registry=world.registry)
     def fn(**_):

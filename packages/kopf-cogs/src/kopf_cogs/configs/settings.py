@@ -217,7 +217,7 @@ class ExecutionSettings:
     @executor.setter
     def executor(self, value: concurrent.futures.Executor) -> None:
         self._executor = value
-        self._is_foreign = True
+        self._is_foreign = value is not None
         self._is_customized = True
 
     def close(self) -> None:

@@ -122,12 +122,17 @@ class Patch(dict[str, Any]):
         reference = self._body if body is None else body
         if reference is None:
             raise ValueError("A JSON patch cannot be built without a body to be patched.")
-        old = cast("dict[str, Any]", json_copy(reference))
-        new = cast("dict[str, Any]", json_copy(reference))
+        return make_json_patch(
+            cast("dict[str, Any]", json_copy(reference)), self.transform(reference)
+        )
+
+    def transform(self, body: Mapping[str, Any] | RawBody) -> dict[str, Any]:
+        """Make a body with all the changes, by the fields and by the functions, in a copy."""
+        new = cast("dict[str, Any]", json_copy(body))
         _merge(new, self)
         for fn in self._fns:
             fn(new)
-        return make_json_patch(old, new)
+        return new
 
 
 def _merge(target: MutableMapping[str, Any], patch: Mapping[str, Any]) -> None:

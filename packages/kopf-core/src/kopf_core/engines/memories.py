@@ -4,7 +4,7 @@ The records are made for every object in the cluster that is watched, so they ar
 whatever only few objects need is made when it is needed.
 """
 import copy
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kopf_cogs.structs.bodies import BodyEssence, RawBody
@@ -71,8 +71,8 @@ class ObjectMemory:
         self.seen: dict[HandlerId, BodyEssence] = NOTHING_SEEN
         """What the handlers that are over have seen, while the others of the cycle go on."""
 
-        self.catching_up: tuple[BodyEssence, Collection[HandlerId]] | None = None
-        """A state which everyone has seen, except for these handlers."""
+        self.catching_up: tuple[BodyEssence, Mapping[HandlerId, BodyEssence]] | None = None
+        """A state which everyone has seen, except for those handlers that have seen others."""
 
         self.throttler: Throttler | None = None
         self.warned: frozenset[str] = frozenset()

@@ -102,7 +102,7 @@ class Delivery:
             applied.inconsistencies, self._resource, memory.warned, subject.logger)
         if applied.body is not None:
             if memory.seen and (subject.patch.fns or subject.patch.keys() - {'status'}):
-                refresh_seen(memory, self._build_essence(Body(applied.body)))
+                self._refresh_seen(subject, source, applied.body)
             if memory.is_released:
                 memory.is_freed = not is_deletion_blocked(
                     applied.body, self._settings.persistence.finalizer)
@@ -112,6 +112,20 @@ class Delivery:
         subject.marks.clear()
         keep_refused(memory, applied, subject.logger, has_news=bool(subject.slot.events))
         return applied
+
+    def _refresh_seen(self, subject: Subject, before: RawBody, after: RawBody) -> None:
+        """What the handlers have changed themselves is not a change to be missed by anybody.
+
+        The changes of others are, and the response to the patch can have both of them. If so,
+        some handlers are called for both.
+        """
+        essence = self._build_essence(Body(after))
+        try:
+            expected = self._build_essence(Body(subject.patch.transform(before)))
+        except Exception:
+            return  # the functions are of users, and can fail; it is reported already
+        if essence == expected:
+            refresh_seen(subject.memory, essence)
 
 
 def is_only_marked(before: RawBody, after: RawBody, subject: Subject) -> bool:

@@ -214,8 +214,8 @@ class Reconciler:
         that they have seen is remembered, so that they get the change as the next update.
         """
         outdated = find_outdated(subject.memory, cause, self._handlers.changing)
+        subject.memory.catching_up = (cause.new, subject.memory.seen) if outdated else None
         subject.memory.seen = NOTHING_SEEN
-        subject.memory.catching_up = (cause.new, outdated) if outdated else None
         for essence in outdated.values():
             subject.essence = Patch()
             self.settings.persistence.diffbase_storage.store(
