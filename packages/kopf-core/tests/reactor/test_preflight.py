@@ -1,6 +1,7 @@
 """The mistakes that are noticed before anything is served."""
 import functools
 import logging
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
@@ -76,6 +77,24 @@ def test_o4_limits_that_stop_everything_are_errors(section, limit):
     getattr(settings, section).worker_limit = limit
     with pytest.raises(SettingsError, match=rf"settings\.{section}\.worker_limit .* {limit}"):
         check_settings(settings, logger)
+
+
+@pytest.mark.parametrize(('name', 'value'), [
+    ('finalizer', ''), ('finalizer', None), ('progress_storage', None), ('diffbase_storage', None),
+])
+def test_o4_absent_marks_are_errors(name, value):
+    settings = OperatorSettings()
+    setattr(settings.persistence, name, value)
+    with pytest.raises(SettingsError, match=rf"settings\.persistence\.{name} must be set"):
+        check_settings(settings, logger)
+
+
+def test_d17_processes_instead_of_threads_are_errors():
+    settings = OperatorSettings()
+    with ProcessPoolExecutor() as executor:
+        settings.execution.executor = executor
+        with pytest.raises(SettingsError, match=r"settings\.execution\.executor"):
+            check_settings(settings, logger)
 
 
 @pytest.mark.parametrize('limit', [1, 100, None])

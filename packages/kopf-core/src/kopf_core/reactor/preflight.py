@@ -5,7 +5,9 @@ Those with which it cannot work are errors; those that are probably not meant ar
 import dataclasses
 import difflib
 import inspect
+import sys
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from typing import Any
 
 from kopf_cogs.configs.settings import OperatorSettings
@@ -44,6 +46,13 @@ def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
         if limit is not None and limit < 1:
             raise SettingsError(
                 f"settings.{name}.worker_limit must be at least 1, or None; it is {limit!r}.")
+    for name in ('finalizer', 'progress_storage', 'diffbase_storage'):
+        value = getattr(settings.persistence, name)
+        if value is None or value == '':
+            raise SettingsError(f"settings.persistence.{name} must be set; it is {value!r}.")
+    if settings.execution.is_customized and _has_processes(settings.execution.executor):
+        raise SettingsError("settings.execution.executor must be of threads, not of processes: "
+                            "what is passed to handlers cannot be passed to processes.")
 
 
 def _find_unknown(settings: OperatorSettings) -> Iterator[tuple[str, str, str | None]]:
@@ -59,6 +68,11 @@ def _find_unknown(settings: OperatorSettings) -> Iterator[tuple[str, str, str | 
         for name in vars(section).keys() - names:
             close = difflib.get_close_matches(name, [n for n in names if n[0] != '_'], n=1)
             yield title, name, close[0] if close else None
+
+
+def _has_processes(executor: Executor) -> bool:
+    module = sys.modules.get('concurrent.futures.process')  # it is heavy: not worth importing
+    return module is not None and isinstance(executor, module.ProcessPoolExecutor)
 
 
 def _accepts_anything(fn: Any) -> bool:
