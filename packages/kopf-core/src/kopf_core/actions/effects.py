@@ -161,7 +161,8 @@ async def _send(
 def _relent(*patches: Patch) -> Iterator[tuple[Patch, ...]]:
     """All the patches at first, then fewer and fewer of them, the last ones being kept longer."""
     useful = [patch for patch in patches if patch]
-    for number in range(len(useful), -1, -1):
+    yield tuple(useful)
+    for number in range(len(useful) - 1, -1, -1):
         yield from reversed([*combinations(useful, number)])
 
 

@@ -34,7 +34,7 @@ def matches(handler: ResourceHandler, cause: ResourceCause) -> bool:
         return (
             _matches_reason(handler, cause)
             and prematches(handler, cause)
-            and _ask(handler, _matches_change, cause)
+            and (not handler.field or _ask(handler, _matches_change, cause))
         )
     return prematches(handler, cause)
 
@@ -122,9 +122,7 @@ def _matches_reason(handler: ChangingHandler, cause: ChangingCause) -> bool:
 
 
 def _matches_change(handler: ChangingHandler, cause: ChangingCause) -> bool:
-    if not handler.field_needs_change:
-        return True
-    if not handler.field:
+    if not handler.field or not handler.field_needs_change:
         return True
     old = get_field(cause.old, handler.field)
     new = get_field(cause.new, handler.field)
