@@ -9,7 +9,7 @@ import pytest
 from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.errors import PermanentError
 from kopf_core.engines.activities import ActivityRunner
-from kopf_core.engines.probing import CACHE_TIME, serve_probes
+from kopf_core.engines.probing import CACHE_TIME, ProbesError, serve_probes
 from kopf_core.intents import decorators as on
 
 
@@ -97,3 +97,11 @@ async def test_f7_many_probes_are_cheap(serve, registry, clock):
 async def test_wrong_endpoints_are_errors(registry, settings, endpoint):
     with pytest.raises(ValueError, match=r"http://host:port/path"):
         await serve_probes(endpoint, registry, ActivityRunner(settings, Memo(), {}))
+
+
+async def test_busy_ports_are_errors_of_one_line(registry, settings):
+    with socket.create_server(('127.0.0.1', 0)) as busy:
+        endpoint = f'http://127.0.0.1:{busy.getsockname()[1]}/healthz'
+        with pytest.raises(ProbesError) as excinfo:
+            await serve_probes(endpoint, registry, ActivityRunner(settings, Memo(), {}))
+    assert str(excinfo.value) == f"Cannot serve the probes at {endpoint}: address already in use"

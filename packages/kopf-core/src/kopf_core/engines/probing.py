@@ -2,6 +2,7 @@
 import asyncio
 import json
 import logging
+import os
 import urllib.parse
 from typing import Any
 
@@ -16,6 +17,10 @@ logger = logging.getLogger('kopf.probes')
 
 CACHE_TIME = 10.0
 """For how long (in seconds) the results of the probe handlers are reused."""
+
+
+class ProbesError(OSError):
+    """The probes cannot be served where they are requested to be; the message says why."""
 
 
 class ProbeServer:
@@ -50,7 +55,7 @@ async def serve_probes(
 ) -> None:
     """Serve the probes at the endpoint, such as ``http://0.0.0.0:8080/healthz``, until cancelled.
 
-    Raises :class:`ValueError` if the endpoint is not understood, and :class:`OSError`
+    Raises :class:`ValueError` if the endpoint is not understood, and :class:`ProbesError`
     if its address cannot be listened on.
     """
     if not endpoint:
@@ -65,7 +70,12 @@ async def serve_probes(
     await runner.setup()
     try:
         site = web.TCPSite(runner, parts.hostname, parts.port)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as e:
+            # The text of asyncio is long, and has nothing else in it.
+            reason = os.strerror(e.errno) if e.errno is not None and e.errno > 0 else str(e)
+            raise ProbesError(f"Cannot serve the probes at {endpoint}: {reason.lower()}") from e
         logger.debug(f"Serving health status at {endpoint}")
         await asyncio.Event().wait()
     finally:

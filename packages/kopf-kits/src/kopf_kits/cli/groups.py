@@ -11,13 +11,24 @@ from kopf_cogs.clients.errors import APIError
 from kopf_cogs.helpers.versions import get_version
 from kopf_cogs.structs.credentials import LoginError
 from kopf_core.engines.activities import ActivityError
+from kopf_core.engines.probing import ProbesError
+from kopf_core.reactor.preflight import SettingsError
 from kopf_kits.cli.running import run
 from kopf_kits.cli.sandboxing import sandbox
 from kopf_kits.loading import LoadingError
 from kopf_kits.locals import LocalClusterError
 from kopf_kits.manifests import ManifestError
 
-_EXPECTED = (LoadingError, LocalClusterError, ManifestError, LoginError, APIError, ActivityError)
+_EXPECTED = (
+    ActivityError,
+    APIError,
+    LoadingError,
+    LocalClusterError,
+    LoginError,
+    ManifestError,
+    ProbesError,
+    SettingsError,
+)
 _BY_NAME = frozenset({"EnvtestError"})  # those that are not worth importing for this
 
 
