@@ -4,8 +4,9 @@ import gc
 import logging
 import signal
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any, TypedDict, Unpack
 
 from kopf_cogs.aiokits.flags import Flag
@@ -210,27 +211,31 @@ async def _supervise(operator: Operator, settings: OperatorSettings) -> None:
             hung.cancel()
         raise
     finally:
-        loop = asyncio.get_running_loop()
-        for signum, handler in replaced.items():
-            loop.remove_signal_handler(signum)
-            if handler is not None:  # it can be installed not from Python
-                signal.signal(signum, handler)
+        _restore_signals(replaced)
     if not task.cancelled():
         task.result()
 
 
-def _install_signals(stop: Any) -> dict[signal.Signals, Any]:
-    """Handle the signals here; get what has handled them before."""
+def _install_signals(stop: Callable[[signal.Signals], None]) -> dict[signal.Signals, Any]:
+    """Handle the signals here; get what has handled them before.
+
+    The loop's own handlers are not used: on removal, they leave a moment with the default
+    handlers, when a signal would kill the process in the middle of its graceful exit.
+    """
     if threading.current_thread() is not threading.main_thread():
         return {}
     loop = asyncio.get_running_loop()
-    replaced = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        for signum in replaced:
-            loop.add_signal_handler(signum, stop, signum)
-    except (NotImplementedError, RuntimeError):
-        return {}  # not supported on this platform or in this loop: KeyboardInterrupt as usual
-    return replaced
+
+    def handle(signum: int, _: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stop, signal.Signals(signum))
+
+    return {signum: signal.signal(signum, handle) for signum in (signal.SIGINT, signal.SIGTERM)}
+
+
+def _restore_signals(replaced: dict[signal.Signals, Any]) -> None:
+    for signum, handler in replaced.items():
+        if handler is not None:  # it can be installed not from Python
+            signal.signal(signum, handler)
 
 
 def _relax_garbage_collector() -> None:

@@ -77,9 +77,9 @@ def run(
             stack.enter_context(_started_sandbox(Engine(engine), files))
             options["clusterwide"] = options["clusterwide"] or not options["namespaces"]
         controls_kwargs = controls.as_kwargs()
+        stack.enter_context(clean_exit())
         loop = stack.enter_context(proper_loop(controls_kwargs.pop("loop", None)))
-        with clean_exit():
-            running.run(loop=loop, **options, **controls_kwargs)
+        running.run(loop=loop, **options, **controls_kwargs)
 
 
 @contextlib.contextmanager
