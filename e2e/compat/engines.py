@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-PREDECESSOR_VERSION = "1.45.2"
+from bench.config import PREDECESSOR_VERSION, get_shared_envs
+from bench.setup_envs import install
+
 REQUIREMENTS = [f"kopf=={PREDECESSOR_VERSION}"]
 
 
@@ -40,28 +40,7 @@ def get_predecessor(folder: Path | None = None) -> Engine:
     if folder is None and os.environ.get("KOPF_PREDECESSOR"):
         folder = Path(os.environ["KOPF_PREDECESSOR"])
     if folder is None:
-        folder = get_envs() / f"kopf-{PREDECESSOR_VERSION}"
+        folder = get_shared_envs() / f"kopf-{PREDECESSOR_VERSION}"
     if not (folder / "bin" / "kopf").exists():
-        _install(folder)
+        install(folder, REQUIREMENTS)
     return Engine("predecessor", (str(folder / "bin" / "kopf"), "run"))
-
-
-def get_envs() -> Path:
-    """Where others are installed: out of this tree, so that nobody reads their sources there."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "kopf" / "envs" / f"python-{sys.version_info[0]}.{sys.version_info[1]}"
-
-
-def _install(folder: Path) -> None:
-    print(f"Making the environment {folder.name} ...", file=sys.stderr)
-    uv = shutil.which("uv")
-    python = str(folder / "bin" / "python")
-    if uv is not None:
-        subprocess.run([uv, "venv", "-q", "--clear", "-p", sys.executable, folder], check=True)
-        subprocess.run(
-            [uv, "pip", "install", "-q", "--compile-bytecode", "-p", python, *REQUIREMENTS],
-            check=True,
-        )
-    else:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *REQUIREMENTS], check=True)

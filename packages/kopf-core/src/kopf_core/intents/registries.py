@@ -94,7 +94,7 @@ class ResourceHandlers:
     """All ids of change handlers are stored differently: nothing is to be compared for objects."""
 
     def __post_init__(self) -> None:
-        unique = {handler.id.replace('/', '.') for handler in self.changing}
+        unique = {get_stored_id(handler) for handler in self.changing}
         object.__setattr__(self, 'is_unambiguous', len(unique) == len(self.changing))
 
     def __bool__(self) -> bool:
@@ -165,9 +165,14 @@ def find_clashes(handlers: Iterable[HH]) -> Iterator[tuple[HH, HH]]:
     """Pairs of handlers with different functions but one id, or ids that are stored alike."""
     seen: dict[Any, HH] = {}
     for handler in handlers:
-        other = seen.setdefault(handler.id.replace('/', '.'), handler)
+        other = seen.setdefault(get_stored_id(handler), handler)
         if identify_fn(other.fn) != identify_fn(handler.fn):
             yield other, handler
+
+
+def get_stored_id(handler: BaseHandler) -> str:
+    """The id as it is in annotations: what is the same there cannot be told apart."""
+    return handler.id.replace('/', '.')
 
 
 def identify_fn(fn: Any) -> Any:

@@ -68,6 +68,7 @@ class Delivery:
         """Send the changes to the API, and decide on when to get back to the object."""
         if delay == FOREVER:
             delay = None
+        subject.patch.fns[:0] = subject.memory.take_carried()
         if not subject.marks and not subject.patch:
             if delay:
                 subject.logger.debug(f"Sleeping for {delay} seconds for the delayed handlers.")

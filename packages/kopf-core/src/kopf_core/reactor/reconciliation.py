@@ -267,7 +267,6 @@ class Reconciler:
         slot = subject.slot
         if slot.latest is None:
             return None
-        subject.patch.fns[:0] = subject.memory.take_carried()
         subject.type = slot.type
         if subject.body._cell[0] is not slot.latest:
             subject.body = Body(slot.latest)
