@@ -50,7 +50,9 @@ def install(folder: Path, requirements: list[str]) -> None:
     if uv is not None:
         subprocess.run([uv, "venv", "-q", "--clear", "-p", sys.executable, folder], check=True)
         python = str(folder / "bin" / "python")
-        subprocess.run([uv, "pip", "install", "-q", "-p", python, *requirements], check=True)
+        # As pip does: otherwise, the imports would be measured with the compilation.
+        options = ["-q", "--compile-bytecode", "-p", python]
+        subprocess.run([uv, "pip", "install", *options, *requirements], check=True)
     else:
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         python = str(folder / "bin" / "python")

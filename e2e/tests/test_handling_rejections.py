@@ -68,6 +68,31 @@ async def test_b10_functions_are_not_lost_while_the_other_handlers_go_on(faulty)
     assert obj["spec"] == {"items": ["x"]}
 
 
+async def test_b10_functions_are_not_lost_while_filters_fail(faulty):
+    """The conflict is over, but it is not known what to handle; then it is."""
+    def is_good(spec, **_):
+        if spec.get("bad"):
+            faulty.calls("failed")
+            raise ValueError("It is not clear.")
+        return True
+
+    @on.create(*KEX, id="one", registry=faulty.registry)
+    async def one(patch, **_):
+        await faulty.patch({"spec": {"bad": True}})
+        patch.fns.append(lambda body: body["spec"].setdefault("items", []).append("x"))
+
+    @on.create(*KEX, id="two", registry=faulty.registry, when=is_good)
+    async def two(**_):
+        pass
+
+    async with faulty.operator():
+        with faulty.sandbox.faults.fail(422, method="PATCH", match=is_json_patch, times=1):
+            await faulty.create({})
+            await faulty.calls.until(lambda calls: len(calls) >= 2)
+        await faulty.patch({"spec": {"bad": None}})
+        await faulty.until(lambda obj: obj["spec"] == {"items": ["x"]})
+
+
 @pytest.mark.docs("patching/functions")
 async def test_b10_functions_that_make_the_object_invalid_are_dropped_at_once(world, errors):
     @on.create(*KEX, id="fn", registry=world.registry)
