@@ -56,14 +56,14 @@ compat: e2e-assets ## Compare with the previous generation, run as a black box, 
 
 lint: $(UV) ## Check the style, the layers of imports, and the lockstep of versions
 	$(RUN) ruff check .
-	$(RUN) ruff format --check tools
+	$(RUN) ruff format --check .
 	$(RUN) lint-imports --config import-linter.ini
 	$(RUN) python tools/lockstep.py --check
 	$(RUN) python tools/changelog.py --check
 
 format: $(UV) ## Fix what can be fixed automatically
 	$(RUN) ruff check --fix .
-	$(RUN) ruff format tools
+	$(RUN) ruff format .
 
 typecheck: $(UV) ## Check the types of all packages, tools, and the bench, strictly
 	$(RUN) mypy packages/*/src tools bench

@@ -83,9 +83,7 @@ async def _run(options: argparse.Namespace, cases: Sequence[Case], folder: Path)
             return await _run_confirmed(setup, cases, options.jobs, options.attempts)
 
 
-async def _run_confirmed(
-    setup: Setup, cases: Sequence[Case], jobs: int, attempts: int
-) -> Results:
+async def _run_confirmed(setup: Setup, cases: Sequence[Case], jobs: int, attempts: int) -> Results:
     """
     Run all the cases, several at once; those that differ are repeated alone, when all others end.
 

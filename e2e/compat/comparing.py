@@ -63,8 +63,9 @@ def compare(
     differences = []
     for aspect in ASPECTS:
         is_ordered = aspect != "requests" or not case.startswith(UNORDERED)
-        lines = _diff(*(seen[aspect] if is_ordered else sorted(seen[aspect])
-                        for seen in (theirs, ours)))
+        lines = _diff(
+            *(seen[aspect] if is_ordered else sorted(seen[aspect]) for seen in (theirs, ours))
+        )
         if not lines:
             continue
         difference = Difference(case, pair, aspect, [], {})

@@ -60,70 +60,115 @@ STORIES = {
         updated=(r"Updating is processed: 1 succeeded",),
         deleted=(r"Deletion is processed: 1 succeeded", r"really deleted"),
         status={"create_fn": {"message": "hello world"}},
-        events=frozenset({("Normal", "Greeting")})),
+        events=frozenset({("Normal", "Greeting")}),
+    ),
     "02-children": Story(
         # The pod is either streamed or listed, whichever of its watch and its creation is first.
-        created=(r"Creation is processed: 1 succeeded",
-                 r"Pod kopf-example-1-\S+: (ADDED|None)")),
+        created=(r"Creation is processed: 1 succeeded", r"Pod kopf-example-1-\S+: (ADDED|None)")
+    ),
     "03-exceptions": Story(
-        created=(r"'instant_failure_with_traceback' failed with an exception and will stop",
-                 r"'ignored_failure_with_traceback' failed .* and will ignore it",
-                 r"Creation is processed: \d succeeded; [1-9] failed"),
-        tracebacks=True),
+        created=(
+            r"'instant_failure_with_traceback' failed with an exception and will stop",
+            r"'ignored_failure_with_traceback' failed .* and will ignore it",
+            r"Creation is processed: \d succeeded; [1-9] failed",
+        ),
+        tracebacks=True,
+    ),
     "04-events": Story(
         created=(r"Creation is processed: 1 succeeded",),
         events=frozenset(
-            (type, "SomeReason") for type in ("SomeType", "Normal", "Warning", "Error"))),
+            (type, "SomeReason") for type in ("SomeType", "Normal", "Warning", "Error")
+        ),
+    ),
     "05-handlers": Story(
-        created=(r"^CREATED 1st", r"^CREATED or RESUMED 2nd", r"^FIELD CHANGED: None -> value",
-                 r"Creation is processed: 3 succeeded; 0 failed"),
-        updated=(r"^UPDATED", r"^FIELD CHANGED: value -> changed",
-                 r"Updating is processed: 2 succeeded; 0 failed"),
-        deleted=(r"^DELETED 1st", r"^DELETED 2nd",
-                 r"Deletion is processed: 2 succeeded; 0 failed", r"really deleted"),
-        absent=(r"^RESUMED",)),
+        created=(
+            r"^CREATED 1st",
+            r"^CREATED or RESUMED 2nd",
+            r"^FIELD CHANGED: None -> value",
+            r"Creation is processed: 3 succeeded; 0 failed",
+        ),
+        updated=(
+            r"^UPDATED",
+            r"^FIELD CHANGED: value -> changed",
+            r"Updating is processed: 2 succeeded; 0 failed",
+        ),
+        deleted=(
+            r"^DELETED 1st",
+            r"^DELETED 2nd",
+            r"Deletion is processed: 2 succeeded; 0 failed",
+            r"really deleted",
+        ),
+        absent=(r"^RESUMED",),
+    ),
     "06-peering": Story(  # with no peers: what they do to each other is another story
-        created=(r"^Created: kopf-example-1$", r"Creation is processed: 1 succeeded")),
+        created=(r"^Created: kopf-example-1$", r"Creation is processed: 1 succeeded")
+    ),
     "07-subhandlers": Story(
-        created=(r"'create_fn/item1' succeeded", r"'create_fn/item2' succeeded",
-                 r"Creation is processed: 1 succeeded; 0 failed"),
-        status={f"create_fn/item{n}": f"done with item{n}" for n in (1, 2)}),
+        created=(
+            r"'create_fn/item1' succeeded",
+            r"'create_fn/item2' succeeded",
+            r"Creation is processed: 1 succeeded; 0 failed",
+        ),
+        status={f"create_fn/item{n}": f"done with item{n}" for n in (1, 2)},
+    ),
     "08-watching": Story(
         created=(r"^Event: (ADDED|None) for kopf-example-1",),
         updated=(r"^Event: MODIFIED for kopf-example-1",),
-        deleted=(r"^Event: DELETED for kopf-example-1",)),
+        deleted=(r"^Event: DELETED for kopf-example-1",),
+    ),
     "09-testing": Story(
         created=(r"Creation is processed: 1 succeeded",),
-        deleted=(r"Deletion is processed: 1 succeeded",)),
+        deleted=(r"Deletion is processed: 1 succeeded",),
+    ),
     "11-filtering": Story(
-        created=(r"Label satisfied", r"Labels present and absent", r"Annotation satisfied by call",
-                 r"Callbacks satisfied", r"Field value satisfied",
-                 r"Creation is processed: 5 succeeded"),
+        created=(
+            r"Label satisfied",
+            r"Labels present and absent",
+            r"Annotation satisfied by call",
+            r"Callbacks satisfied",
+            r"Field value satisfied",
+            r"Creation is processed: 5 succeeded",
+        ),
         updated=(r"Field change satisfied\.",),
-        absent=(r"Label not satisfied", r"Field change satisfied by callback")),
+        absent=(r"Label not satisfied", r"Field change satisfied by callback"),
+    ),
     "13-hooks": Story(
         started=(r"Starting retried", r"Logging in", r"watch-stream for kopfexamples"),
         created=(r"Creation is processed: 1 succeeded",),
-        ended=(r"Cleaning up", r"Activity 'cleanup_fn' succ")),
+        ended=(r"Cleaning up", r"Activity 'cleanup_fn' succ"),
+    ),
     "14-daemons": Story(
-        created=(r"=> Ping from an async daemon: field='value'",
-                 r"=> Ping from a sync daemon: field='value', retry=0"),
+        created=(
+            r"=> Ping from an async daemon: field='value'",
+            r"=> Ping from a sync daemon: field='value', retry=0",
+        ),
         updated=(r"=> Ping from an async daemon: field='changed'",),
         deleted=(r"=> Stopped: .*RESOURCE_DELETED",),
-        absent=(r"=> Restarting",)),
+        absent=(r"=> Restarting",),
+    ),
     "15-timers": Story(
         created=(r"Every second: field='value'", r"Timer 'every_2s_sharp' succeeded"),
-        updated=(r"Every second: field='changed'",)),
+        updated=(r"Every second: field='changed'",),
+    ),
     "16-indexing": Story(created=(r"known examples: \['kopf-example-1'\]",)),
     "99-all-at-once": Story(
-        created=(r"First time is a warm-up", r"'create_fn/item2' succeeded", r"Tick 1$",
-                 r"The daemon has started", r"Creation is processed: 2 succeeded; 0 failed"),
+        created=(
+            r"First time is a warm-up",
+            r"'create_fn/item2' succeeded",
+            r"Tick 1$",
+            r"The daemon has started",
+            r"Creation is processed: 2 succeeded; 0 failed",
+        ),
         updated=(r"Updating is processed: 2 succeeded; 0 failed",),
         deleted=(r"The daemon is stopping",),
         ended=(r"Activity 'cleanup_fn' succeeded",),
-        status={"create_fn": {"message": "one of 1 with the same field"},
-                "create_fn/item1": "item1 is handled", "create_fn/item2": "item2 is handled",
-                "field": {"new": "value"}}),
+        status={
+            "create_fn": {"message": "one of 1 with the same field"},
+            "create_fn/item1": "item1 is handled",
+            "create_fn/item2": "item2 is handled",
+            "field": {"new": "value"},
+        },
+    ),
 }
 
 
@@ -153,7 +198,8 @@ class Process:
             try:
                 async with asyncio.timeout(PATIENCE), self._news:
                     await self._news.wait_for(
-                        lambda p=pattern: any(re.search(p, ln) for ln in self.lines[start:]))
+                        lambda p=pattern: any(re.search(p, ln) for ln in self.lines[start:])
+                    )
             except TimeoutError:
                 log = "\n".join(self.lines)
                 pytest.fail(f"There is no {pattern!r} in the log:\n{log}")
@@ -171,9 +217,14 @@ class Process:
 async def running(path: pathlib.Path, namespace: str, cluster: Cluster) -> AsyncIterator[Process]:
     command = [sys.executable, "-m", "kopf", "run", "--verbose", "--standalone",
                "--log-format=plain", "-n", namespace, str(path)]  # fmt: skip
-    process = Process(await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig_path), "PYTHONUNBUFFERED": "1"}))
+    process = Process(
+        await asyncio.create_subprocess_exec(
+            *command,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig_path), "PYTHONUNBUFFERED": "1"},
+        )
+    )
     try:
         yield process
     finally:
@@ -237,8 +288,9 @@ async def until_gone(client: Client, url: str) -> None:
 async def create_namespace(client: Client, namespace: str) -> None:
     await client.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
     with contextlib.suppress(APIConflictError):  # pods need it; there can be nobody to make it
-        await client.post(f"/api/v1/namespaces/{namespace}/serviceaccounts",
-                          {"metadata": {"name": "default"}})
+        await client.post(
+            f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}}
+        )
 
 
 @pytest.mark.timeout(240)
@@ -269,10 +321,15 @@ async def test_example(name: str, cluster: Cluster, client: Client) -> None:
 @pytest.mark.timeout(120)
 async def test_embedded_example(cluster: Cluster, client: Client) -> None:
     """It is an application of its own, which stops by itself."""
-    process = Process(await asyncio.create_subprocess_exec(
-        sys.executable, str(ROOT / "12-embedded" / "example.py"),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig_path), "PYTHONUNBUFFERED": "1"}))
+    process = Process(
+        await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(ROOT / "12-embedded" / "example.py"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig_path), "PYTHONUNBUFFERED": "1"},
+        )
+    )
     await process.see("Do the main job", "Stopping the operator")
     async with asyncio.timeout(PATIENCE):
         assert await process.process.wait() == 0
@@ -284,8 +341,10 @@ async def test_builtins_example(cluster: Cluster, client: Client) -> None:
     namespace = f"example-10-{os.getpid()}"
     await create_namespace(client, namespace)
     pods, maps = (f"/api/v1/namespaces/{namespace}/{plural}" for plural in ("pods", "configmaps"))
-    pod = {"metadata": {"name": "victim-1"},
-           "spec": {"containers": [{"name": "main", "image": "busybox"}]}}
+    pod = {
+        "metadata": {"name": "victim-1"},
+        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+    }
     async with running(ROOT / "10-builtins" / "example.py", namespace, cluster) as process:
         await process.see("watch-stream for pods.v1", "watch-stream for configmaps.v1")
         await client.post(pods, {**pod, "metadata": {"name": "innocent-1"}})
@@ -293,7 +352,8 @@ async def test_builtins_example(cluster: Cluster, client: Client) -> None:
         await process.see(f"The pod {namespace}/victim-1 is found", "victim-1 would be killed now")
         await client.post(maps, {"metadata": {"name": "cm1"}, "data": {"a": "b"}})
         await client.patch(
-            f"{maps}/cm1", {"metadata": {"labels": {"somelabel": "x"}}}, content_type=MERGE)
+            f"{maps}/cm1", {"metadata": {"labels": {"somelabel": "x"}}}, content_type=MERGE
+        )
         await process.see("The config map cm1 has the keys: a", "Creation is processed: 1 succ")
         await client.delete(f"{pods}/victim-1?gracePeriodSeconds=0")
         await process.see(r"'pod_in_sight' succeeded")

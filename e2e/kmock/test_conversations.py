@@ -102,7 +102,10 @@ def registry() -> OperatorRegistry:
 
 @contextlib.asynccontextmanager
 async def running(
-    server: Any, registry: OperatorRegistry, *, reconnect_backoff: float = 0.001,
+    server: Any,
+    registry: OperatorRegistry,
+    *,
+    reconnect_backoff: float = 0.001,
     is_logged_in: bool = True,
 ) -> AsyncIterator[None]:
     """Run an operator which is logged in already, or which logs in by its handlers."""
@@ -112,10 +115,17 @@ async def running(
     settings.networking.error_backoffs = [0.001] * 3
     settings.queueing.error_delays = [0.001]
     stop = asyncio.Event()
-    task = asyncio.create_task(operator(
-        registry=registry, settings=settings, stop_flag=stop, clusterwide=True,
-        vault=Vault({"test": ConnectionInfo(server=str(server.url).rstrip("/"))})
-        if is_logged_in else None))
+    task = asyncio.create_task(
+        operator(
+            registry=registry,
+            settings=settings,
+            stop_flag=stop,
+            clusterwide=True,
+            vault=Vault({"test": ConnectionInfo(server=str(server.url).rstrip("/"))})
+            if is_logged_in
+            else None,
+        )
+    )
     try:
         yield
     finally:
@@ -216,10 +226,12 @@ async def test_one_handler_costs_one_patch(
     async with running(kmock, registry):
         await script.until(lambda: bool(script.patched))
     essence = "kopf.zalando.org/last-handled-configuration"
-    assert script.patched == [{
-        "metadata": {"uid": "u1", "annotations": {essence: '{"spec":{"field":"v1"}}\n'}},
-        "status": {"fn": {"r": 1}},
-    }]
+    assert script.patched == [
+        {
+            "metadata": {"uid": "u1", "annotations": {essence: '{"spec":{"field":"v1"}}\n'}},
+            "status": {"fn": {"r": 1}},
+        }
+    ]
 
 
 async def test_b9_absent_objects_are_quiet(
@@ -381,7 +393,10 @@ async def test_a18_overloaded_servers_are_watched_again_with_no_new_list(
     kind = {"kind": "Status", "code": 429, "reason": "TooManyRequests"}
     line = make_line("ADDED", make_object(8))
     script.watches = [
-        lambda: respond(429, kind), lambda: respond(200, line), lambda: respond(200, b"")]
+        lambda: respond(429, kind),
+        lambda: respond(200, line),
+        lambda: respond(200, b""),
+    ]
     async with running(kmock, registry):
         await script.until(lambda: len(script.watched) >= 3)
     assert [params["resourceVersion"] for params in script.watched][:3] == ["1", "1", "8"]

@@ -42,8 +42,11 @@ def _definitions(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
     async def apply() -> None:
         world = World(
-            cluster.url, "default", cluster.kubeconfig_path,
-            headers=cluster.make_headers(), context=cluster.make_ssl_context(),
+            cluster.url,
+            "default",
+            cluster.kubeconfig_path,
+            headers=cluster.make_headers(),
+            context=cluster.make_ssl_context(),
         )
         try:
             for definition in DEFINITIONS:
@@ -73,8 +76,11 @@ async def world(
     """A new namespace in the cluster of this run: the emulator or a real one."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig_path))
     world = World(
-        cluster.url, make_namespace(), cluster.kubeconfig_path,
-        headers=cluster.make_headers(), context=cluster.make_ssl_context(),
+        cluster.url,
+        make_namespace(),
+        cluster.kubeconfig_path,
+        headers=cluster.make_headers(),
+        context=cluster.make_ssl_context(),
     )
     meta = {"name": world.namespace}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
@@ -98,9 +104,7 @@ async def _release(world: World, plural: str) -> None:
 
 
 @pytest.fixture
-async def faulty(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[World]:
+async def faulty(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     """A sandbox of this test alone, with its faults and journal at hand."""
     async with Sandbox() as sandbox:
         path = sandbox.write_kubeconfig(tmp_path / "kubeconfig")
@@ -108,7 +112,8 @@ async def faulty(
         await sandbox.apply(DEFINITIONS)
         namespace = make_namespace()
         await sandbox.create(
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        )
         world = World(sandbox.url, namespace, path, sandbox=sandbox)
         try:
             yield world

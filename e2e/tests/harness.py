@@ -63,21 +63,29 @@ def make_crd(plural: str, kind: str, **version: Any) -> Obj:
     }
 
 
-
 def make_strict_schema(*status: str) -> Obj:
     """A schema where everything that is not mentioned is pruned by the server."""
-    return {"openAPIV3Schema": {"type": "object", "properties": {
-        "spec": {"type": "object", "properties": {"n": {"type": "integer"}}},
-        "status": {"type": "object", "properties": {key: {"type": "string"} for key in status}},
-    }}}
+    return {
+        "openAPIV3Schema": {
+            "type": "object",
+            "properties": {
+                "spec": {"type": "object", "properties": {"n": {"type": "integer"}}},
+                "status": {
+                    "type": "object",
+                    "properties": {key: {"type": "string"} for key in status},
+                },
+            },
+        }
+    }
 
 
 DEFINITIONS = [
     make_crd("kexes", "Kex"),
     make_crd("subs", "Sub", subresources={"status": {}}),
     make_crd("stricts", "Strict", schema=make_strict_schema("phase")),
-    make_crd("strictsubs", "StrictSub", schema=make_strict_schema("phase"),
-             subresources={"status": {}}),
+    make_crd(
+        "strictsubs", "StrictSub", schema=make_strict_schema("phase"), subresources={"status": {}}
+    ),
 ]
 
 
@@ -165,11 +173,17 @@ class World:
                     return result
 
     async def create(self, spec: Obj | None = None, name: str = "obj", **fields: Any) -> Obj:
-        kind = {item["spec"]["names"]["plural"]: item["spec"]["names"]["kind"]
-                for item in DEFINITIONS}[self.plural]
+        kind = {
+            item["spec"]["names"]["plural"]: item["spec"]["names"]["kind"] for item in DEFINITIONS
+        }[self.plural]
         meta = {"name": name, **fields.pop("metadata", {})}
-        body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": meta,
-                "spec": spec or {}, **fields}
+        body = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": kind,
+            "metadata": meta,
+            "spec": spec or {},
+            **fields,
+        }
         return await self.request("POST", self.path(), body)
 
     async def get(self, name: str = "obj") -> Obj:
@@ -199,10 +213,15 @@ class World:
 
     async def until_handled(self, name: str = "obj", spec: Obj | None = None) -> Obj:
         """Wait until the whole cycle is over: with that spec, if it is given."""
+
         def check(obj: Obj | None) -> bool:
             essence = get_essence(obj)
-            return (essence is not None and not get_progress(obj)
-                    and (spec is None or essence.get("spec") == spec))
+            return (
+                essence is not None
+                and not get_progress(obj)
+                and (spec is None or essence.get("spec") == spec)
+            )
+
         obj = await self.until(check, name)
         assert obj is not None
         return obj
@@ -269,11 +288,16 @@ class World:
     ) -> AsyncIterator[asyncio.subprocess.Process]:
         """Run an operator as a separate process; kill it if it is still there in the end."""
         import os
+
         args = ["run", "--verbose", "-n", self.namespace, str(path)]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "kopf", *args,
+            sys.executable,
+            "-m",
+            "kopf",
+            *args,
             env={**os.environ, "KUBECONFIG": str(self.kubeconfig), **(env or {})},
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
         )
         try:
             yield process

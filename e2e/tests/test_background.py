@@ -56,8 +56,8 @@ async def test_d7_disobedient_daemon_does_not_block_the_deletion_for_ever(world)
     calls, release = world.calls, threading.Event()
 
     @on.daemon(
-        *KEX, id="fn", registry=world.registry,
-        cancellation_backoff=0.05, cancellation_timeout=0.05)
+        *KEX, id="fn", registry=world.registry, cancellation_backoff=0.05, cancellation_timeout=0.05
+    )
     def fn(**_):
         calls("started")
         release.wait()
@@ -152,8 +152,12 @@ async def test_results_and_patches(world, plural):
     async with world.operator():
         await world.create({"field": "unset"})
         obj = await world.until(
-            lambda obj: obj is not None and obj["spec"]["field"] == "set"
-            and obj.get("status", {}).get("timer") == "seen")
+            lambda obj: (
+                obj is not None
+                and obj["spec"]["field"] == "set"
+                and obj.get("status", {}).get("timer") == "seen"
+            )
+        )
     assert obj["status"] == {"retries": 1, "daemon": {"finished": True}, "timer": "seen"}
 
 
@@ -213,7 +217,8 @@ async def test_conflicting_functions_are_carried_forward(faulty):
 
     async with faulty.operator():
         with faulty.sandbox.faults.fail(
-                422, method="PATCH", path="*/kexes/obj", match=is_of_status, times=1):
+            422, method="PATCH", path="*/kexes/obj", match=is_of_status, times=1
+        ):
             await faulty.create()
             await faulty.until(lambda obj: obj is not None and obj.get("status"))
     assert calls == [False, True]

@@ -18,8 +18,12 @@ from kopf_kits.sandbox import Sandbox
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ("daemons", "timers", "indexing")
 EXAMPLES = ("14-daemons", "15-timers", "16-indexing")
-POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "namespace": "default"},
-       "spec": {"containers": [{"name": "main", "image": "any"}]}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "pod", "namespace": "default"},
+    "spec": {"containers": [{"name": "main", "image": "any"}]},
+}
 
 
 def collect() -> list[Any]:
@@ -58,24 +62,35 @@ async def test_code_of_documentation_works(source, registry, tmp_path, monkeypat
         await sandbox.apply(ROOT / "examples" / "obj.yaml")
         annotations = {"some-annotation": "some-value"}
         labels = {"some-label": "some-value"}
-        await sandbox.patch("kopfexamples", "kopf-example-1", {
-            "metadata": {"annotations": annotations, "labels": labels}})
+        await sandbox.patch(
+            "kopfexamples",
+            "kopf-example-1",
+            {"metadata": {"annotations": annotations, "labels": labels}},
+        )
         world = World(sandbox.url, "default", path)
         world.path = (  # type: ignore[method-assign]
-            lambda name="", plural=None:
-            "/apis/kopf.dev/v1/namespaces/default/kopfexamples" + (name and f"/{name}"))
+            lambda name="", plural=None: (
+                "/apis/kopf.dev/v1/namespaces/default/kopfexamples" + (name and f"/{name}")
+            )
+        )
         try:
             async with world.operator(registry) as operator:
                 if any(isinstance(handler, SpawningHandler) for handler in handlers):
                     await world.until(
-                        lambda obj: get_finalizers(obj) == [FINALIZER], "kopf-example-1")
+                        lambda obj: get_finalizers(obj) == [FINALIZER], "kopf-example-1"
+                    )
                     assert operator._background.runs
                 if any(isinstance(handler, IndexingHandler) for handler in handlers):
                     assert set(operator._indices) == {
-                        str(h.id) for h in handlers if isinstance(h, IndexingHandler)}
+                        str(h.id) for h in handlers if isinstance(h, IndexingHandler)
+                    }
         finally:
             await world.close()
-    assert not [record for record in caplog.records if record.levelno >= logging.ERROR
-                and "That was attempt" not in record.message
-                and "fourth attempt" not in record.message
-                and "check it again" not in record.message]
+    assert not [
+        record
+        for record in caplog.records
+        if record.levelno >= logging.ERROR
+        and "That was attempt" not in record.message
+        and "fourth attempt" not in record.message
+        and "check it again" not in record.message
+    ]

@@ -17,8 +17,13 @@ from kopf_core.intents.stoppers import DaemonStoppingReason
 
 KEX = (GROUP, "kexes")
 EXPIRED = {
-    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-    "message": "The provided resource version is too old.", "reason": "Expired", "code": 410,
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": "The provided resource version is too old.",
+    "reason": "Expired",
+    "code": 410,
 }
 
 
@@ -108,8 +113,7 @@ async def test_a15_nothing_is_left_of_objects_deleted_while_disconnected(world, 
         await world.until_gone("x")
         await proxy.reconnect()
         await calls.until(lambda calls: len(calls) == 4)
-        assert set(calls[2:]) == {
-            (DaemonStoppingReason.RESOURCE_DELETED, "x"), ("event", "x")}
+        assert set(calls[2:]) == {(DaemonStoppingReason.RESOURCE_DELETED, "x"), ("event", "x")}
         assert set(operator._indices["names"]) == {"y"}
         assert {run.record.body.meta.name for run in operator._background.runs} == {"y"}
 

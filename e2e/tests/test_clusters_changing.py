@@ -71,6 +71,7 @@ async def test_c18_deletion_of_a_namespace_is_handled_and_does_not_get_stuck(wor
     @on.delete(*KEX, id="fn", registry=world.registry)
     def delete_fn(body, name, retry, **_):
         from kopf_core.engines.posting import info
+
         info(body, reason="Deleting", message="It is refused by the API.")
         world.calls(("delete", name, retry))
         if not retry:
@@ -91,7 +92,8 @@ async def test_c18_deletion_of_a_namespace_is_handled_and_does_not_get_stuck(wor
         await until(world, f"{NAMESPACES}/{name}", is_there=False)
     deletions = [call for call in world.calls if call[0] == "delete"]
     assert sorted(deletions) == sorted(
-        ("delete", f"obj-{n}", retry) for n in range(3) for retry in (0, 1))
+        ("delete", f"obj-{n}", retry) for n in range(3) for retry in (0, 1)
+    )
     assert world.calls.count("stopped") == 3
     assert not [text for text in logged("", logging.ERROR) if "failed temporarily" not in text]
 
@@ -110,7 +112,7 @@ async def test_absent_namespaces_are_one_warning_until_they_are_created(world, l
         async with namespaces(world, absent), inside(world, absent):
             await world.create()
             await world.calls.until(lambda calls: absent in calls)
-    warning, = logged("There are no such namespaces", logging.WARNING)
+    (warning,) = logged("There are no such namespaces", logging.WARNING)
     assert warning.startswith(f"There are no such namespaces: {absent!r}.")
 
 
@@ -164,7 +166,8 @@ async def test_adopted_children_are_gone_with_their_owner(world):
         await world.until_handled()
         child = await world.request("GET", f"{children}/obj-child")
         assert [owner["uid"] for owner in child["metadata"]["ownerReferences"]] == [
-            obj["metadata"]["uid"]]
+            obj["metadata"]["uid"]
+        ]
         await world.delete()
         await until(world, f"{children}/obj-child", is_there=False)
 
@@ -206,8 +209,12 @@ async def test_c20_definitions_are_served_as_they_come_go_and_come_again(world, 
     async with world.operator():
         for n in (1, 2):
             async with defined(world, make_crd(rare, kind)):
-                body = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "obj"},
-                        "spec": {"n": n}}
+                body = {
+                    "apiVersion": f"{GROUP}/v1",
+                    "kind": kind,
+                    "metadata": {"name": "obj"},
+                    "spec": {"n": n},
+                }
                 await world.request("POST", world.path(plural=rare), body)
                 await world.calls.until(lambda calls, n=n: (n, 1) in calls)
             # The instances are deleted together with the definition; our finalizers delay that.
@@ -240,7 +247,9 @@ async def test_c20_the_other_version_is_served_when_the_first_one_is_gone(world,
     definition = make_crd(rare, kind)
     version = definition["spec"]["versions"][0]
     definition["spec"]["versions"] = [
-        {**version, "name": "v2", "storage": False}, {**version, "name": "v1"}]
+        {**version, "name": "v2", "storage": False},
+        {**version, "name": "v1"},
+    ]
     url = f"{CRDS}/{definition['metadata']['name']}"
 
     @on.event(rare, id="fn", registry=world.registry)

@@ -131,7 +131,8 @@ async def test_f1_graceful_exit_repeats_nothing(world, folder):
         await world.patch({"spec": {"x": 1}})
         await world.until_handled(spec={"x": 1})
     assert sorted(read(folder)) == sorted(
-        f"{reason} {id}" for reason in ("create", "update") for id in "abc")
+        f"{reason} {id}" for reason in ("create", "update") for id in "abc"
+    )
 
 
 HANGING = """
@@ -154,9 +155,17 @@ async def test_f1_the_second_signal_aborts_with_no_noise(world, tmp_path, signum
     (tmp_path / "handlers.py").write_text(HANGING)
     await world.create()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "kopf", "run", "-n", world.namespace, str(tmp_path / "handlers.py"),
+        sys.executable,
+        "-m",
+        "kopf",
+        "run",
+        "-n",
+        world.namespace,
+        str(tmp_path / "handlers.py"),
         env={**os.environ, "KUBECONFIG": str(world.kubeconfig)},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT)
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
     async with asyncio.timeout(20):
         lines = []
         for milestone in (b"hanging", b"Operator is stopping"):
@@ -184,9 +193,17 @@ async def running(world, path, source):
     """A process of an operator; its output is read from the pipe."""
     (path / "handlers.py").write_text(source)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "kopf", "run", "-n", world.namespace, str(path / "handlers.py"),
+        sys.executable,
+        "-m",
+        "kopf",
+        "run",
+        "-n",
+        world.namespace,
+        str(path / "handlers.py"),
         env={**os.environ, "KUBECONFIG": str(world.kubeconfig)},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT)
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
     try:
         async with asyncio.timeout(20):
             yield process
@@ -237,6 +254,7 @@ async def test_f1_signals_during_the_exit_are_harmless(world, tmp_path, delay):
 
 async def test_c4_states_from_the_past_do_not_repeat_the_deletion(faulty):
     """A replica that lags behind shows the object with its finalizer, already removed."""
+
     @on.create(*KEX, id="create", registry=faulty.registry)
     @on.delete(*KEX, id="delete", registry=faulty.registry)
     def fn(reason, name, **_):
@@ -249,7 +267,8 @@ async def test_c4_states_from_the_past_do_not_repeat_the_deletion(faulty):
         await faulty.until_handled()
         await faulty.delete()
         obj = await faulty.until(
-            lambda obj: seen.append(obj) or get_finalizers(obj) == ["foreign.com/f"])
+            lambda obj: seen.append(obj) or get_finalizers(obj) == ["foreign.com/f"]
+        )
         past = [o for o in seen if FINALIZER in get_finalizers(o)]
         assert obj["metadata"]["deletionTimestamp"]
         lines = [json.dumps({"type": "MODIFIED", "object": o}) for o in past]

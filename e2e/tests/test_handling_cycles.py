@@ -27,10 +27,13 @@ KEX = (GROUP, "kexes")
 @pytest.fixture(params=["sync", "async"])
 def style(request):
     """Make a handler of either style of a regular function."""
+
     def convert(fn):
         async def afn(**kwargs):
             return fn(**kwargs)
+
         return fn if request.param == "sync" else afn
+
     return convert
 
 
@@ -78,8 +81,9 @@ async def test_results_are_merged_with_own_patches(world):
 
     async with world.operator():
         await world.create({"f": 1})
-        obj = await world.until(lambda obj: obj and (get_essence(obj) or {}).get("spec") == {
-            "f": 1, "added": True})
+        obj = await world.until(
+            lambda obj: obj and (get_essence(obj) or {}).get("spec") == {"f": 1, "added": True}
+        )
     assert obj["status"] == {"fn": {"own": 1, "result": 2}, "other": "x"}
     assert obj["metadata"]["annotations"]["mine"] == "yes"
 
@@ -102,9 +106,12 @@ async def test_progress_is_on_the_object_between_the_attempts(world):
 
     async with world.operator():
         await world.create()
-        obj = await world.until(lambda obj: (
-            get_progress(obj).get("b", {}).get("success")
-            and get_progress(obj).get("a", {}).get("retries")))
+        obj = await world.until(
+            lambda obj: (
+                get_progress(obj).get("b", {}).get("success")
+                and get_progress(obj).get("a", {}).get("retries")
+            )
+        )
         record = get_progress(obj)["a"]
         assert record["message"] == "not yet"
         assert record["purpose"] == "create"
@@ -255,8 +262,7 @@ async def test_event_handlers_see_everything_and_leave_no_marks(world):
         obj = await world.get()
         await world.delete()
         await world.calls.until(lambda calls: len(calls) == 4)
-    assert world.calls[1:] == [
-        ("ADDED", {"f": 1}), ("MODIFIED", {"f": 2}), ("DELETED", {"f": 2})]
+    assert world.calls[1:] == [("ADDED", {"f": 1}), ("MODIFIED", {"f": 2}), ("DELETED", {"f": 2})]
     assert "annotations" not in obj["metadata"]
     assert "finalizers" not in obj["metadata"]
 
@@ -420,20 +426,21 @@ async def test_subhandlers_over_several_cycles(world):
     @on.create(*KEX, id="parent", registry=world.registry)
     def parent(spec, **_):
         for item in spec["items"]:
+
             @on.subhandler(id=item)
             def sub(retry, item=item, **_):
                 world.calls((item, retry))
                 if item == "b" and retry < 2:
                     raise TemporaryError("x", delay=0)
                 return item
+
         return "done"
 
     async with world.operator():
         await world.create({"items": ["a", "b", "c"]})
         obj = await world.until_handled()
     assert sorted(world.calls) == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("c", 0)]
-    assert obj["status"] == {
-        "parent": "done", "parent/a": "a", "parent/b": "b", "parent/c": "c"}
+    assert obj["status"] == {"parent": "done", "parent/a": "a", "parent/b": "b", "parent/c": "c"}
     assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
 
 
@@ -441,6 +448,7 @@ async def test_subhandlers_over_several_cycles(world):
 async def test_custom_names_of_everything(world):
     from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage
     from kopf_cogs.configs.progress import AnnotationsProgressStorage
+
     persistence = world.settings.persistence
     persistence.finalizer = "my.example.com/finalizer"
     persistence.progress_storage = AnnotationsProgressStorage(prefix="my.example.com")
@@ -459,7 +467,8 @@ async def test_custom_names_of_everything(world):
     async with world.operator():
         await world.create()
         obj = await world.until(
-            lambda obj: obj and "my.example.com/fn" in (obj["metadata"].get("annotations") or {}))
+            lambda obj: obj and "my.example.com/fn" in (obj["metadata"].get("annotations") or {})
+        )
         assert get_finalizers(obj) == ["my.example.com/finalizer"]
         release.set()
         obj = await world.until(lambda obj: "my.example.com/lhc" in obj["metadata"]["annotations"])
@@ -472,6 +481,7 @@ async def test_custom_names_of_everything(world):
 @pytest.mark.parametrize("lifecycle", [None, all_at_once], ids=["asap", "all_at_once"])
 async def test_lifecycles_make_the_same_in_the_end(world, lifecycle):
     for id in "abc":
+
         @on.create(*KEX, id=id, registry=world.registry)
         def fn(id=id, **_):
             world.calls(id)

@@ -37,6 +37,7 @@ def is_done(obj):
 
 async def test_a16_re_created_objects_are_new_ones(faulty):
     """The name is the same, the uid is not; all that while the operator was blind."""
+
     @on.create(*KEX, id="fn", registry=faulty.registry)
     def fn(uid, memo, spec, **_):
         faulty.calls(("create", spec["n"], dict(memo)))
@@ -49,13 +50,14 @@ async def test_a16_re_created_objects_are_new_ones(faulty):
     async with faulty.operator():
         await faulty.create({"n": 1})
         await faulty.until_handled()
-        with faulty.sandbox.faults.hold(
-                watch=True, path="*/kexes", match=is_ours):
+        with faulty.sandbox.faults.hold(watch=True, path="*/kexes", match=is_ours):
             await faulty.delete()
             await faulty.create({"n": 2})
         await faulty.until_handled(spec={"n": 2})
     assert [call for call in faulty.calls if call[0] == "create"] == [
-        ("create", 1, {}), ("create", 2, {})]
+        ("create", 1, {}),
+        ("create", 2, {}),
+    ]
 
 
 async def test_a16_patches_for_the_old_object_do_not_hit_the_new_one(faulty):
@@ -112,6 +114,7 @@ def is_json_patch(call):
 @pytest.mark.parametrize("status", [403, 500, 503])
 async def test_b4_handlers_are_not_repeated_when_patches_fail(faulty, status):
     """The outcome is known, and only remains to be stored."""
+
     @on.create(*KEX, id="fn", registry=faulty.registry)
     def fn(**_):
         faulty.calls("fn")
@@ -129,6 +132,7 @@ async def test_b4_handlers_are_not_repeated_when_patches_fail(faulty, status):
 
 async def test_b4_several_handlers_are_not_repeated_when_patches_fail(faulty):
     for id in "abc":
+
         @on.create(*KEX, id=id, registry=faulty.registry)
         def fn(id=id, **_):
             faulty.calls(id)
@@ -144,6 +148,7 @@ async def test_b4_several_handlers_are_not_repeated_when_patches_fail(faulty):
 
 async def test_b4_e1_forbidden_events_do_not_affect_handling(faulty, logged):
     from kopf_core.engines.posting import info
+
     faulty.settings.posting.enabled = True
 
     @on.create(*KEX, id="fn", registry=faulty.registry)
@@ -184,6 +189,7 @@ async def test_b9_objects_gone_while_handled_are_quiet(faulty, logged):
 
 async def test_b10_conflicts_of_finalizers_are_retried_until_done(faulty):
     """A hot object: it changes between our reads and writes, five times in a row."""
+
     @on.create(*KEX, id="fn", registry=faulty.registry)
     @on.delete(*KEX, id="fn2", registry=faulty.registry)
     def fn(reason, **_):
@@ -192,8 +198,7 @@ async def test_b10_conflicts_of_finalizers_are_retried_until_done(faulty):
     async with faulty.operator():
         await faulty.create()
         await faulty.until_handled()
-        with faulty.sandbox.faults.fail(
-                422, method="PATCH", match=is_json_patch, times=5) as fault:
+        with faulty.sandbox.faults.fail(422, method="PATCH", match=is_json_patch, times=5) as fault:
             await faulty.delete()
             for hits in range(1, 6):
                 await _until_hits(faulty, fault, hits)
@@ -218,8 +223,7 @@ async def test_b10_conflicts_of_adding_finalizers(faulty):
         faulty.calls(str(reason))
 
     async with faulty.operator():
-        with faulty.sandbox.faults.fail(
-                422, method="PATCH", match=is_json_patch, times=5) as fault:
+        with faulty.sandbox.faults.fail(422, method="PATCH", match=is_json_patch, times=5) as fault:
             await faulty.create()
             for hits in range(1, 6):
                 await _until_hits(faulty, fault, hits)
@@ -239,8 +243,7 @@ async def test_b10_functions_are_carried_to_the_next_cycle(faulty):
         patch.fns.append(lambda body: body["spec"].setdefault("items", []).append("x"))
 
     async with faulty.operator():
-        with faulty.sandbox.faults.fail(
-                422, method="PATCH", match=is_json_patch, times=1) as fault:
+        with faulty.sandbox.faults.fail(422, method="PATCH", match=is_json_patch, times=1) as fault:
             await faulty.create({})
             await _until_hits(faulty, fault, 1)
             await faulty.patch({"status": {"heat": 1}})
@@ -272,6 +275,7 @@ async def test_c2_lagging_watches_do_not_repeat_handlers(faulty):
     """Our own patches do not come back, and others' changes come with the old state."""
     faulty.settings.persistence.consistency_timeout = 60
     for id in "ab":
+
         @on.create(*KEX, id=id, registry=faulty.registry)
         def fn(id=id, **_):
             faulty.calls(id)
@@ -283,11 +287,11 @@ async def test_c2_lagging_watches_do_not_repeat_handlers(faulty):
         created = asyncio.create_task(faulty.create())
         await faulty.calls.until(lambda calls: calls)
         await created
-        with faulty.sandbox.faults.hold(
-                watch=True, path="*/kexes", match=is_ours):
+        with faulty.sandbox.faults.hold(watch=True, path="*/kexes", match=is_ours):
             await faulty.patch({"metadata": {"labels": {"foreign": "1"}}})
         await faulty.until(
-            lambda obj: is_done(obj) and get_essence(obj).get("metadata", {}).get("labels"))
+            lambda obj: is_done(obj) and get_essence(obj).get("metadata", {}).get("labels")
+        )
     assert faulty.calls == ["a", "b"]
 
 
@@ -317,6 +321,7 @@ async def test_c3_every_handler_sees_the_final_spec(world):
     started, release = asyncio.Event(), asyncio.Event()
 
     for id in "abc":
+
         @on.create(*KEX, id=id, registry=world.registry)
         @on.update(*KEX, id=id, registry=world.registry)
         async def fn(spec, id=id, **_):
@@ -342,6 +347,7 @@ async def test_c3_the_final_spec_is_seen_with_no_further_changes(world):
     started, release = asyncio.Event(), asyncio.Event()
 
     for id in "ab":
+
         @on.create(*KEX, id=id, registry=world.registry)
         @on.update(*KEX, id=id, registry=world.registry)
         async def fn(spec, id=id, **_):
@@ -365,6 +371,7 @@ async def test_c3_the_final_spec_is_seen_with_no_further_changes(world):
 @pytest.mark.parametrize("is_fn", [False, True], ids=["fields", "fns"])
 async def test_c3_changes_of_others_are_not_mistaken_for_our_own(world, is_fn):
     """Both are in the response to the patch of a handler, while another one is over already."""
+
     @on.create(*KEX, id="early", registry=world.registry)
     @on.update(*KEX, id="early", registry=world.registry, field="spec.n")
     async def early(spec, **_):
@@ -394,6 +401,7 @@ async def test_c3_o2_changes_of_other_fields_are_not_missed_by_handlers_of_field
     blocked, release = asyncio.Event(), asyncio.Event()
 
     for id in "abc":
+
         @on.update(*KEX, id=id, registry=world.registry, field="spec.n")
         async def fn(spec, id=id, **_):
             world.calls((id, spec["n"]))
@@ -424,8 +432,7 @@ async def test_c5_foreign_finalizers_are_left_alone(world):
 
     async with world.operator():
         await world.create(metadata={"finalizers": ["foreign.com/first"]})
-        await world.until(
-            lambda obj: get_finalizers(obj) == ["foreign.com/first", FINALIZER])
+        await world.until(lambda obj: get_finalizers(obj) == ["foreign.com/first", FINALIZER])
         await world.delete()
         await world.until(lambda obj: get_finalizers(obj) == ["foreign.com/first"])
         # The object is still there, but it is not ours: whatever happens to it, we do not return.
@@ -449,7 +456,8 @@ async def test_c6_deletion_right_before_our_finalizer_is_no_error_loop(faulty, l
         await faulty.until(lambda obj: get_finalizers(obj) == [FINALIZER], "probe")
         hit = asyncio.Event()
         with faulty.sandbox.faults.hang(
-                method="PATCH", path="*/obj", match=lambda call: hit.set() or True):
+            method="PATCH", path="*/obj", match=lambda call: hit.set() or True
+        ):
             await faulty.create(metadata={"finalizers": ["foreign.com/f"]})
             await hit.wait()
             await faulty.delete()
@@ -491,8 +499,20 @@ async def test_c7_hanging_deletion_ends_by_timeout(world):
 
 
 IDS = [
-    "a" * 100, "b" * 63 + "1", "b" * 63 + "2", "with space", "уникод", ".leading", "trailing.",
-    "with:colon", "/slashes//everywhere/", "UPPER", "<lambda>", "a@b", "quote'\"", "x" * 300,
+    "a" * 100,
+    "b" * 63 + "1",
+    "b" * 63 + "2",
+    "with space",
+    "уникод",
+    ".leading",
+    "trailing.",
+    "with:colon",
+    "/slashes//everywhere/",
+    "UPPER",
+    "<lambda>",
+    "a@b",
+    "quote'\"",
+    "x" * 300,
 ]
 
 
@@ -500,12 +520,14 @@ async def test_c9_ids_of_all_kinds_have_valid_unique_stable_keys(world):
     def make():
         registry = OperatorRegistry()
         for id in IDS:
+
             @on.create(*KEX, id=id, registry=registry)
             def fn(retry, id=id, **_):
                 if retry:
                     world.calls(id)
                 else:
                     raise TemporaryError("x", delay=0)
+
         return registry
 
     async with world.operator(make()):
@@ -536,7 +558,7 @@ async def test_c10_clashing_ids_are_one_warning_naming_both(world, logged):
     async with world.operator():
         await world.create()
         await world.until(is_done)
-    warning, = logged("'fn'", logging.WARNING)
+    (warning,) = logged("'fn'", logging.WARNING)
     assert "one" in warning
     assert "two" in warning
 
@@ -579,12 +601,23 @@ async def test_c11_no_place_for_annotations_is_found_out_before_handling(world, 
     assert sorted(world.calls) == ["last", "obj", "other"]
 
 
-@pytest.mark.parametrize("result", [
-    {1, 2}, datetime.datetime(2020, 1, 1), b"bytes", float("nan"), (x for x in "abc"),
-    threading.Lock(), "\ud800", "x" * 700_000, object(), {"deep": {"set": {1}}},
-], ids=lambda value: type(value).__name__)
-async def test_c13_results_that_cannot_be_stored_are_dropped_with_one_error(
-        world, logged, result):
+@pytest.mark.parametrize(
+    "result",
+    [
+        {1, 2},
+        datetime.datetime(2020, 1, 1),
+        b"bytes",
+        float("nan"),
+        (x for x in "abc"),
+        threading.Lock(),
+        "\ud800",
+        "x" * 700_000,
+        object(),
+        {"deep": {"set": {1}}},
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_c13_results_that_cannot_be_stored_are_dropped_with_one_error(world, logged, result):
     @on.create(*KEX, id="fn", registry=world.registry)
     def fn(**_):
         world.calls("fn")
@@ -599,7 +632,7 @@ async def test_c13_results_that_cannot_be_stored_are_dropped_with_one_error(
         obj = await world.until(is_done)
     assert obj["status"] == {"good": "good"}
     assert world.calls == ["fn"]
-    error, = logged("", logging.ERROR)
+    (error,) = logged("", logging.ERROR)
     assert "'fn'" in error
 
 
@@ -637,6 +670,7 @@ async def test_c13_patches_that_cannot_be_sent_are_dropped_with_one_error(world,
 
 async def test_c12_patches_rejected_by_the_server_are_dropped_with_one_error(world, logged):
     """Such as wrong values in typed fields: labels are strings, for example."""
+
     @on.create(*KEX, id="fn", registry=world.registry)
     def fn(patch, **_):
         world.calls("fn")
@@ -651,12 +685,21 @@ async def test_c12_patches_rejected_by_the_server_are_dropped_with_one_error(wor
     assert len(logged("", logging.ERROR)) == 1
 
 
-@pytest.mark.parametrize("value", [
-    "", "{", "null", "[]", '"text"', "1", '{"started":"garbage","retries":-1}',
-    '{"started":"2020-01-01T00:00:00","delayed":"2020-01-01T00:00:00","retries":"x"}',
-    '{"started":"2999-01-01T00:00:00+00:00","delayed":"2999-01-01T00:00:00.100000+00:00","retries":1}',
-    '{"purpose":1,"success":"no","failure":[]}',
-])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        '"text"',
+        "1",
+        '{"started":"garbage","retries":-1}',
+        '{"started":"2020-01-01T00:00:00","delayed":"2020-01-01T00:00:00","retries":"x"}',
+        '{"started":"2999-01-01T00:00:00+00:00","delayed":"2999-01-01T00:00:00.100000+00:00","retries":1}',
+        '{"purpose":1,"success":"no","failure":[]}',
+    ],
+)
 async def test_c14_corrupted_progress_heals(world, value):
     @on.create(*KEX, id="fn", registry=world.registry)
     def fn(**_):
@@ -679,12 +722,14 @@ async def test_c14_corrupted_last_handled_state_heals(world, value):
     await world.create({"n": 1}, metadata={"annotations": {LAST_HANDLED: value}})
     async with world.operator():
         await world.until(
-            lambda obj: obj["metadata"]["annotations"][LAST_HANDLED] == '{"spec":{"n":1}}\n')
+            lambda obj: obj["metadata"]["annotations"][LAST_HANDLED] == '{"spec":{"n":1}}\n'
+        )
     assert world.calls == ["fn"]
 
 
 async def test_c15_reverted_annotations_are_not_a_storm(world, logged):
     """Another tool restores the object as it was, again and again."""
+
     @on.create(*KEX, id="fn", registry=world.registry)
     def fn(**_):
         world.calls("fn")
@@ -730,11 +775,13 @@ async def test_c16_operators_with_different_identities_do_not_interfere(world):
         persistence.progress_storage = AnnotationsProgressStorage(prefix=f"{name}.example.com")
         persistence.diffbase_storage = AnnotationsDiffBaseStorage(prefix=f"{name}.example.com")
         for decorator in (on.create, on.update, on.delete):
+
             @decorator(*KEX, id="fn", registry=registry)
             def fn(reason, retry, **_):
                 world.calls((name, str(reason), retry))
                 if not retry:
                     raise TemporaryError("x", delay=0)
+
         return {"registry": registry, "settings": settings}
 
     def is_handled_by_both(obj, n):
@@ -749,8 +796,12 @@ async def test_c16_operators_with_different_identities_do_not_interfere(world):
         await world.until(lambda obj: is_handled_by_both(obj, 2))
         await world.delete()
         await world.until_gone()
-    expected = [(name, reason, retry) for name in "ab" for reason in ("create", "delete", "update")
-                for retry in (0, 1)]
+    expected = [
+        (name, reason, retry)
+        for name in "ab"
+        for reason in ("create", "delete", "update")
+        for retry in (0, 1)
+    ]
     assert sorted(world.calls) == expected
 
 
@@ -763,11 +814,20 @@ class Unprintable(Exception):
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-@pytest.mark.parametrize("exc", [
-    asyncio.CancelledError(), SystemExit(1), KeyboardInterrupt(), GeneratorExit(),
-    BaseExceptionGroup("g", [SystemExit(1)]), StopIteration(), Unprintable(),
-    ValueError("x" * 1_000_000),
-], ids=lambda exc: type(exc).__name__)
+@pytest.mark.parametrize(
+    "exc",
+    [
+        asyncio.CancelledError(),
+        SystemExit(1),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        BaseExceptionGroup("g", [SystemExit(1)]),
+        StopIteration(),
+        Unprintable(),
+        ValueError("x" * 1_000_000),
+    ],
+    ids=lambda exc: type(exc).__name__,
+)
 async def test_d2_d3_d4_d12_exceptions_of_all_kinds_are_retried(world, is_async, exc):
     def fn(retry, **_):
         world.calls(retry)
@@ -853,11 +913,13 @@ async def test_d13_handlers_removed_while_in_progress_do_not_block_the_cycle(wor
     def make(ids):
         registry = OperatorRegistry()
         for id in ids:
+
             @on.create(*KEX, id=id, registry=registry)
             def fn(id=id, **_):
                 world.calls(id)
                 if len(ids) > 1 and id != "a":
                     raise TemporaryError("x", delay=1000)
+
         return registry
 
     async with world.operator(make(["a", "removed"])):
@@ -914,6 +976,7 @@ async def test_e2_disabled_posting_posts_nothing(faulty):
 @pytest.mark.docs("k8s-events/events-for-events")
 async def test_e4_watching_events_while_posting_them_is_no_explosion(faulty, logged):
     from kopf_core.engines.posting import info
+
     faulty.settings.posting.enabled = True
     faulty.settings.posting.loggers = True
     faulty.settings.posting.level = logging.DEBUG
@@ -951,13 +1014,21 @@ async def test_e5_data_of_secrets_are_not_in_logs(faulty, logged):
             raise TemporaryError("x", delay=0)
 
     path = f"/api/v1/namespaces/{faulty.namespace}/secrets"
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "obj"},
-              "data": {"password": "c2VjcmV0"}}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "obj"},
+        "data": {"password": "c2VjcmV0"},
+    }
     async with faulty.operator():
         await faulty.request("POST", path, secret)
         await faulty.calls.until(lambda calls: len(calls) >= 2)
-        await faulty.request("PATCH", f"{path}/obj", {"data": {"password": "dXBkYXRlZA=="}},
-                             "application/merge-patch+json")
+        await faulty.request(
+            "PATCH",
+            f"{path}/obj",
+            {"data": {"password": "dXBkYXRlZA=="}},
+            "application/merge-patch+json",
+        )
         await faulty.calls.until(lambda calls: len(calls) >= 4)
     for value in ("c2VjcmV0", "dXBkYXRlZA==", "cGF0Y2hlZA=="):
         assert not logged(value)
@@ -974,6 +1045,7 @@ async def test_e6_exposed_secrets_are_one_warning_at_start(faulty, logged):
 
 async def test_e6_hashed_secrets_are_not_exposed(faulty, logged):
     from kopf_cogs.configs.diffbase import HashingDiffBaseStorage
+
     faulty.settings.persistence.diffbase_storage = HashingDiffBaseStorage()
 
     @on.create("v1", "secrets", id="fn", registry=faulty.registry)
@@ -982,14 +1054,22 @@ async def test_e6_hashed_secrets_are_not_exposed(faulty, logged):
         faulty.calls(str(reason))
 
     path = f"/api/v1/namespaces/{faulty.namespace}/secrets"
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "obj"},
-              "data": {"password": "c2VjcmV0"}}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "obj"},
+        "data": {"password": "c2VjcmV0"},
+    }
     async with faulty.operator():
         await faulty.request("POST", path, secret)
         await faulty.calls.until(lambda calls: calls == ["create"])
         await faulty.requested("PATCH", "*/obj")
-        await faulty.request("PATCH", f"{path}/obj", {"data": {"password": "dXBkYXRlZA=="}},
-                             "application/merge-patch+json")
+        await faulty.request(
+            "PATCH",
+            f"{path}/obj",
+            {"data": {"password": "dXBkYXRlZA=="}},
+            "application/merge-patch+json",
+        )
         await faulty.calls.until(lambda calls: calls == ["create", "update"])
         await faulty.requested("PATCH", "*/obj", count=3)
     assert not logged("HashingDiffBaseStorage", logging.WARNING)

@@ -31,7 +31,7 @@ async def test_o5_o6_throttled_objects_do_not_hold_the_others(faulty, logged):
                 await faulty.until_handled(f"good-{n}")
     assert fault.hits == 1
     assert faulty.calls == ["bad", *(f"good-{n}" for n in range(5))]
-    error, = logged("", logging.ERROR)
+    (error,) = logged("", logging.ERROR)
     assert "Throttling for 1000 seconds" in error
 
 
@@ -52,6 +52,7 @@ async def test_throttling_is_over_when_the_cause_is(faulty, logged):
 
 async def test_e1_hanging_events_api_does_not_hold_handlers(faulty):
     from kopf_core.engines.posting import info
+
     faulty.settings.posting.enabled = True
 
     @on.create(*KEX, id="fn", registry=faulty.registry)
@@ -72,7 +73,8 @@ async def test_e1_hanging_events_api_does_not_hold_handlers(faulty):
 async def test_b9_a_vanished_resource_stops_only_its_own_watch(faulty, logged):
     for plural in ("kexes", "subs"):
         on.create(GROUP, plural, id="fn", registry=faulty.registry)(
-            lambda name, **_: faulty.calls(name))
+            lambda name, **_: faulty.calls(name)
+        )
     async with faulty.operator():
         await faulty.create({}, "one")
         await faulty.until_handled("one")
@@ -86,19 +88,22 @@ async def test_b9_a_vanished_resource_stops_only_its_own_watch(faulty, logged):
 @pytest.mark.docs("selectors/ambiguous")
 async def test_ambiguous_resources_are_not_served_with_a_warning(faulty, logged):
     from e2e.tests.harness import make_crd
+
     rival = make_crd("kexes", "Kex")
     rival["metadata"]["name"] = "kexes.rival.example.com"
     rival["spec"]["group"] = "rival.example.com"
     await faulty.sandbox.apply(rival)
     on.create("kexes", id="ambiguous", registry=faulty.registry)(
-        lambda **_: faulty.calls("ambiguous"))
+        lambda **_: faulty.calls("ambiguous")
+    )
     on.create(GROUP, "kexes", id="specific", registry=faulty.registry)(
-        lambda **_: faulty.calls("specific"))
+        lambda **_: faulty.calls("specific")
+    )
     async with faulty.operator():
         await faulty.create()
         await faulty.until_handled()
     assert faulty.calls == ["specific"]
-    warning, = logged("Ambiguous", logging.WARNING)
+    (warning,) = logged("Ambiguous", logging.WARNING)
     assert GROUP in warning
     assert "rival.example.com" in warning
 
@@ -106,6 +111,7 @@ async def test_ambiguous_resources_are_not_served_with_a_warning(faulty, logged)
 @pytest.mark.docs("selectors")
 async def test_unknown_resources_are_a_warning_and_are_served_once_they_appear(faulty, logged):
     from e2e.tests.harness import make_crd
+
     on.create(GROUP, "lates", id="fn", registry=faulty.registry)(lambda **_: faulty.calls("late"))
     on.create(*KEX, id="fn", registry=faulty.registry)(lambda **_: faulty.calls("kex"))
     async with faulty.operator():
@@ -115,7 +121,8 @@ async def test_unknown_resources_are_a_warning_and_are_served_once_they_appear(f
         await faulty.sandbox.apply(make_crd("lates", "Late"))
         await faulty.sandbox.create(
             {"apiVersion": f"{GROUP}/v1", "kind": "Late", "metadata": {"name": "x"}},
-            namespace=faulty.namespace)
+            namespace=faulty.namespace,
+        )
         await faulty.calls.until(lambda calls: "late" in calls)
 
 
@@ -137,6 +144,7 @@ async def test_c2_foreign_changes_are_handled_after_the_consistency_timeout(faul
 @pytest.mark.docs("async")
 async def test_sync_handlers_of_many_objects_run_in_parallel(world):
     import threading
+
     barrier = threading.Barrier(3, timeout=20)
 
     @on.create(*KEX, id="fn", registry=world.registry)

@@ -46,6 +46,7 @@ def errors(world):
 @pytest.mark.docs("patching/functions")
 async def test_b10_functions_are_not_lost_while_the_other_handlers_go_on(faulty):
     """Two conflicts in a row, with the states of others in the queue, amid the cycle."""
+
     @on.create(*KEX, id="one", registry=faulty.registry)
     async def one(patch, **_):
         await faulty.patch({"status": {"foreign": True}})
@@ -70,6 +71,7 @@ async def test_b10_functions_are_not_lost_while_the_other_handlers_go_on(faulty)
 
 async def test_b10_functions_are_not_lost_while_filters_fail(faulty):
     """The conflict is over, but it is not known what to handle; then it is."""
+
     def is_good(spec, **_):
         if spec.get("bad"):
             faulty.calls("failed")
@@ -143,7 +145,7 @@ async def test_c13_numbers_that_the_server_cannot_hold_are_dropped(world, errors
     @on.create(GROUP, plural, id="fn", registry=world.registry)
     def fn(**_):
         world.calls("fn")
-        return 10 ** 400
+        return 10**400
 
     async with world.operator():
         await world.create()
@@ -171,18 +173,25 @@ async def test_o6_finalizers_that_cannot_be_added_are_reported(world, errors):
 
 async def test_o6_finalizers_that_cannot_be_removed_are_reported(faulty, caplog):
     """The handlers are not called again, and the object goes as soon as it is possible."""
+
     @on.delete(*KEX, id="fn", registry=faulty.registry)
     def fn(**_):
         faulty.calls("fn")
 
-    status = {"kind": "Status", "code": 422, "reason": "Invalid", "message": "It is not valid.",
-              "details": {"causes": [{"field": "spec", "message": "It is required."}]}}
+    status = {
+        "kind": "Status",
+        "code": 422,
+        "reason": "Invalid",
+        "message": "It is not valid.",
+        "details": {"causes": [{"field": "spec", "message": "It is required."}]},
+    }
     body = json.dumps(status).encode()
     async with faulty.operator():
         await faulty.create()
         await faulty.until(get_finalizers)
         with faulty.sandbox.faults.fail(
-                422, body=body, method="PATCH", match=is_json_patch, times=3):
+            422, body=body, method="PATCH", match=is_json_patch, times=3
+        ):
             await faulty.delete()
             await faulty.until_gone()
     assert faulty.calls == ["fn"]
@@ -202,8 +211,12 @@ async def test_e5_rejected_secrets_are_not_quoted(world, errors, caplog):
         patch["data"] = {"patched": "not base64"}
 
     path = f"/api/v1/namespaces/{world.namespace}/secrets"
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "obj"},
-              "data": {"password": "c2VjcmV0"}}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "obj"},
+        "data": {"password": "c2VjcmV0"},
+    }
     async with world.operator():
         await world.request("POST", path, secret)
         await errors.until(len)
@@ -220,8 +233,10 @@ async def test_e5_rejected_secrets_are_not_quoted(world, errors, caplog):
 @pytest.mark.docs("filtering")
 async def test_o6_failing_filters_are_reported_and_retried(world, errors):
     """It is not known which handlers to call, so none is called until it is known."""
-    @on.create(*KEX, id="one", registry=world.registry, field="spec.n",
-               value=lambda value, **_: value > 10)
+
+    @on.create(
+        *KEX, id="one", registry=world.registry, field="spec.n", value=lambda value, **_: value > 10
+    )
     @on.create(*KEX, id="two", registry=world.registry)
     def fn(spec, **_):
         world.calls(spec["n"])

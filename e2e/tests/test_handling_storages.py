@@ -30,8 +30,9 @@ PROGRESS = {
     "annotations-v2": lambda: AnnotationsProgressStorage(prefix="my.example.com", v1=False),
     "status": StatusProgressStorage,
     "status-field": lambda: StatusProgressStorage(field="status.my.progress"),
-    "multi": lambda: MultiProgressStorage([
-        AnnotationsProgressStorage(prefix="my.example.com"), StatusProgressStorage(name="my")]),
+    "multi": lambda: MultiProgressStorage(
+        [AnnotationsProgressStorage(prefix="my.example.com"), StatusProgressStorage(name="my")]
+    ),
     "smart": SmartProgressStorage,
 }
 DIFFBASE = {
@@ -89,8 +90,11 @@ async def skip_delays(world, obj):
         await world.patch({"metadata": {"annotations": annotations}})
     if "delayed" in json.dumps(obj.get("status") or {}):
         text = json.dumps(obj["status"]).replace('"delayed": "20', '"delayed": "19')
-        path = f"{world.path(obj['metadata']['name'])}/status" if world.plural == "subs" else (
-            world.path(obj["metadata"]["name"]))
+        path = (
+            f"{world.path(obj['metadata']['name'])}/status"
+            if world.plural == "subs"
+            else (world.path(obj["metadata"]["name"]))
+        )
         type = "application/merge-patch+json"
         await world.request("PATCH", path, {"status": json.loads(text)}, type)
 
@@ -127,7 +131,8 @@ async def test_changes_are_detected_with_any_storage(world, kind, plural):
 @pytest.mark.docs("configuration/diffbase")
 async def test_ignored_fields_are_not_changes(world):
     world.settings.persistence.diffbase_storage = AnnotationsDiffBaseStorage(
-        ignored_fields=["spec.ignored"])
+        ignored_fields=["spec.ignored"]
+    )
 
     @on.update(*KEX, id="fn", registry=world.registry)
     def fn(spec, old, new, **_):
@@ -189,8 +194,14 @@ async def test_own_storages_decide_what_is_essential(world):
 async def test_states_of_older_releases_are_continued(world, place):
     """In the status before 1.45; in annotations with names of two kinds since then."""
     id = "a-rather-long-id-of-a-handler-which-is-cut-differently"
-    finished = {"started": "2020-01-01T00:00:00.000000", "stopped": "2020-01-01T00:00:01.000000",
-                "retries": 1, "success": True, "failure": False, "purpose": "create"}
+    finished = {
+        "started": "2020-01-01T00:00:00.000000",
+        "stopped": "2020-01-01T00:00:01.000000",
+        "retries": 1,
+        "success": True,
+        "failure": False,
+        "purpose": "create",
+    }
     prefix = "a-rather-long-prefix.example.com"
     storage = AnnotationsProgressStorage(prefix=prefix)
     key = storage.make_v1_key(id) if place == "annotations-v1" else storage.make_v2_key(id)

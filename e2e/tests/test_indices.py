@@ -42,13 +42,18 @@ async def test_d15_indices_are_complete_before_any_handler_with_any_limit(faulty
 
     for kind in ("Kex", "Sub"):
         for number in range(count):
-            await faulty.sandbox.create({
-                "apiVersion": f"{GROUP}/v1", "kind": kind,
-                "metadata": {"name": f"obj-{number}", "namespace": faulty.namespace}})
+            await faulty.sandbox.create(
+                {
+                    "apiVersion": f"{GROUP}/v1",
+                    "kind": kind,
+                    "metadata": {"name": f"obj-{number}", "namespace": faulty.namespace},
+                }
+            )
     async with faulty.operator():
         await calls.until(lambda calls: len(calls) >= 2 * count)
     assert {sizes for _, *sizes in map(tuple, calls) for sizes in [tuple(sizes)]} == {
-        (count, count)}
+        (count, count)
+    }
 
 
 async def test_initially_streamed_objects_are_indexed_before_any_handler(faulty):
@@ -119,7 +124,8 @@ async def test_indices_win_over_kwargs_and_are_in_all_handlers(world):
     async with world.operator():
         await world.create()
         await world.calls.until(
-            lambda calls: {"event", "create", "daemon", "timer"} <= {call[0] for call in calls})
+            lambda calls: {"event", "create", "daemon", "timer"} <= {call[0] for call in calls}
+        )
     assert {call[1:] for call in world.calls} == {("Index", "Index")}
     assert world.calls[-1][0] == "cleanup"
 
@@ -139,6 +145,7 @@ async def test_indices_can_be_passed_to_threads_from_startup(world):
                 found = sorted(names.get(None, []))
                 if not world.calls or world.calls[-1] != found:
                     world.calls(found)
+
         threads.append(threading.Thread(target=read))
         threads[0].start()
 
@@ -187,11 +194,16 @@ async def test_actual_state_is_brought_to_the_desired_one(world):
         names = sorted(children.get(name, []))
         for number in range(len(names), spec["replicas"]):
             labels = {"parent": name}
-            path, body = world.path(plural="subs"), {
-                "apiVersion": f"{GROUP}/v1", "kind": "Sub",
-                "metadata": {"name": f"{name}-{number}", "labels": labels}}
+            path, body = (
+                world.path(plural="subs"),
+                {
+                    "apiVersion": f"{GROUP}/v1",
+                    "kind": "Sub",
+                    "metadata": {"name": f"{name}-{number}", "labels": labels},
+                },
+            )
             await world.request("POST", path, body)
-        for extra in names[spec["replicas"]:]:
+        for extra in names[spec["replicas"] :]:
             await world.request("DELETE", world.path(extra, plural="subs"))
 
     async def count_children():

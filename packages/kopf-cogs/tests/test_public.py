@@ -1,6 +1,7 @@
 """
 The public surface: what is promised to others.
 """
+
 import ast
 import asyncio
 import contextlib
@@ -22,16 +23,54 @@ ROOT = pathlib.Path(__file__).parent.parent
 def test_names():
     assert set(kopf_cogs.__all__) == {
         "EVERYTHING",
-        "APIClientError", "APIConflictError", "APIConnectionError", "APIError",
-        "APIForbiddenError", "APIGoneError", "APINotFoundError", "APIRedirectError",
-        "APIResponseError", "APIServerError", "APIStatusError", "APITooDeepError",
-        "APITooManyRequestsError", "APIUnauthorizedError", "APIUnprocessableError",
-        "AiohttpSession", "Body", "Client", "ConnectionInfo", "Diff", "DiffItem", "DiffOperation",
-        "EventSink", "KubeContext", "LoginError", "OperatorSettings", "Page", "Patch",
-        "PatchResult", "RawBody", "RawEvent", "Reflector", "Resource", "ScanResult", "Selector",
-        "Vault", "build_object_reference", "build_owner_reference", "create_object", "diff",
-        "list_objects", "login_via_async_client", "login_via_client", "login_via_pykube",
-        "login_with_kubeconfig", "login_with_service_account", "patch_object", "post_event",
+        "APIClientError",
+        "APIConflictError",
+        "APIConnectionError",
+        "APIError",
+        "APIForbiddenError",
+        "APIGoneError",
+        "APINotFoundError",
+        "APIRedirectError",
+        "APIResponseError",
+        "APIServerError",
+        "APIStatusError",
+        "APITooDeepError",
+        "APITooManyRequestsError",
+        "APIUnauthorizedError",
+        "APIUnprocessableError",
+        "AiohttpSession",
+        "Body",
+        "Client",
+        "ConnectionInfo",
+        "Diff",
+        "DiffItem",
+        "DiffOperation",
+        "EventSink",
+        "KubeContext",
+        "LoginError",
+        "OperatorSettings",
+        "Page",
+        "Patch",
+        "PatchResult",
+        "RawBody",
+        "RawEvent",
+        "Reflector",
+        "Resource",
+        "ScanResult",
+        "Selector",
+        "Vault",
+        "build_object_reference",
+        "build_owner_reference",
+        "create_object",
+        "diff",
+        "list_objects",
+        "login_via_async_client",
+        "login_via_client",
+        "login_via_pykube",
+        "login_with_kubeconfig",
+        "login_with_service_account",
+        "patch_object",
+        "post_event",
         "scan",
     }
 
@@ -54,7 +93,10 @@ def test_types_are_known_to_type_checkers():
     block = next(node for node in tree.body if isinstance(node, ast.If))
     typed = {
         alias.name: node.module
-        for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     assert typed == kopf_cogs._SOURCES
     assert set(typed) == set(kopf_cogs.__all__)
 
@@ -66,12 +108,14 @@ def test_unknown_names():
 
 def test_version():
     assert kopf_cogs.__version__ == importlib.import_module("importlib.metadata").version(
-        "kopf-cogs")
+        "kopf-cogs"
+    )
 
 
 def run(code):
     return subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout
 
 
 def test_imports_are_lazy():
@@ -87,9 +131,9 @@ def test_clients_do_not_import_what_is_optional():
 
 
 def test_a_stranger_can_take_all():
-    assert ast.literal_eval(run(
-        "from kopf_cogs import *; print([name for name in dir() if name[:2] != '__'])"
-    )) == sorted(kopf_cogs.__all__)
+    assert ast.literal_eval(
+        run("from kopf_cogs import *; print([name for name in dir() if name[:2] != '__'])")
+    ) == sorted(kopf_cogs.__all__)
 
 
 def find_example():
@@ -131,15 +175,19 @@ class FakeCluster:
             case "DELETE":
                 return self.change("DELETED", self.objects.pop(name))
         return {
-            "kind": "ConfigMapList", "apiVersion": "v1", "items": [*self.objects.values()],
-            "metadata": {"resourceVersion": str(self.version)}}
+            "kind": "ConfigMapList",
+            "apiVersion": "v1",
+            "items": [*self.objects.values()],
+            "metadata": {"resourceVersion": str(self.version)},
+        }
 
     async def serve(self, reader, writer):
         with contextlib.closing(writer):
             while head := await self.read_head(reader):
                 method, target, _ = head[0].split(" ")
                 length = sum(
-                    int(line.split(":")[1]) for line in head if line.startswith("Content-Length"))
+                    int(line.split(":")[1]) for line in head if line.startswith("Content-Length")
+                )
                 payload = json.loads(await reader.readexactly(length) or b"null")
                 path = target.partition("?")[0]
                 self.requests.append((method, path, payload))
@@ -163,16 +211,23 @@ async def test_example_of_readme(tmp_path):
     cluster = FakeCluster()
     server = await asyncio.start_server(cluster.serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    (tmp_path / "config").write_text(json.dumps({
-        "current-context": "x",
-        "contexts": [{"name": "x", "context": {"cluster": "x", "namespace": "ns"}}],
-        "clusters": [{"name": "x", "cluster": {"server": url}}],
-    }))
+    (tmp_path / "config").write_text(
+        json.dumps(
+            {
+                "current-context": "x",
+                "contexts": [{"name": "x", "context": {"cluster": "x", "namespace": "ns"}}],
+                "clusters": [{"name": "x", "cluster": {"server": url}}],
+            }
+        )
+    )
     (tmp_path / "example.py").write_text(find_example())
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(tmp_path / "example.py"),
+        sys.executable,
+        str(tmp_path / "example.py"),
         env=os.environ | {"KUBECONFIG": str(tmp_path / "config")},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     try:
         async with asyncio.timeout(30):
             stdout, stderr = await process.communicate()
@@ -187,9 +242,14 @@ async def test_example_of_readme(tmp_path):
     ]
     url = "/api/v1/namespaces/ns"
     assert [(method, path) for method, path, _ in cluster.requests] == [
-        ("GET", f"{url}/configmaps"), ("GET", f"{url}/configmaps"), ("GET", f"{url}/configmaps"),
-        ("POST", f"{url}/configmaps"), ("PATCH", f"{url}/configmaps/hello-1"),
-        ("POST", f"{url}/events"), ("DELETE", f"{url}/configmaps/hello-1")]
+        ("GET", f"{url}/configmaps"),
+        ("GET", f"{url}/configmaps"),
+        ("GET", f"{url}/configmaps"),
+        ("POST", f"{url}/configmaps"),
+        ("PATCH", f"{url}/configmaps/hello-1"),
+        ("POST", f"{url}/events"),
+        ("DELETE", f"{url}/configmaps/hello-1"),
+    ]
     event = cluster.requests[5][2]
     assert event["reason"] == "Greeted"
     assert event["involvedObject"]["uid"] == "uid1"

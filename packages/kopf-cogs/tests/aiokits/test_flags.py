@@ -8,9 +8,15 @@ from kopf_cogs.aiokits import flags
 from kopf_cogs.aiokits.flags import check_flag, raise_flag, wait_flag
 
 
-@pytest.fixture(params=[
-    asyncio.Event, threading.Event, asyncio.Future, concurrent.futures.Future,
-], ids=["aio-event", "thread-event", "aio-future", "thread-future"])
+@pytest.fixture(
+    params=[
+        asyncio.Event,
+        threading.Event,
+        asyncio.Future,
+        concurrent.futures.Future,
+    ],
+    ids=["aio-event", "thread-event", "aio-future", "thread-future"],
+)
 async def flag(request):
     return request.param()
 

@@ -27,6 +27,7 @@ async def hang():
 def records(caplog):
     def get():
         return [(r.levelname, r.getMessage()) for r in caplog.records if r.name != "asyncio"]
+
     return get
 
 
@@ -60,9 +61,13 @@ async def test_expected_failures_have_no_tracebacks(records, caplog):
     assert not caplog.records[-1].exc_info
 
 
-@pytest.mark.parametrize(("cancellable", "expected"), [
-    (True, []), (False, [("DEBUG", "The task is cancelled.")]),
-])
+@pytest.mark.parametrize(
+    ("cancellable", "expected"),
+    [
+        (True, []),
+        (False, [("DEBUG", "The task is cancelled.")]),
+    ],
+)
 async def test_cancellations(records, cancellable, expected):
     task = guards.create_guarded_task(hang(), "the task", cancellable=cancellable)
     await asyncio.sleep(0)

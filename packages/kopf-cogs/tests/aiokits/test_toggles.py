@@ -52,10 +52,19 @@ async def test_cancelled_waiters_are_forgotten():
     assert not toggle._waiters
 
 
-@pytest.mark.parametrize(("fn", "states", "expected"), [
-    (any, [], False), (any, [False], False), (any, [True], True), (any, [True, False], True),
-    (all, [], True), (all, [False], False), (all, [True], True), (all, [True, False], False),
-])
+@pytest.mark.parametrize(
+    ("fn", "states", "expected"),
+    [
+        (any, [], False),
+        (any, [False], False),
+        (any, [True], True),
+        (any, [True, False], True),
+        (all, [], True),
+        (all, [False], False),
+        (all, [True], True),
+        (all, [True, False], False),
+    ],
+)
 def test_sets(fn, states, expected):
     toggles = ToggleSet(fn)
     for state in states:

@@ -4,6 +4,7 @@ A scripted HTTP server over raw sockets: it does exactly what tests say, however
 Every request takes the next step of the script of its path, or of the common script. When there
 are no steps left, the request hangs: the server accepts it, and says nothing.
 """
+
 import asyncio
 import collections
 import contextlib
@@ -63,7 +64,8 @@ class ScriptedServer:
         self.requests: list[Request] = []
         self.url = ""
         self._scripts: dict[str | None, collections.deque[Step]] = collections.defaultdict(
-            collections.deque)
+            collections.deque
+        )
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -76,8 +78,11 @@ class ScriptedServer:
 
     @staticmethod
     def reply(
-            payload: Any = None, *, status: int = 200, headers: dict[str, str] | None = None,
-            end: Marker | None = None,
+        payload: Any = None,
+        *,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+        end: Marker | None = None,
     ) -> Step:
         body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         fields = {"Content-Type": "application/json", "Content-Length": str(len(body))}
@@ -167,7 +172,8 @@ async def _play(step: Step, reader: asyncio.StreamReader, writer: asyncio.Stream
             if part is RST:
                 linger = struct.pack("ii", 1, 0)
                 writer.get_extra_info("socket").setsockopt(
-                    socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                    socket.SOL_SOCKET, socket.SO_LINGER, linger
+                )
             return False
     return True
 
@@ -201,8 +207,13 @@ async def client(server: ScriptedServer, settings: OperatorSettings) -> AsyncIte
 @pytest.fixture
 def resource() -> Resource:
     return Resource(
-        "kopf.dev", "v1", "kopfexamples", "KopfExample",
-        namespaced=True, subresources=frozenset({"status"}))
+        "kopf.dev",
+        "v1",
+        "kopfexamples",
+        "KopfExample",
+        namespaced=True,
+        subresources=frozenset({"status"}),
+    )
 
 
 class CollectingSink:
@@ -283,12 +294,14 @@ def listed(server: ScriptedServer) -> Callable[..., Step]:
     """Make a response with a list of objects."""
 
     def make(names: Iterable[Any] = (), *, rv: int = 10, **metadata: Any) -> Step:
-        return server.reply({
-            "kind": "KopfExampleList",
-            "apiVersion": "kopf.dev/v1",
-            "metadata": {"resourceVersion": str(rv), **metadata},
-            "items": [_obj(name) if isinstance(name, str) else name for name in names],
-        })
+        return server.reply(
+            {
+                "kind": "KopfExampleList",
+                "apiVersion": "kopf.dev/v1",
+                "metadata": {"resourceVersion": str(rv), **metadata},
+                "items": [_obj(name) if isinstance(name, str) else name for name in names],
+            }
+        )
 
     return make
 

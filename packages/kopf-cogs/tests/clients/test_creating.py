@@ -8,11 +8,16 @@ async def test_creation(server, client, resource):
     server.script(server.reply({"metadata": {"uid": "u"}}, status=201))
     body = await create_object(client, resource, "ns", {"metadata": {"name": "x"}})
     assert body == {"metadata": {"uid": "u"}}
-    request, = server.requests
+    (request,) = server.requests
     assert (request.method, request.path) == (
-        "POST", "/apis/kopf.dev/v1/namespaces/ns/kopfexamples")
+        "POST",
+        "/apis/kopf.dev/v1/namespaces/ns/kopfexamples",
+    )
     assert request.json == {
-        "apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "x"}}
+        "apiVersion": "kopf.dev/v1",
+        "kind": "KopfExample",
+        "metadata": {"name": "x"},
+    }
 
 
 async def test_explicit_kinds_are_respected(server, client, resource):

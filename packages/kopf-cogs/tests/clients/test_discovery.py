@@ -12,13 +12,22 @@ def serve(server, responses):
 
 
 CORE = {"versions": ["v1"]}
-PODS = {"resources": [
-    {"name": "pods", "singularName": "pod", "namespaced": True, "kind": "Pod",
-     "verbs": ["list", "watch"], "shortNames": ["po"], "categories": ["all"]},
-    {"name": "pods/status", "singularName": "", "namespaced": True, "kind": "Pod"},
-    {"name": "pods/eviction", "kind": "Eviction"},
-    {"name": "nodes", "singularName": "", "namespaced": False, "kind": "Node"},
-]}
+PODS = {
+    "resources": [
+        {
+            "name": "pods",
+            "singularName": "pod",
+            "namespaced": True,
+            "kind": "Pod",
+            "verbs": ["list", "watch"],
+            "shortNames": ["po"],
+            "categories": ["all"],
+        },
+        {"name": "pods/status", "singularName": "", "namespaced": True, "kind": "Pod"},
+        {"name": "pods/eviction", "kind": "Eviction"},
+        {"name": "nodes", "singularName": "", "namespaced": False, "kind": "Node"},
+    ]
+}
 GROUP = {
     "name": "kopf.dev",
     "versions": [{"version": "v1beta1"}, {"version": "v1"}],
@@ -28,24 +37,49 @@ EXAMPLES = {"resources": [{"name": "kopfexamples", "kind": "KopfExample", "names
 
 
 def facts(resource):
-    return (resource.kind, resource.singular, resource.shortcuts, resource.categories,
-            resource.subresources, resource.namespaced, resource.preferred, resource.verbs)
+    return (
+        resource.kind,
+        resource.singular,
+        resource.shortcuts,
+        resource.categories,
+        resource.subresources,
+        resource.namespaced,
+        resource.preferred,
+        resource.verbs,
+    )
 
 
 async def test_scanning_one_by_one(server, client):
-    serve(server, {
-        "/api": CORE, "/api/v1": PODS, "/apis": {"groups": [GROUP]},
-        "/apis/kopf.dev/v1": EXAMPLES, "/apis/kopf.dev/v1beta1": EXAMPLES,
-    })
+    serve(
+        server,
+        {
+            "/api": CORE,
+            "/api/v1": PODS,
+            "/apis": {"groups": [GROUP]},
+            "/apis/kopf.dev/v1": EXAMPLES,
+            "/apis/kopf.dev/v1beta1": EXAMPLES,
+        },
+    )
     result = await scan(client)
     assert not result.broken_groups
     found = {str(resource): resource for resource in result.resources}
     assert set(found) == {
-        "pods.v1", "nodes.v1", "kopfexamples.v1.kopf.dev", "kopfexamples.v1beta1.kopf.dev"}
+        "pods.v1",
+        "nodes.v1",
+        "kopfexamples.v1.kopf.dev",
+        "kopfexamples.v1beta1.kopf.dev",
+    }
     assert facts(found["pods.v1"]) == (
-        "Pod", "pod", {"po"}, {"all"}, {"status", "eviction"}, True, True, {"list", "watch"})
-    assert facts(found["nodes.v1"]) == (
-        "Node", "node", set(), set(), set(), False, True, set())
+        "Pod",
+        "pod",
+        {"po"},
+        {"all"},
+        {"status", "eviction"},
+        True,
+        True,
+        {"list", "watch"},
+    )
+    assert facts(found["nodes.v1"]) == ("Node", "node", set(), set(), set(), False, True, set())
     assert found["kopfexamples.v1.kopf.dev"].preferred
     assert not found["kopfexamples.v1beta1.kopf.dev"].preferred
 
@@ -55,40 +89,83 @@ def aggregated(name, versions):
 
 
 def aggregated_version(version, *names, **fields):
-    return {"version": version, "resources": [
-        {"resource": name, "responseKind": {"kind": name.capitalize()}, "scope": "Namespaced",
-         "singularResource": name[:-1], "verbs": ["list"], "shortNames": ["x"],
-         "categories": ["y"], "subresources": [{"subresource": "status"}]}
-        for name in names], **fields}
+    return {
+        "version": version,
+        "resources": [
+            {
+                "resource": name,
+                "responseKind": {"kind": name.capitalize()},
+                "scope": "Namespaced",
+                "singularResource": name[:-1],
+                "verbs": ["list"],
+                "shortNames": ["x"],
+                "categories": ["y"],
+                "subresources": [{"subresource": "status"}],
+            }
+            for name in names
+        ],
+        **fields,
+    }
 
 
 async def test_aggregated_scanning(server, client):
-    serve(server, {
-        "/api": {"kind": "APIGroupDiscoveryList", "items": [
-            {"metadata": {}, "versions": [aggregated_version("v1", "pods")]}]},
-        "/apis": {"kind": "APIGroupDiscoveryList", "items": [
-            aggregated("apps", [aggregated_version("v1", "things"),
-                                aggregated_version("v1beta1", "things")])]},
-    })
+    serve(
+        server,
+        {
+            "/api": {
+                "kind": "APIGroupDiscoveryList",
+                "items": [{"metadata": {}, "versions": [aggregated_version("v1", "pods")]}],
+            },
+            "/apis": {
+                "kind": "APIGroupDiscoveryList",
+                "items": [
+                    aggregated(
+                        "apps",
+                        [
+                            aggregated_version("v1", "things"),
+                            aggregated_version("v1beta1", "things"),
+                        ],
+                    )
+                ],
+            },
+        },
+    )
     result = await scan(client)
     assert len(server.requests) == 2
     assert all("APIGroupDiscoveryList" in r.headers["Accept"] for r in server.requests)
     found = {str(resource): resource for resource in result.resources}
     assert set(found) == {"pods.v1", "things.v1.apps", "things.v1beta1.apps"}
     assert facts(found["things.v1.apps"]) == (
-        "Things", "thing", {"x"}, {"y"}, {"status"}, True, True, {"list"})
+        "Things",
+        "thing",
+        {"x"},
+        {"y"},
+        {"status"},
+        True,
+        True,
+        {"list"},
+    )
     assert not found["things.v1beta1.apps"].preferred
 
 
 async def test_specific_groups(server, client):
-    serve(server, {
-        "/api": CORE, "/api/v1": PODS, "/apis/kopf.dev": GROUP, "/apis/absent": server.error(404),
-        "/apis/kopf.dev/v1": EXAMPLES, "/apis/kopf.dev/v1beta1": server.error(404),
-    })
+    serve(
+        server,
+        {
+            "/api": CORE,
+            "/api/v1": PODS,
+            "/apis/kopf.dev": GROUP,
+            "/apis/absent": server.error(404),
+            "/apis/kopf.dev/v1": EXAMPLES,
+            "/apis/kopf.dev/v1beta1": server.error(404),
+        },
+    )
     result = await scan(client, groups=["kopf.dev", "", "absent"])
     assert result.resources == {
-        Resource("", "v1", "pods"), Resource("", "v1", "nodes"),
-        Resource("kopf.dev", "v1", "kopfexamples")}
+        Resource("", "v1", "pods"),
+        Resource("", "v1", "nodes"),
+        Resource("kopf.dev", "v1", "kopfexamples"),
+    }
     assert not result.broken_groups
     assert "/apis" not in {request.path for request in server.requests}
 
@@ -102,17 +179,26 @@ async def test_nothing_to_scan(server, client):
 async def test_c21_broken_groups_do_not_affect_others(server, client, settings, failure):
     settings.networking.error_backoffs = [100]  # must not be retried, as others wait for it
     broken = {
-        "503": server.error(503), "403": server.error(403), "html": server.reply(b"<html>"),
-        "junk": server.reply("junk"), "list": server.reply([1]),
+        "503": server.error(503),
+        "403": server.error(403),
+        "html": server.reply(b"<html>"),
+        "junk": server.reply("junk"),
+        "list": server.reply([1]),
         "names": server.reply({"resources": [{"kind": "NoName"}]}),
         "eof": server.raw(server.EOF),
     }[failure]
     groups = [GROUP, {"name": "metrics.k8s.io", "versions": [{"version": "v1"}]}]
-    serve(server, {
-        "/api": CORE, "/api/v1": PODS, "/apis": {"groups": groups},
-        "/apis/kopf.dev/v1": EXAMPLES, "/apis/kopf.dev/v1beta1": EXAMPLES,
-        "/apis/metrics.k8s.io/v1": broken,
-    })
+    serve(
+        server,
+        {
+            "/api": CORE,
+            "/api/v1": PODS,
+            "/apis": {"groups": groups},
+            "/apis/kopf.dev/v1": EXAMPLES,
+            "/apis/kopf.dev/v1beta1": EXAMPLES,
+            "/apis/metrics.k8s.io/v1": broken,
+        },
+    )
     server.script(broken)  # the HTTP library repeats some of requests
     result = await scan(client)
     assert len(result.resources) == 4
@@ -120,25 +206,42 @@ async def test_c21_broken_groups_do_not_affect_others(server, client, settings, 
     assert isinstance(result.broken_groups["metrics.k8s.io"], errors.APIError)
 
 
-@pytest.mark.parametrize("version", [
-    aggregated_version("v1", freshness="Stale"),
-    {"version": "v1", "resources": ["junk"]},
-])
+@pytest.mark.parametrize(
+    "version",
+    [
+        aggregated_version("v1", freshness="Stale"),
+        {"version": "v1", "resources": ["junk"]},
+    ],
+)
 async def test_c21_broken_aggregated_groups(server, client, version):
-    serve(server, {"/api": server.error(404), "/apis": {
-        "kind": "APIGroupDiscoveryList", "items": [
-            aggregated("metrics.k8s.io", [version]),
-            aggregated("apps", [aggregated_version("v1", "things")])]}})
+    serve(
+        server,
+        {
+            "/api": server.error(404),
+            "/apis": {
+                "kind": "APIGroupDiscoveryList",
+                "items": [
+                    aggregated("metrics.k8s.io", [version]),
+                    aggregated("apps", [aggregated_version("v1", "things")]),
+                ],
+            },
+        },
+    )
     result = await scan(client)
     assert result.resources == {Resource("apps", "v1", "things")}
     assert set(result.broken_groups) == {"metrics.k8s.io"}
 
 
 async def test_a10_nulls(server, client):
-    serve(server, {
-        "/api": {"versions": []}, "/apis": {"groups": [GROUP, {"name": "x", "versions": None}]},
-        "/apis/kopf.dev/v1": {"resources": None}, "/apis/kopf.dev/v1beta1": {},
-    })
+    serve(
+        server,
+        {
+            "/api": {"versions": []},
+            "/apis": {"groups": [GROUP, {"name": "x", "versions": None}]},
+            "/apis/kopf.dev/v1": {"resources": None},
+            "/apis/kopf.dev/v1beta1": {},
+        },
+    )
     result = await scan(client)
     assert not result.resources
     assert not result.broken_groups

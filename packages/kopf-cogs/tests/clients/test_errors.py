@@ -15,10 +15,17 @@ def test_senseless_payloads(payload):
     assert str(error) == "500"
 
 
-@pytest.mark.parametrize(("code", "cls"), [
-    (410, errors.APIGoneError), (504, errors.APIServerError), (429, errors.APITooManyRequestsError),
-    (418, errors.APIClientError), (302, errors.APIRedirectError), (0, errors.APIServerError),
-])
+@pytest.mark.parametrize(
+    ("code", "cls"),
+    [
+        (410, errors.APIGoneError),
+        (504, errors.APIServerError),
+        (429, errors.APITooManyRequestsError),
+        (418, errors.APIClientError),
+        (302, errors.APIRedirectError),
+        (0, errors.APIServerError),
+    ],
+)
 def test_codes_of_payloads_are_used_without_responses(code, cls):
     assert type(errors.make_status_error({"code": code})) is cls
 
@@ -34,10 +41,16 @@ def test_long_messages_are_cut():
     assert len(str(error)) < 1100
 
 
-@pytest.mark.parametrize(("details", "header", "expected"), [
-    ({}, None, None), ({"retryAfterSeconds": 3}, None, "3"), ({"retryAfterSeconds": 3}, "5", "5"),
-    ({"retryAfterSeconds": "x"}, None, None), ({"retryAfterSeconds": -1}, None, None),
-])
+@pytest.mark.parametrize(
+    ("details", "header", "expected"),
+    [
+        ({}, None, None),
+        ({"retryAfterSeconds": 3}, None, "3"),
+        ({"retryAfterSeconds": 3}, "5", "5"),
+        ({"retryAfterSeconds": "x"}, None, None),
+        ({"retryAfterSeconds": -1}, None, None),
+    ],
+)
 def test_retry_after(details, header, expected):
     error = errors.make_status_error({"details": details}, status=429, retry_after=header)
     assert error.retry_after == expected
@@ -49,12 +62,17 @@ def test_causes():
     assert error.causes == [{"field": "x"}]
 
 
-@pytest.mark.parametrize(("exc", "expected"), [
-    (OSError("boo"), "boo"), (OSError(), "OSError"), (TimeoutError(), "the request has timed out"),
-    (OSError("http://user:pwd@host/ failed"), "http://***@host/ failed"),
-    (OSError("No way to host:80 ssl:default [refused]"), "No way to host:80 [refused]"),
-    (OSError("No connection to host:80 ssl:<SSLContext object>"), "No connection to host:80"),
-])
+@pytest.mark.parametrize(
+    ("exc", "expected"),
+    [
+        (OSError("boo"), "boo"),
+        (OSError(), "OSError"),
+        (TimeoutError(), "the request has timed out"),
+        (OSError("http://user:pwd@host/ failed"), "http://***@host/ failed"),
+        (OSError("No way to host:80 ssl:default [refused]"), "No way to host:80 [refused]"),
+        (OSError("No connection to host:80 ssl:<SSLContext object>"), "No connection to host:80"),
+    ],
+)
 def test_texts_of_connection_errors(exc, expected):
     assert str(errors.make_connection_error(exc)) == expected
 

@@ -10,7 +10,7 @@ async def test_posting(server, client):
     server.script(server.reply({}, status=201))
     ref = REF | {"namespace": "ns"}
     await post_event(client, ref=ref, type="Normal", reason="Logging", message="hello")
-    request, = server.requests
+    (request,) = server.requests
     assert (request.method, request.path) == ("POST", "/api/v1/namespaces/ns/events")
     body = request.json
     stamps = {body.pop("firstTimestamp"), body.pop("lastTimestamp"), body.pop("eventTime")}
@@ -20,9 +20,15 @@ async def test_posting(server, client):
     assert body.pop("kind") == "Event"
     assert body == {
         "metadata": {"namespace": "ns", "generateName": "kopf-event-"},
-        "action": "Action?", "type": "Normal", "reason": "Logging", "message": "hello",
-        "reportingComponent": "kopf", "reportingInstance": "dev", "source": {"component": "kopf"},
-        "involvedObject": ref}
+        "action": "Action?",
+        "type": "Normal",
+        "reason": "Logging",
+        "message": "hello",
+        "reportingComponent": "kopf",
+        "reportingInstance": "dev",
+        "source": {"component": "kopf"},
+        "involvedObject": ref,
+    }
 
 
 async def test_cluster_scoped_objects(server, client):

@@ -16,15 +16,21 @@ def folder(tmp_path):
 
 def test_in_cluster(folder):
     assert read_service_account(folder, ENVIRON, trust_env=True) == ConnectionInfo(
-        server="https://10.0.0.1:6443", ca_path=str(folder / "ca.crt"), token="tok",
-        default_namespace="ns", priority=10, trust_env=True)
+        server="https://10.0.0.1:6443",
+        ca_path=str(folder / "ca.crt"),
+        token="tok",
+        default_namespace="ns",
+        priority=10,
+        trust_env=True,
+    )
 
 
 def test_only_the_token_is_required(folder):
     (folder / "ca.crt").unlink()
     (folder / "namespace").unlink()
     assert read_service_account(folder, ENVIRON) == ConnectionInfo(
-        server="https://10.0.0.1:6443", token="tok", priority=10)
+        server="https://10.0.0.1:6443", token="tok", priority=10
+    )
 
 
 def test_out_of_cluster(tmp_path, settings, monkeypatch):
@@ -40,13 +46,16 @@ def test_settings_are_used(folder, settings, monkeypatch):
     assert login_with_service_account(settings=settings).trust_env
 
 
-@pytest.mark.parametrize(("environ", "expected"), [
-    (ENVIRON, "https://10.0.0.1:6443"),
-    ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "https://10.0.0.1:443"),
-    (ENVIRON | {"KUBERNETES_SERVICE_HOST": "fd00::1"}, "https://[fd00::1]:6443"),
-    ({}, "https://kubernetes.default.svc"),
-    ({"KUBERNETES_SERVICE_HOST": ""}, "https://kubernetes.default.svc"),
-])
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        (ENVIRON, "https://10.0.0.1:6443"),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "https://10.0.0.1:443"),
+        (ENVIRON | {"KUBERNETES_SERVICE_HOST": "fd00::1"}, "https://[fd00::1]:6443"),
+        ({}, "https://kubernetes.default.svc"),
+        ({"KUBERNETES_SERVICE_HOST": ""}, "https://kubernetes.default.svc"),
+    ],
+)
 def test_b14_addresses_do_not_depend_on_dns_if_possible(folder, environ, expected):
     assert read_service_account(folder, environ).server == expected
 

@@ -34,7 +34,9 @@ def write(tmp_path):
 def config(cluster=None, user=None, context=None, **fields):
     refs = {"cluster": "clu", "user": "usr"}
     return {
-        "apiVersion": "v1", "kind": "Config", "current-context": "ctx",
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "ctx",
         "contexts": [{"name": "ctx", "context": refs | (context or {})}],
         "clusters": [{"name": "clu", "cluster": {"server": SERVER} | (cluster or {})}],
         "users": [{"name": "usr", "user": user or {}}],
@@ -58,14 +60,20 @@ def test_default_file(home, settings):
 
 
 def test_b17_several_files_are_merged_and_absent_ones_are_ignored(write, monkeypatch, tmp_path):
-    first = write({"clusters": [{"name": "clu", "cluster": {"server": "https://first"}}],
-                   "current-context": ""}, "1")
+    first = write(
+        {
+            "clusters": [{"name": "clu", "cluster": {"server": "https://first"}}],
+            "current-context": "",
+        },
+        "1",
+    )
     second = write(config(user={"token": "tok"}), "2")
     third = write(config(user={"token": "wrong"}, **{"current-context": "wrong"}), "3")
     paths = ["", str(first), str(tmp_path / "absent"), str(second), str(third)]
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join(paths))
     assert login_with_kubeconfig() == ConnectionInfo(
-        server="https://first", token="tok", priority=10)
+        server="https://first", token="tok", priority=10
+    )
 
 
 def test_only_absent_files(monkeypatch):
@@ -87,38 +95,57 @@ def test_trust_env(write, monkeypatch, settings, value):
     assert login_with_kubeconfig(settings=settings).trust_env is value
 
 
-@pytest.mark.parametrize(("parts", "expected"), [
-    ({}, {}),
-    ({"context": {"namespace": "ns"}}, {"default_namespace": "ns"}),
-    ({"context": {"namespace": ""}}, {}),
-    ({"cluster": {"insecure-skip-tls-verify": True}}, {"insecure": True}),
-    ({"cluster": {"insecure-skip-tls-verify": False}}, {"insecure": False}),
-    ({"cluster": {"certificate-authority-data": "Y2E="}}, {"ca_data": "Y2E="}),
-    ({"cluster": {"certificate-authority": "/ca.crt"}}, {"ca_path": "/ca.crt"}),
-    ({"cluster": {"certificate-authority": "/x", "certificate-authority-data": "Y2E="}},
-     {"ca_data": "Y2E="}),
-    ({"cluster": {"proxy-url": "http://proxy"}}, {"proxy_url": "http://proxy"}),
-    ({"cluster": {"tls-server-name": "name"}}, {"tls_server_name": "name"}),
-    ({"user": {"token": "tok"}}, {"token": "tok"}),
-    ({"user": {"username": "u", "password": "p"}}, {"username": "u", "password": "p"}),
-    ({"user": {"client-certificate": "/c", "client-key": "/k"}},
-     {"certificate_path": "/c", "private_key_path": "/k"}),
-    ({"user": {"client-certificate-data": "Yw==", "client-key-data": "aw=="}},
-     {"certificate_data": "Yw==", "private_key_data": "aw=="}),
-    ({"user": {"client-certificate": "/c", "client-certificate-data": "Yw=="}},
-     {"certificate_data": "Yw=="}),
-    ({"user": {"auth-provider": {"name": "x", "config": {"access-token": "tok"}}}},
-     {"token": "tok"}),
-    ({"user": {"exec": None, "as": "", "token": "tok"}}, {"token": "tok"}),
-    ({"preferences": {}, "extensions": [{"name": "x", "extension": {}}]}, {}),
-])
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({}, {}),
+        ({"context": {"namespace": "ns"}}, {"default_namespace": "ns"}),
+        ({"context": {"namespace": ""}}, {}),
+        ({"cluster": {"insecure-skip-tls-verify": True}}, {"insecure": True}),
+        ({"cluster": {"insecure-skip-tls-verify": False}}, {"insecure": False}),
+        ({"cluster": {"certificate-authority-data": "Y2E="}}, {"ca_data": "Y2E="}),
+        ({"cluster": {"certificate-authority": "/ca.crt"}}, {"ca_path": "/ca.crt"}),
+        (
+            {"cluster": {"certificate-authority": "/x", "certificate-authority-data": "Y2E="}},
+            {"ca_data": "Y2E="},
+        ),
+        ({"cluster": {"proxy-url": "http://proxy"}}, {"proxy_url": "http://proxy"}),
+        ({"cluster": {"tls-server-name": "name"}}, {"tls_server_name": "name"}),
+        ({"user": {"token": "tok"}}, {"token": "tok"}),
+        ({"user": {"username": "u", "password": "p"}}, {"username": "u", "password": "p"}),
+        (
+            {"user": {"client-certificate": "/c", "client-key": "/k"}},
+            {"certificate_path": "/c", "private_key_path": "/k"},
+        ),
+        (
+            {"user": {"client-certificate-data": "Yw==", "client-key-data": "aw=="}},
+            {"certificate_data": "Yw==", "private_key_data": "aw=="},
+        ),
+        (
+            {"user": {"client-certificate": "/c", "client-certificate-data": "Yw=="}},
+            {"certificate_data": "Yw=="},
+        ),
+        (
+            {"user": {"auth-provider": {"name": "x", "config": {"access-token": "tok"}}}},
+            {"token": "tok"},
+        ),
+        ({"user": {"exec": None, "as": "", "token": "tok"}}, {"token": "tok"}),
+        ({"preferences": {}, "extensions": [{"name": "x", "extension": {}}]}, {}),
+    ],
+)
 def test_fields(write, parts, expected):
     assert read(write(config(**parts))) == ConnectionInfo(server=SERVER, priority=10, **expected)
 
 
 def test_b17_relative_paths_are_relative_to_their_files(write, tmp_path):
-    cluster = write({"clusters": [{"name": "clu", "cluster": {
-        "server": SERVER, "certificate-authority": "ca.crt"}}]}, "a/1")
+    cluster = write(
+        {
+            "clusters": [
+                {"name": "clu", "cluster": {"server": SERVER, "certificate-authority": "ca.crt"}}
+            ]
+        },
+        "a/1",
+    )
     rest = write(config(user={"client-certificate": "../x/c.crt", "client-key": "k"}), "b/2")
     info = read_kubeconfig([cluster, rest])
     assert info.ca_path == str(tmp_path / "a" / "ca.crt")
@@ -160,33 +187,36 @@ def test_specific_contexts(write):
     assert info == ConnectionInfo(server=SERVER, priority=10, default_namespace="other-ns")
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    ("", "current context is not set"),
-    ("null", "current context is not set"),
-    ("{}", "current context is not set"),
-    ("[]", "is not a mapping"),
-    ("text", "is not a mapping"),
-    ("{", "not YAML.* in line 1"),
-    ("a: b: c", "not YAML"),
-    ("a: !!python/object:os.system x", "not YAML"),
-    ("\x00", "not YAML"),
-    (config(contexts=None), "no context 'ctx'"),
-    (config(clusters=None), "no cluster 'clu'"),
-    (config(users=None), "no user 'usr'"),
-    (config(contexts={}), "no context 'ctx'"),
-    (config(contexts={"a": "b"}), "contexts are wrong"),
-    (config(contexts=["a"]), "wrong context"),
-    (config(contexts=[{"name": "ctx", "context": "x"}]), "wrong context"),
-    (config(contexts=[{"name": 1, "context": {}}]), "wrong context"),
-    (config(contexts=[{"name": "ctx"}]), "no cluster ''"),
-    (config(cluster={"server": None}), "cluster 'clu' has no server"),
-    (config(cluster={"server": 123}), "cluster 'clu' has a wrong server"),
-    (config(user={"token": 123}), "user 'usr' has a wrong token"),
-    (config(user={"exec": {"command": "x"}}), "user 'usr' needs exec plugins"),
-    (config(user={"as": "someone"}), "user 'usr' needs impersonation"),
-    (config(user={"as-groups": ["x"]}), "user 'usr' needs impersonation"),
-    (config(user={"auth-provider": {"name": "oidc"}}), "user 'usr' needs an auth provider"),
-])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "current context is not set"),
+        ("null", "current context is not set"),
+        ("{}", "current context is not set"),
+        ("[]", "is not a mapping"),
+        ("text", "is not a mapping"),
+        ("{", "not YAML.* in line 1"),
+        ("a: b: c", "not YAML"),
+        ("a: !!python/object:os.system x", "not YAML"),
+        ("\x00", "not YAML"),
+        (config(contexts=None), "no context 'ctx'"),
+        (config(clusters=None), "no cluster 'clu'"),
+        (config(users=None), "no user 'usr'"),
+        (config(contexts={}), "no context 'ctx'"),
+        (config(contexts={"a": "b"}), "contexts are wrong"),
+        (config(contexts=["a"]), "wrong context"),
+        (config(contexts=[{"name": "ctx", "context": "x"}]), "wrong context"),
+        (config(contexts=[{"name": 1, "context": {}}]), "wrong context"),
+        (config(contexts=[{"name": "ctx"}]), "no cluster ''"),
+        (config(cluster={"server": None}), "cluster 'clu' has no server"),
+        (config(cluster={"server": 123}), "cluster 'clu' has a wrong server"),
+        (config(user={"token": 123}), "user 'usr' has a wrong token"),
+        (config(user={"exec": {"command": "x"}}), "user 'usr' needs exec plugins"),
+        (config(user={"as": "someone"}), "user 'usr' needs impersonation"),
+        (config(user={"as-groups": ["x"]}), "user 'usr' needs impersonation"),
+        (config(user={"auth-provider": {"name": "oidc"}}), "user 'usr' needs an auth provider"),
+    ],
+)
 def test_b17_bad_files_are_refused_loudly(write, content, message):
     with pytest.raises(LoginError, match=message):
         read(write(content))

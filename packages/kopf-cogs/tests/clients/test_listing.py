@@ -15,7 +15,7 @@ async def collect(pages):
 
 async def test_all_at_once(server, client, resource, listed):
     server.script(listed(["a", "b"]))
-    page, = await collect(list_objects(client, resource, chunk_size=0, params={"x": "y"}))
+    (page,) = await collect(list_objects(client, resource, chunk_size=0, params={"x": "y"}))
     assert [item["metadata"]["name"] for item in page.items] == ["a", "b"]
     assert page.resource_version == "10"
     assert page.quarantined == []
@@ -30,7 +30,10 @@ async def test_by_pages(server, client, resource, listed):
     names = [[item["metadata"]["name"] for item in page.items] for page in pages]
     assert names == [["a"], [], ["b"]]
     assert [request.query for request in server.requests] == [
-        {"limit": "1"}, {"limit": "1", "continue": "x y"}, {"limit": "1", "continue": "z"}]
+        {"limit": "1"},
+        {"limit": "1", "continue": "x y"},
+        {"limit": "1", "continue": "z"},
+    ]
     assert {r.path for r in server.requests} == {"/apis/kopf.dev/v1/namespaces/ns/kopfexamples"}
 
 
@@ -41,30 +44,40 @@ async def test_endless_pages_are_errors(server, client, resource, listed):
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize(("payload", "expected"), [
-    ({"kind": "PodList", "apiVersion": "v1"}, ("v1", "Pod")),
-    ({}, ("v1", "Pod")),
-])
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({"kind": "PodList", "apiVersion": "v1"}, ("v1", "Pod")),
+        ({}, ("v1", "Pod")),
+    ],
+)
 async def test_kinds_and_versions_are_added_to_items(server, client, payload, expected):
     items = [{"metadata": {}}, {"metadata": {}, "kind": "Own", "apiVersion": "own/v1"}]
     server.script(server.reply(payload | {"metadata": {}, "items": items}))
-    page, = await collect(list_objects(client, PODS))
+    (page,) = await collect(list_objects(client, PODS))
     assert [(item["apiVersion"], item["kind"]) for item in page.items] == [
-        expected, ("own/v1", "Own")]
+        expected,
+        ("own/v1", "Own"),
+    ]
 
 
 async def test_kinds_are_taken_from_lists_if_unknown(server, client):
     server.script(server.reply({"kind": "PodList", "metadata": {}, "items": [{"metadata": {}}]}))
-    page, = await collect(list_objects(client, Resource("", "v1", "pods", namespaced=True)))
+    (page,) = await collect(list_objects(client, Resource("", "v1", "pods", namespaced=True)))
     assert page.items[0]["kind"] == "Pod"
 
 
-@pytest.mark.parametrize("payload", [
-    {"metadata": {}, "items": None}, {"metadata": None}, {"metadata": {}},
-])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"metadata": {}, "items": None},
+        {"metadata": None},
+        {"metadata": {}},
+    ],
+)
 async def test_a10_nulls_are_empty(server, client, resource, payload):
     server.script(server.reply(payload))
-    page, = await collect(list_objects(client, resource))
+    (page,) = await collect(list_objects(client, resource))
     assert page.items == []
 
 
@@ -79,7 +92,7 @@ async def test_a9_unlimited_lists_with_bombs_are_requested_by_chunks(server, cli
     bomb = b'{"metadata":{"name":"bomb"},"spec":' + b"[" * 2000 + b"]" * 2000 + b"}"
     items = b'{"metadata":{},"items":[%s,%s]}' % (json.dumps({"metadata": {}}).encode(), bomb)
     server.script(server.reply(items), server.reply(items))
-    page, = await collect(list_objects(client, resource, chunk_size=0))
+    (page,) = await collect(list_objects(client, resource, chunk_size=0))
     assert len(page.items) == 1
     assert [remains.name for remains in page.quarantined] == ["bomb"]
     assert [request.query for request in server.requests] == [{}, {"limit": "100"}]

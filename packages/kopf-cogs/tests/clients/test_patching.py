@@ -20,7 +20,8 @@ def _debug(caplog):
 def sent(server):
     return [
         (r.path, r.headers["Content-Type"].removeprefix("application/"), r.json)
-        for r in server.requests]
+        for r in server.requests
+    ]
 
 
 def body(version, **fields):
@@ -62,7 +63,8 @@ async def test_merge_patches_with_status_as_subresource(server, client, resource
     result = await patch_object(client, resource, "ns", "name1", patch)
     assert sent(server) == [
         (URL, "merge-patch+json", {"spec": {"x": 1}}),
-        (f"{URL}/status", "merge-patch+json", {"status": {"y": 2}})]
+        (f"{URL}/status", "merge-patch+json", {"status": {"y": 2}}),
+    ]
     assert result.body["metadata"]["resourceVersion"] == "3"
     assert "Merge-patching the status with: {'status': {'y': 2}}" in caplog.messages
 
@@ -97,11 +99,20 @@ async def test_four_patches_each_on_the_result_of_the_previous(server, client, r
     assert sent(server) == [
         (URL, "merge-patch+json", {"spec": {"x": 1}}),
         (f"{URL}/status", "merge-patch+json", {"status": {"y": 1}}),
-        (URL, "json-patch+json", [
-            TEST | {"value": "3"},
-            {"op": "add", "path": "/metadata/finalizers", "value": ["fin"]}]),
-        (f"{URL}/status", "json-patch+json", [
-            TEST | {"value": "4"}, {"op": "replace", "path": "/status/y", "value": 2}])]
+        (
+            URL,
+            "json-patch+json",
+            [
+                TEST | {"value": "3"},
+                {"op": "add", "path": "/metadata/finalizers", "value": ["fin"]},
+            ],
+        ),
+        (
+            f"{URL}/status",
+            "json-patch+json",
+            [TEST | {"value": "4"}, {"op": "replace", "path": "/status/y", "value": 2}],
+        ),
+    ]
     assert result.body["metadata"]["resourceVersion"] == "5"
 
 
@@ -154,10 +165,13 @@ async def test_b11_patches_are_repeated_if_the_reply_is_lost(server, client, res
     assert first.body == second.body
 
 
-@pytest.mark.parametrize("response", [
-    {"message": "Precondition failed: UID in precondition: uid1, UID in object meta: uid2"},
-    {"details": {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid"}]}},
-])
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"message": "Precondition failed: UID in precondition: uid1, UID in object meta: uid2"},
+        {"details": {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid"}]}},
+    ],
+)
 @pytest.mark.parametrize("status", [409, 422])
 async def test_a16_recreated_objects_are_not_patched(server, client, resource, status, response):
     server.script(server.error(status, **response))
@@ -168,18 +182,21 @@ async def test_a16_recreated_objects_are_not_patched(server, client, resource, s
     assert result.gone
 
 
-@pytest.mark.parametrize(("patch", "response", "expected"), [
-    ({"spec": {"x": 1}}, {"spec": {"x": 1, "y": 2}}, ()),
-    ({"spec": {"x": 1}}, {"spec": {"x": 2}}, (("change", ("spec", "x"), 1, 2),)),
-    ({"spec": {"x": 1}}, {}, (("remove", ("spec",), {"x": 1}, None),)),
-    ({"spec": {"x": {"y": 1}}}, {"spec": {}}, (("remove", ("spec", "x"), {"y": 1}, None),)),
-    ({"spec": {"x": None}}, {"spec": {"x": 1}}, (("add", ("spec", "x"), None, 1),)),
-    ({"spec": {"x": None}}, {"spec": {}}, ()),
-    ({"spec": {"x": {"y": None}}}, {}, ()),
-    ({"spec": {"x": {}}}, {}, ()),
-    ({"spec": {"x": (1, 2)}}, {"spec": {"x": [1, 2]}}, ()),
-    ({"spec": {"x": 1}}, {"spec": {"x": True, "y": 0}}, (("change", ("spec", "x"), 1, True),)),
-])
+@pytest.mark.parametrize(
+    ("patch", "response", "expected"),
+    [
+        ({"spec": {"x": 1}}, {"spec": {"x": 1, "y": 2}}, ()),
+        ({"spec": {"x": 1}}, {"spec": {"x": 2}}, (("change", ("spec", "x"), 1, 2),)),
+        ({"spec": {"x": 1}}, {}, (("remove", ("spec",), {"x": 1}, None),)),
+        ({"spec": {"x": {"y": 1}}}, {"spec": {}}, (("remove", ("spec", "x"), {"y": 1}, None),)),
+        ({"spec": {"x": None}}, {"spec": {"x": 1}}, (("add", ("spec", "x"), None, 1),)),
+        ({"spec": {"x": None}}, {"spec": {}}, ()),
+        ({"spec": {"x": {"y": None}}}, {}, ()),
+        ({"spec": {"x": {}}}, {}, ()),
+        ({"spec": {"x": (1, 2)}}, {"spec": {"x": [1, 2]}}, ()),
+        ({"spec": {"x": 1}}, {"spec": {"x": True, "y": 0}}, (("change", ("spec", "x"), 1, True),)),
+    ],
+)
 async def test_c12_inconsistencies(server, client, resource, patch, response, expected):
     server.script(server.reply(body(2, **response)))
     result = await patch_object(client, resource, "ns", "name1", Patch(patch))
@@ -190,19 +207,28 @@ async def test_b10_invalid_changes_of_functions_are_errors(server, client, resou
     """They are not mistaken for outdated ones: the server has explained what is wrong."""
     server.script(server.error(422, details={"causes": [{"field": "metadata.finalizers"}]}))
     with pytest.raises(errors.APIUnprocessableError):
-        await patch_object(
-            client, resource, "ns", "name1", Patch(fns=[add_finalizer]), body(1))
+        await patch_object(client, resource, "ns", "name1", Patch(fns=[add_finalizer]), body(1))
 
 
-@pytest.mark.parametrize("patch", [
-    Patch({"immutable": "x"}), Patch(fns=[add_finalizer]),
-], ids=["merge", "json"])
+@pytest.mark.parametrize(
+    "patch",
+    [
+        Patch({"immutable": "x"}),
+        Patch(fns=[add_finalizer]),
+    ],
+    ids=["merge", "json"],
+)
 async def test_e5_explanations_that_can_quote_secrets_are_hidden(server, client, patch):
     resource = Resource("", "v1", "secrets", namespaced=True)
     causes = [{"field": "patch", "message": '{"data": {"password": "c2VjcmV0"}}'}]
-    server.script(server.error(
-        422, reason="Invalid", message='Invalid value: {"data": {"password": "c2VjcmV0"}}',
-        details={"causes": causes}))
+    server.script(
+        server.error(
+            422,
+            reason="Invalid",
+            message='Invalid value: {"data": {"password": "c2VjcmV0"}}',
+            details={"causes": causes},
+        )
+    )
     with pytest.raises(errors.APIUnprocessableError, match=r"422 Invalid: .* hidden") as excinfo:
         await patch_object(client, resource, "ns", "name1", patch, body(1))
     assert "c2VjcmV0" not in str(excinfo.value)

@@ -55,13 +55,25 @@ def outside(tmp_path, monkeypatch):
 @pytest.fixture
 def kubeconfig(outside):
     def write(user, **cluster):
-        (outside / "config").write_text(yaml.safe_dump({
-            "apiVersion": "v1", "kind": "Config", "current-context": "ctx",
-            "contexts": [{"name": "ctx", "context": {
-                "cluster": "clu", "user": "usr", "namespace": "ns"}}],
-            "clusters": [{"name": "clu", "cluster": {"server": "https://host:1"} | cluster}],
-            "users": [{"name": "usr", "user": user}],
-        }))
+        (outside / "config").write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "ctx",
+                    "contexts": [
+                        {
+                            "name": "ctx",
+                            "context": {"cluster": "clu", "user": "usr", "namespace": "ns"},
+                        }
+                    ],
+                    "clusters": [
+                        {"name": "clu", "cluster": {"server": "https://host:1"} | cluster}
+                    ],
+                    "users": [{"name": "usr", "user": user}],
+                }
+            )
+        )
 
     return write
 
@@ -93,7 +105,8 @@ async def test_certificates(login, kubeconfig, settings, outside):
         (outside / name).write_text(name)
     kubeconfig(
         {"client-certificate": str(outside / "c.crt"), "client-key": str(outside / "k.key")},
-        **{"certificate-authority": str(outside / "ca.crt")})
+        **{"certificate-authority": str(outside / "ca.crt")},
+    )
     info = await login(settings)
     assert info.ca_path == str(outside / "ca.crt")
     assert info.certificate_path == str(outside / "c.crt")

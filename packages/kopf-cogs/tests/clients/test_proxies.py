@@ -1,6 +1,7 @@
 """
 Proxies: they get the requests instead of the servers.
 """
+
 import pytest
 
 from kopf_cogs.clients import errors
@@ -42,8 +43,7 @@ async def test_b15_proxies_of_the_environment_if_trusted(server, settings, monke
     assert server.requests[0].path == f"{URL}/path"
 
 
-async def test_b15_proxies_of_the_environment_are_ignored_by_default(
-        server, settings, monkeypatch):
+async def test_b15_proxies_of_the_environment_are_ignored_by_default(server, settings, monkeypatch):
     monkeypatch.setenv("http_proxy", server.url)
     with pytest.raises(errors.APIConnectionError):
         await request(settings)

@@ -8,7 +8,7 @@ META = {
     "annotations": {"name": "wrong", "x": '{"metadata": {"name": "wrong"}}'},
     "labels": {"uid": "wrong"},
     "managedFields": [{"name": "wrong"}, "name", ["uid"], 1, None, True],
-    "name": "a\"b\\й",
+    "name": 'a"b\\й',
     "namespace": "ns",
     "ownerReferences": [{"name": "wrong", "uid": "wrong", "controller": True}],
     "resourceVersion": "123",
@@ -41,6 +41,9 @@ def test_lists_are_split():
     raw += b'"metadata":{"resourceVersion":"5","continue":"abc","remainingItemCount":1}}'
     envelope, rejected = split_list(raw)
     assert envelope == {
-        "kind": "XList", "apiVersion": "v1", "items": [{"a": [{}]}, {"b": {}}],
-        "metadata": {"resourceVersion": "5", "continue": "abc"}}
+        "kind": "XList",
+        "apiVersion": "v1",
+        "items": [{"a": [{}]}, {"b": {}}],
+        "metadata": {"resourceVersion": "5", "continue": "abc"},
+    }
     assert rejected == [Quarantined(None, None, "bomb", None, None)]

@@ -33,8 +33,7 @@ def is_list(request):
 
 def versions(server):
     """What was requested: lists as ``None``, watches as the versions they start from."""
-    return [r.query.get("resourceVersion") if "watch" in r.query else None
-            for r in server.requests]
+    return [r.query.get("resourceVersion") if "watch" in r.query else None for r in server.requests]
 
 
 def warnings(caplog):
@@ -42,19 +41,33 @@ def warnings(caplog):
 
 
 async def test_list_and_watch(server, reflector, reflect, sink, listed, event, caplog):
-    server.script(listed(["a", "b"], rv=10), server.stream(
-        event("ADDED", "c", 11), event("MODIFIED", "a", 12), event("DELETED", "b", 13),
-        server.HANG))
+    server.script(
+        listed(["a", "b"], rv=10),
+        server.stream(
+            event("ADDED", "c", 11),
+            event("MODIFIED", "a", 12),
+            event("DELETED", "b", 13),
+            server.HANG,
+        ),
+    )
     assert not reflector.synced
     task = reflect()
     await sink.until(
-        (None, "a"), (None, "b"), ("LISTED", ""),
-        ("ADDED", "c"), ("MODIFIED", "a"), ("DELETED", "b"))
+        (None, "a"),
+        (None, "b"),
+        ("LISTED", ""),
+        ("ADDED", "c"),
+        ("MODIFIED", "a"),
+        ("DELETED", "b"),
+    )
     assert reflector.synced
     assert [r.path for r in server.requests] == [URL, URL]
     assert server.requests[0].query == {"limit": "500"}
     assert server.requests[1].query == {
-        "watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "10"}
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "10",
+    }
     assert "Starting the watch-stream for kopfexamples.v1.kopf.dev in 'ns'." in caplog.messages
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -91,15 +104,22 @@ async def test_parameters_of_settings(server, client, reflect, sink, listed, set
     reflect()
     await server.until(lambda requests: len(requests) == 2)
     selectors = {
-        "labelSelector": "a=b,c", "fieldSelector": "metadata.name=x", "shardSelector": "shard"}
+        "labelSelector": "a=b,c",
+        "fieldSelector": "metadata.name=x",
+        "shardSelector": "shard",
+    }
     assert server.requests[0].query == selectors | {"limit": "5"}
     assert server.requests[1].query == selectors | {
-        "watch": "true", "allowWatchBookmarks": "true",
-        "resourceVersion": "10", "timeoutSeconds": "7"}
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "10",
+        "timeoutSeconds": "7",
+    }
 
 
 async def test_a1_instant_ends_are_backed_off_with_no_relisting(
-        server, reflector, reflect, sink, listed, caplog):
+    server, reflector, reflect, sink, listed, caplog
+):
     server.script(listed(), *[server.stream() for _ in range(5)])
     reflect()
     await server.until(lambda requests: len(requests) == 7)
@@ -149,15 +169,16 @@ async def test_a4_cancellation_while_there_are_no_headers(server, reflect, liste
 async def test_a5_gone_watches_are_relisted(server, reflect, sink, listed, event, where):
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
     server.script(listed(["a"]))
-    server.script({
-        "status": server.error(410),
-        "event": server.stream(event("ADDED", "b", 11), {"type": "ERROR", "object": status}),
-    }[where])
+    server.script(
+        {
+            "status": server.error(410),
+            "event": server.stream(event("ADDED", "b", 11), {"type": "ERROR", "object": status}),
+        }[where]
+    )
     server.script(listed(["a", "b"], rv=20))
     reflect()
     first = [("ADDED", "b")] if where == "event" else []
-    await sink.until(
-        (None, "a"), ("LISTED", ""), *first, (None, "a"), (None, "b"), ("LISTED", ""))
+    await sink.until((None, "a"), ("LISTED", ""), *first, (None, "a"), (None, "b"), ("LISTED", ""))
     await server.until(lambda requests: len(requests) == 4)
     assert versions(server) == [None, "10", None, "20"]
 
@@ -172,19 +193,24 @@ async def test_a5_gone_pages_are_restarted_from_the_first(server, reflect, sink,
     server.script(listed(["a"], **{"continue": "page2"}), server.error(410))
     server.script(listed(["c"], **{"continue": "page2"}), listed(["b"]))
     reflect()
-    await sink.until(
-        (None, "a"), (None, "c"), (None, "b"), ("DELETED", "a"), ("LISTED", ""))
+    await sink.until((None, "a"), (None, "c"), (None, "b"), ("DELETED", "a"), ("LISTED", ""))
     assert [r.query.get("continue") for r in server.requests[:4]] == [None, "page2", None, "page2"]
 
 
-@pytest.mark.parametrize("payload", [
-    {"kind": "Status", "code": 500, "message": "boo"},
-    {"kind": "Status", "code": 504, "message": "boo"},
-    {"kind": "Status", "code": 429, "message": "boo"},
-    {"kind": "Status", "message": "boo"},
-    {"metadata": {"name": "not a status"}},
-    {}, [], None, "text",
-])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"kind": "Status", "code": 500, "message": "boo"},
+        {"kind": "Status", "code": 504, "message": "boo"},
+        {"kind": "Status", "code": 429, "message": "boo"},
+        {"kind": "Status", "message": "boo"},
+        {"metadata": {"name": "not a status"}},
+        {},
+        [],
+        None,
+        "text",
+    ],
+)
 async def test_a6_error_events(server, reflect, sink, listed, event, caplog, payload):
     server.script(listed(), server.stream({"type": "ERROR", "object": payload}))
     server.script(server.stream(event("ADDED", "a", 11), server.HANG))
@@ -196,12 +222,15 @@ async def test_a6_error_events(server, reflect, sink, listed, event, caplog, pay
     assert "The watch-stream for kopfexamples.v1.kopf.dev in 'ns' works again." in caplog.messages
 
 
-@pytest.mark.parametrize("garbage", [
-    b'{"type": "ADDED", "obj',
-    b'{"type": "ADDED", "object": "\xd0',
-    b"{} {}\n",
-    b"<html>\n",
-])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b'{"type": "ADDED", "obj',
+        b'{"type": "ADDED", "object": "\xd0',
+        b"{} {}\n",
+        b"<html>\n",
+    ],
+)
 async def test_a7_garbage_in_streams(server, reflect, sink, listed, event, garbage):
     server.script(listed(), server.stream(event("ADDED", "a", 11), garbage))
     server.script(server.stream(event("ADDED", "b", 12), server.HANG))
@@ -223,17 +252,26 @@ async def test_a7_broken_streams(server, reflect, sink, listed, event, end):
 
 
 async def test_a7_empty_lines_are_harmless(server, reflect, sink, listed, event):
-    server.script(listed(), server.stream(
-        b"\n\n", event("ADDED", "a", 11), b"\r\n", event("ADDED", "b", 12), server.HANG))
+    server.script(
+        listed(),
+        server.stream(
+            b"\n\n", event("ADDED", "a", 11), b"\r\n", event("ADDED", "b", 12), server.HANG
+        ),
+    )
     reflect()
     await sink.until(("LISTED", ""), ("ADDED", "a"), ("ADDED", "b"))
     assert len(server.requests) == 2
 
 
 async def test_a8_big_events(server, reflect, sink, listed, event):
-    server.script(listed(), server.stream(
-        event("ADDED", "a", 11, spec={"x": "y" * 8_000_000}), event("ADDED", "b", 12),
-        server.HANG))
+    server.script(
+        listed(),
+        server.stream(
+            event("ADDED", "a", 11, spec={"x": "y" * 8_000_000}),
+            event("ADDED", "b", 12),
+            server.HANG,
+        ),
+    )
     reflect()
     await sink.until(("LISTED", ""), ("ADDED", "a"), ("ADDED", "b"))
     assert len(sink.raw[0]["object"]["spec"]["x"]) == 8_000_000
@@ -241,7 +279,8 @@ async def test_a8_big_events(server, reflect, sink, listed, event):
 
 async def test_a8_many_small_events_are_consumed_in_batches(server, reflect, sink, listed, event):
     chunk = b"".join(
-        json.dumps(event("ADDED", str(n), n + 11)).encode() + b"\n" for n in range(10_000))
+        json.dumps(event("ADDED", str(n), n + 11)).encode() + b"\n" for n in range(10_000)
+    )
     server.script(listed(), server.stream(chunk, server.HANG))
     reflect()
     await sink.until(("LISTED", ""), *[("ADDED", str(n)) for n in range(10_000)])
@@ -263,28 +302,33 @@ def deep_event(type_, name, rv):
 
 
 async def test_a9_depth_bombs_in_streams(server, reflector, reflect, sink, listed, event, caplog):
-    server.script(listed(["a", "b"]), server.stream(
-        deep_event("ADDED", "bomb", 11),
-        deep_event("MODIFIED", "bomb", 12),
-        event("MODIFIED", "a", 13),
-        deep_event("DELETED", "bomb", 14),
-        deep_event("MODIFIED", "b", 15),
-        deep_event("DELETED", "b", 16),
-    ))
+    server.script(
+        listed(["a", "b"]),
+        server.stream(
+            deep_event("ADDED", "bomb", 11),
+            deep_event("MODIFIED", "bomb", 12),
+            event("MODIFIED", "a", 13),
+            deep_event("DELETED", "bomb", 14),
+            deep_event("MODIFIED", "b", 15),
+            deep_event("DELETED", "b", 16),
+        ),
+    )
     reflect()
-    await sink.until(
-        (None, "a"), (None, "b"), ("LISTED", ""), ("MODIFIED", "a"), ("DELETED", "b"))
+    await sink.until((None, "a"), (None, "b"), ("LISTED", ""), ("MODIFIED", "a"), ("DELETED", "b"))
     await server.until(lambda requests: len(requests) == 3)
     assert versions(server) == [None, "10", "16"]
     assert [message for message in warnings(caplog) if "ns/bomb." in message] == [
         "Ignoring an object of kopfexamples.v1.kopf.dev, as it is nested too deep to be handled: "
-        "ns/bomb."]
+        "ns/bomb."
+    ]
 
 
 async def test_a9_depth_bombs_in_lists(server, reflect, sink, listed, event, caplog):
     bomb = b'{"kind":"XList","metadata":{"resourceVersion":"20"},"items":[%s,%s,%s]}' % (
-        json.dumps({"metadata": {"name": "a", "uid": "a"}}).encode(), deep_object("bomb"),
-        json.dumps({"metadata": {"name": "b", "uid": "b"}}).encode())
+        json.dumps({"metadata": {"name": "a", "uid": "a"}}).encode(),
+        deep_object("bomb"),
+        json.dumps({"metadata": {"name": "b", "uid": "b"}}).encode(),
+    )
     server.script(server.reply(bomb), server.reply(bomb))
     server.script(server.stream(event("ADDED", "c", 21), server.HANG))
     reflect()
@@ -305,14 +349,14 @@ async def test_a10_nulls(server, reflect, sink, event):
     server.script(server.reply({"metadata": {"resourceVersion": "10"}, "items": None}))
     item = event("ADDED", "a", 11)
     item["object"] |= {"status": None, "spec": None}
-    server.script(server.stream(
-        {"type": "ADDED", "object": {"metadata": None}}, item, server.HANG))
+    server.script(server.stream({"type": "ADDED", "object": {"metadata": None}}, item, server.HANG))
     reflect()
     await sink.until(("LISTED", ""), ("ADDED", "a"))
 
 
 async def test_a11_bookmarks_are_remembered_but_not_reported(
-        server, reflector, reflect, sink, listed):
+    server, reflector, reflect, sink, listed
+):
     bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "99"}}}
     server.script(listed(), server.stream(bookmark))
     reflect()
@@ -322,8 +366,7 @@ async def test_a11_bookmarks_are_remembered_but_not_reported(
     assert reflector._backoff.failures == 1
 
 
-async def test_a12_idle_streams_are_relisted_ever_rarer(
-        server, reflect, sink, listed, settings):
+async def test_a12_idle_streams_are_relisted_ever_rarer(server, reflect, sink, listed, settings):
     settings.watching.inactivity_timeout = 0.001
     server.script(listed(), *[server.stream(server.HANG) for _ in range(3)])
     server.script(listed(), *[server.stream(server.HANG) for _ in range(6)])
@@ -335,27 +378,41 @@ async def test_a12_idle_streams_are_relisted_ever_rarer(
 
 @pytest.fixture
 def end():
-    return {"type": "BOOKMARK", "object": {"metadata": {
-        "resourceVersion": "50", "annotations": {"k8s.io/initial-events-end": "true"}}}}
+    return {
+        "type": "BOOKMARK",
+        "object": {
+            "metadata": {
+                "resourceVersion": "50",
+                "annotations": {"k8s.io/initial-events-end": "true"},
+            }
+        },
+    }
 
 
 async def test_initial_streaming(server, reflector, reflect, sink, event, end, settings):
     settings.watching.initial_streaming = True
     progress = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5"}}}
-    server.script(server.stream(event("ADDED", "a", 3), progress, event("ADDED", "b", 1), end,
-                                event("ADDED", "c", 51)))
+    server.script(
+        server.stream(
+            event("ADDED", "a", 3), progress, event("ADDED", "b", 1), end, event("ADDED", "c", 51)
+        )
+    )
     reflect()
     await sink.until((None, "a"), (None, "b"), ("LISTED", ""), ("ADDED", "c"))
     assert server.requests[0].query == {
-        "watch": "true", "allowWatchBookmarks": "true",
-        "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+    }
     await server.until(lambda requests: len(requests) == 2)
     assert server.requests[1].query["resourceVersion"] == "51"
     assert "sendInitialEvents" not in server.requests[1].query
 
 
 async def test_a13_broken_initial_streams_are_restarted(
-        server, reflector, reflect, sink, event, end, settings):
+    server, reflector, reflect, sink, event, end, settings
+):
     settings.watching.initial_streaming = True
     server.script(server.stream(event("ADDED", "a", 3), event("ADDED", "b", 1)))
     server.script(server.stream(event("ADDED", "b", 1), end, server.HANG))
@@ -367,7 +424,8 @@ async def test_a13_broken_initial_streams_are_restarted(
 
 @pytest.mark.parametrize("status", [400, 422])
 async def test_unsupported_initial_streaming_is_replaced_with_lists(
-        server, reflect, sink, listed, settings, status):
+    server, reflect, sink, listed, settings, status
+):
     settings.watching.initial_streaming = True
     server.script(server.error(status), listed(["a"]))
     reflect()
@@ -375,7 +433,8 @@ async def test_unsupported_initial_streaming_is_replaced_with_lists(
 
 
 async def test_ignored_initial_streaming_is_replaced_with_lists(
-        server, reflect, sink, listed, settings):
+    server, reflect, sink, listed, settings
+):
     settings.watching.initial_streaming = True
     settings.watching.inactivity_timeout = 0.001
     server.script(*[server.stream(server.HANG) for _ in range(3)], listed(["a"]))
@@ -383,10 +442,13 @@ async def test_ignored_initial_streaming_is_replaced_with_lists(
     await sink.until((None, "a"), ("LISTED", ""))
 
 
-@pytest.mark.parametrize("details", [
-    {"message": "Too large resource version: 100, current: 5"},
-    {"details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}},
-])
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"message": "Too large resource version: 100, current: 5"},
+        {"details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}},
+    ],
+)
 async def test_a14_versions_from_the_future_are_relisted(server, reflect, sink, listed, details):
     server.script(listed(rv=100), *[server.error(504, **details) for _ in range(3)])
     server.script(listed(rv=5))
@@ -396,7 +458,8 @@ async def test_a14_versions_from_the_future_are_relisted(server, reflect, sink, 
 
 
 async def test_a14_restored_servers_are_relisted(
-        server, reflect, sink, listed, event, settings, caplog):
+    server, reflect, sink, listed, event, settings, caplog
+):
     """They accept the versions from the future, and are silent. Noticed by their absence before."""
     settings.networking.error_backoffs = []
     server.script(listed(["a"], rv=100), *[server.raw(server.RST)] * 2)  # also on a new connection
@@ -410,7 +473,8 @@ async def test_a14_restored_servers_are_relisted(
 
 
 async def test_a14_servers_of_the_same_state_are_not_relisted(
-        server, reflect, sink, listed, settings):
+    server, reflect, sink, listed, settings
+):
     settings.networking.error_backoffs = []
     server.script(listed(["a"], rv=100), *[server.raw(server.RST)] * 2)  # also on a new connection
     server.script(server.error(503), listed(["a"], rv=101), server.stream())
@@ -421,8 +485,10 @@ async def test_a14_servers_of_the_same_state_are_not_relisted(
 
 
 async def test_a14_bookmarks_from_the_past_mean_relisting(server, reflect, sink, listed, event):
-    server.script(listed(["a"], rv=100), server.stream(
-        event("BOOKMARK", None, 101), event("BOOKMARK", None, 5), server.HANG))
+    server.script(
+        listed(["a"], rv=100),
+        server.stream(event("BOOKMARK", None, 101), event("BOOKMARK", None, 5), server.HANG),
+    )
     server.script(listed(["b"], rv=6))
     reflect()
     await sink.until((None, "a"), ("LISTED", ""), (None, "b"), ("DELETED", "a"), ("LISTED", ""))
@@ -434,11 +500,22 @@ async def test_a15_missed_deletions_are_reported(server, reflector, reflect, sin
     server.script(listed(["a", "b"]), server.error(410), listed(["b", "c"], rv=20))
     reflect()
     await sink.until(
-        (None, "a"), (None, "b"), ("LISTED", ""),
-        (None, "b"), (None, "c"), ("DELETED", "a"), ("LISTED", ""))
-    assert sink.raw[-1] == {"type": "DELETED", "object": {
-        "apiVersion": "kopf.dev/v1", "kind": "KopfExample",
-        "metadata": {"name": "a", "namespace": "ns", "uid": "uid-a"}}}
+        (None, "a"),
+        (None, "b"),
+        ("LISTED", ""),
+        (None, "b"),
+        (None, "c"),
+        ("DELETED", "a"),
+        ("LISTED", ""),
+    )
+    assert sink.raw[-1] == {
+        "type": "DELETED",
+        "object": {
+            "apiVersion": "kopf.dev/v1",
+            "kind": "KopfExample",
+            "metadata": {"name": "a", "namespace": "ns", "uid": "uid-a"},
+        },
+    }
 
 
 async def test_a15_deletions_while_paused_are_reported(server, reflect, sink, listed):
@@ -457,17 +534,22 @@ async def test_a16_recreated_objects_are_two_objects(server, reflect, sink, list
     server.script(listed([obj("a", uid="old")]), server.error(410))
     server.script(listed([obj("a", uid="new")]))
     reflect()
-    await sink.until(
-        (None, "a"), ("LISTED", ""), (None, "a"), ("DELETED", "a"), ("LISTED", ""))
+    await sink.until((None, "a"), ("LISTED", ""), (None, "a"), ("DELETED", "a"), ("LISTED", ""))
     uids = [event["object"]["metadata"]["uid"] for event in sink.raw]
     assert uids == ["old", "new", "old"]
 
 
-async def test_a17_unknown_events_are_warned_of_once(
-        server, reflect, sink, listed, event, caplog):
-    server.script(listed(), server.stream(
-        event("WHAT", "a", 11), event("WHAT", "a", 12), {"hello": "world"}, event("ADDED", "b", 13),
-        server.HANG))
+async def test_a17_unknown_events_are_warned_of_once(server, reflect, sink, listed, event, caplog):
+    server.script(
+        listed(),
+        server.stream(
+            event("WHAT", "a", 11),
+            event("WHAT", "a", 12),
+            {"hello": "world"},
+            event("ADDED", "b", 13),
+            server.HANG,
+        ),
+    )
     reflect()
     await sink.until(("LISTED", ""), ("ADDED", "b"))
     assert len(warnings(caplog)) == 2
@@ -475,7 +557,8 @@ async def test_a17_unknown_events_are_warned_of_once(
 
 
 async def test_a18_too_many_watches_are_delayed_as_asked(
-        server, reflector, reflect, sink, listed, caplog, monkeypatch):
+    server, reflector, reflect, sink, listed, caplog, monkeypatch
+):
     delays = []
     original = asyncio.sleep
 
@@ -491,12 +574,12 @@ async def test_a18_too_many_watches_are_delayed_as_asked(
     assert delays == [17]
 
 
-async def test_a20_streams_survive_blocked_loops(
-        server, reflect, sink, listed, event, settings):
+async def test_a20_streams_survive_blocked_loops(server, reflect, sink, listed, event, settings):
     settings.watching.inactivity_timeout = 0.1
     gate = asyncio.Event()
-    server.script(listed(), server.stream(
-        event("ADDED", "a", 11), gate, event("ADDED", "b", 12), server.HANG))
+    server.script(
+        listed(), server.stream(event("ADDED", "a", 11), gate, event("ADDED", "b", 12), server.HANG)
+    )
     server.script(listed(["wrong"]))
     reflect()
     await sink.until(("LISTED", ""), ("ADDED", "a"))
@@ -533,7 +616,8 @@ async def test_b3_forbidden_lists_and_watches_are_retried(server, reflect, sink,
     assert versions(server) == [None, None, None, None, "10", "10"]
     assert warnings(caplog)[0] == (
         "Cannot watch kopfexamples.v1.kopf.dev in 'ns', will retry until permitted: "
-        f"403 Forbidden: {text}")
+        f"403 Forbidden: {text}"
+    )
     assert len(warnings(caplog)) == 2  # once before the recovery, once after
 
 

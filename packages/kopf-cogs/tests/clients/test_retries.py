@@ -20,9 +20,17 @@ def clock():
     return FakeClock(datetime.datetime(2026, 10, 21, 7, 28, 0, tzinfo=datetime.UTC))
 
 
-@pytest.mark.parametrize(("backoffs", "expected"), [
-    (1, [1]), (1.5, [1.5]), (0, [0]), ([], []), ((1, 2), [1, 2]), (range(3), [0, 1, 2]),
-])
+@pytest.mark.parametrize(
+    ("backoffs", "expected"),
+    [
+        (1, [1]),
+        (1.5, [1.5]),
+        (0, [0]),
+        ([], []),
+        ((1, 2), [1, 2]),
+        (range(3), [0, 1, 2]),
+    ],
+)
 def test_backoffs(backoffs, expected):
     assert list(iter_backoffs(backoffs)) == expected
 
@@ -35,16 +43,29 @@ def test_infinite_backoffs_are_not_exhausted():
     assert list(itertools.islice(iter_backoffs(Infinite()), 3)) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("value", "expected"), [
-    ("5", 5), ("0", 0), ("1.5", 1.5), (" 7 ", 7),
-    ("Wed, 21 Oct 2026 07:28:10 GMT", 10),
-    ("Wed, 21 Oct 2026 09:28:10 +0200", 10),
-    ("Wed, 21 Oct 2026 07:28:10", 10),
-    ("Wed, 21 Oct 2026 07:27:00 GMT", None),
-    ("1e9", MAX_RETRY_AFTER), ("Wed, 21 Oct 2099 07:28:10 GMT", MAX_RETRY_AFTER),
-    ("-1", None), ("inf", None), ("-inf", None), ("nan", None),
-    ("", None), (None, None), ("soon", None), ("Wed, 99 Oct 2026 07:28:10 GMT", None),
-])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("5", 5),
+        ("0", 0),
+        ("1.5", 1.5),
+        (" 7 ", 7),
+        ("Wed, 21 Oct 2026 07:28:10 GMT", 10),
+        ("Wed, 21 Oct 2026 09:28:10 +0200", 10),
+        ("Wed, 21 Oct 2026 07:28:10", 10),
+        ("Wed, 21 Oct 2026 07:27:00 GMT", None),
+        ("1e9", MAX_RETRY_AFTER),
+        ("Wed, 21 Oct 2099 07:28:10 GMT", MAX_RETRY_AFTER),
+        ("-1", None),
+        ("inf", None),
+        ("-inf", None),
+        ("nan", None),
+        ("", None),
+        (None, None),
+        ("soon", None),
+        ("Wed, 99 Oct 2026 07:28:10 GMT", None),
+    ],
+)
 def test_b2_retry_after(clock, value, expected):
     assert parse_retry_after(value, clock) == expected
 
@@ -53,18 +74,21 @@ def too_many(value):
     return errors.make_status_error({}, status=429, retry_after=value)
 
 
-@pytest.mark.parametrize(("error", "backoff", "enforce", "expected"), [
-    (errors.APIConnectionError(), 5, False, 5),
-    (too_many(None), 5, False, 5),
-    (too_many("3"), 5, False, 5),
-    (too_many("3"), 5, True, 3),
-    (too_many("7"), 5, False, 7),
-    (too_many("7"), 5, True, 7),
-    (too_many("junk"), 5, True, 5),
-    (errors.APIConnectionError(), -1, False, 0),
-    (errors.APIConnectionError(), float("nan"), False, 0),
-    (errors.APIConnectionError(), float("inf"), False, 0),
-])
+@pytest.mark.parametrize(
+    ("error", "backoff", "enforce", "expected"),
+    [
+        (errors.APIConnectionError(), 5, False, 5),
+        (too_many(None), 5, False, 5),
+        (too_many("3"), 5, False, 5),
+        (too_many("3"), 5, True, 3),
+        (too_many("7"), 5, False, 7),
+        (too_many("7"), 5, True, 7),
+        (too_many("junk"), 5, True, 5),
+        (errors.APIConnectionError(), -1, False, 0),
+        (errors.APIConnectionError(), float("nan"), False, 0),
+        (errors.APIConnectionError(), float("inf"), False, 0),
+    ],
+)
 def test_b2_delays(clock, error, backoff, enforce, expected):
     assert choose_delay(error, backoff, clock=clock, enforce=enforce) == expected
 
@@ -74,17 +98,20 @@ def test_retry_after_in_details(clock):
     assert choose_delay(error, 5, clock=clock) == 9
 
 
-@pytest.mark.parametrize(("error", "expected"), [
-    (errors.APIConnectionError(), True),
-    (errors.APIResponseError(), True),
-    (errors.APITooDeepError(b""), False),
-    (errors.make_status_error({}, status=500), True),
-    (errors.make_status_error({}, status=504), True),
-    (errors.make_status_error({}, status=429), True),
-    (errors.make_status_error({}, status=400), False),
-    (errors.make_status_error({}, status=404), False),
-    (errors.make_status_error({}, status=307), False),
-])
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (errors.APIConnectionError(), True),
+        (errors.APIResponseError(), True),
+        (errors.APITooDeepError(b""), False),
+        (errors.make_status_error({}, status=500), True),
+        (errors.make_status_error({}, status=504), True),
+        (errors.make_status_error({}, status=429), True),
+        (errors.make_status_error({}, status=400), False),
+        (errors.make_status_error({}, status=404), False),
+        (errors.make_status_error({}, status=307), False),
+    ],
+)
 def test_retriable_errors(error, expected):
     assert is_retriable(error) is expected
 

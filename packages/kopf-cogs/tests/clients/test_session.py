@@ -15,7 +15,7 @@ from kopf_cogs.structs.credentials import AiohttpSession, ConnectionInfo, LoginE
 async def test_json_is_decoded_and_headers_are_sent(server, client):
     server.script(server.reply({"hello": "world"}))
     assert await client.get("/path", params={"a": "b c"}) == {"hello": "world"}
-    request, = server.requests
+    (request,) = server.requests
     assert (request.method, request.path, request.query) == ("GET", "/path", {"a": "b c"})
     assert request.headers["Authorization"] == "Bearer secret"
     assert request.headers["User-Agent"].startswith("kopf/")
@@ -72,18 +72,21 @@ async def test_c22_escaped_urls_are_sent_as_they_are(server, client):
     assert server.requests[0].path == "/api/v1/a%3Fx=1%20%23b%2F"
 
 
-@pytest.mark.parametrize(("status", "cls"), [
-    (400, errors.APIClientError),
-    (401, errors.APIUnauthorizedError),
-    (403, errors.APIForbiddenError),
-    (404, errors.APINotFoundError),
-    (409, errors.APIConflictError),
-    (410, errors.APIGoneError),
-    (422, errors.APIUnprocessableError),
-    (429, errors.APITooManyRequestsError),
-    (500, errors.APIServerError),
-    (503, errors.APIServerError),
-])
+@pytest.mark.parametrize(
+    ("status", "cls"),
+    [
+        (400, errors.APIClientError),
+        (401, errors.APIUnauthorizedError),
+        (403, errors.APIForbiddenError),
+        (404, errors.APINotFoundError),
+        (409, errors.APIConflictError),
+        (410, errors.APIGoneError),
+        (422, errors.APIUnprocessableError),
+        (429, errors.APITooManyRequestsError),
+        (500, errors.APIServerError),
+        (503, errors.APIServerError),
+    ],
+)
 async def test_statuses_become_errors(server, client, status, cls):
     server.script(server.error(status, reason="Because", details={"name": "x"}))
     with pytest.raises(cls) as err:
@@ -272,10 +275,12 @@ async def test_refused_credentials_of_a_lone_client(server, client):
 
 
 async def test_other_credentials_are_used_when_refused(server, settings):
-    vault = Vault({
-        "bad": ConnectionInfo(server=server.url, token="bad", priority=2),
-        "good": ConnectionInfo(server=server.url, token="good", priority=1),
-    })
+    vault = Vault(
+        {
+            "bad": ConnectionInfo(server=server.url, token="bad", priority=2),
+            "good": ConnectionInfo(server=server.url, token="good", priority=1),
+        }
+    )
     server.script(server.error(401), server.reply({}), server.reply({}))
     async with Client(vault, settings) as client:
         await client.get("/path")
@@ -346,11 +351,14 @@ async def test_own_user_agents_of_custom_sessions_are_respected(server, settings
     assert server.requests[0].headers["User-Agent"] == "mine/1"
 
 
-@pytest.mark.parametrize("fields", [
-    {"ca_data": "not base64!"},
-    {"ca_path": "/does/not/exist"},
-    {"certificate_path": "/does/not/exist", "private_key_path": "/does/not/exist"},
-])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"ca_data": "not base64!"},
+        {"ca_path": "/does/not/exist"},
+        {"certificate_path": "/does/not/exist", "private_key_path": "/does/not/exist"},
+    ],
+)
 async def test_b16_unusable_certificates(settings, fields):
     async with Client(ConnectionInfo(server="https://127.0.0.1:1", **fields), settings) as client:
         with pytest.raises(LoginError, match="TLS certificates or keys cannot be used"):
@@ -367,7 +375,8 @@ async def test_b16_unusable_certificates_are_waited_to_be_replaced(server, setti
         vault.populate({"handler1": ConnectionInfo(server=server.url)})
         assert await task == {"a": 1}
     assert caplog.messages[0].startswith(
-        "Ignoring the credentials of handler1: TLS certificates or keys cannot be used: ")
+        "Ignoring the credentials of handler1: TLS certificates or keys cannot be used: "
+    )
 
 
 async def test_closed_clients_do_nothing(server, client):

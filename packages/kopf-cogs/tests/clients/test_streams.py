@@ -24,33 +24,39 @@ async def collect(*chunks):
     return batches, None
 
 
-@pytest.mark.parametrize(("chunks", "expected"), [
-    ([], []),
-    ([b"1\n"], [[1]]),
-    ([b"1\n2\n3\n"], [[1, 2, 3]]),
-    ([b"1\n", b"2\n"], [[1], [2]]),
-    ([b"1\n2", b"3\n4", b"\n"], [[1], [23], [4]]),
-    ([b"1", b"2", b"3", b"\n"], [[123]]),
-    ([b"12\n", b"\n\n", b"3\n"], [[12], [3]]),
-    ([b"1\r\n \n2\n"], [[1, 2]]),
-    ([b'"\xd0', b'\xb9"\n'], [["й"]]),
-    ([b'{"a":\t[null]}\n'], [[{"a": [None]}]]),
-    ([b"1\n2"], [[1], [2]]),  # the last line is complete by its content
-])
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([], []),
+        ([b"1\n"], [[1]]),
+        ([b"1\n2\n3\n"], [[1, 2, 3]]),
+        ([b"1\n", b"2\n"], [[1], [2]]),
+        ([b"1\n2", b"3\n4", b"\n"], [[1], [23], [4]]),
+        ([b"1", b"2", b"3", b"\n"], [[123]]),
+        ([b"12\n", b"\n\n", b"3\n"], [[12], [3]]),
+        ([b"1\r\n \n2\n"], [[1, 2]]),
+        ([b'"\xd0', b'\xb9"\n'], [["й"]]),
+        ([b'{"a":\t[null]}\n'], [[{"a": [None]}]]),
+        ([b"1\n2"], [[1], [2]]),  # the last line is complete by its content
+    ],
+)
 async def test_lines(chunks, expected):
     batches, error = await collect(*chunks)
     assert batches == expected
     assert error is None
 
 
-@pytest.mark.parametrize(("chunks", "expected"), [
-    ([b"<html>\n"], []),
-    ([b'1\n{"a":'], [[1]]),
-    ([b'1\n2\n{"a\n3\n'], [[1, 2]]),
-    ([b'1\n"\xd0'], [[1]]),
-    ([b'1\n"\xd0"\n2\n'], [[1]]),
-    ([b"{} {}\n"], []),
-])
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([b"<html>\n"], []),
+        ([b'1\n{"a":'], [[1]]),
+        ([b'1\n2\n{"a\n3\n'], [[1, 2]]),
+        ([b'1\n"\xd0'], [[1]]),
+        ([b'1\n"\xd0"\n2\n'], [[1]]),
+        ([b"{} {}\n"], []),
+    ],
+)
 async def test_a7_broken_lines(chunks, expected):
     batches, error = await collect(*chunks)
     assert batches == expected

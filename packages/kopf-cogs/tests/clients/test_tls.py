@@ -1,6 +1,7 @@
 """
 Secure connections with all their failures, over real sockets.
 """
+
 import asyncio
 import datetime
 import ipaddress
@@ -52,7 +53,8 @@ class Pair:
 
     def export(self, encryption):
         return self._key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
+        )
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +105,8 @@ async def test_trusted_servers(server, secure, settings, ca):
 @pytest.mark.parametrize("case", ["unknown", "other", "expired", "host"])
 async def test_b16_untrusted_servers(server, secure, settings, ca, case):
     pair = {
-        "unknown": Pair("localhost", ca), "other": Pair("localhost", ca),
+        "unknown": Pair("localhost", ca),
+        "other": Pair("localhost", ca),
         "expired": Pair("localhost", ca, until=NOW - DAY),
         "host": Pair("elsewhere", ca, ip="10.0.0.1"),
     }[case]
@@ -133,13 +136,17 @@ async def test_client_certificates(server, secure, settings, ca, tmp_path):
     url = await secure(Pair("localhost", ca), client_ca=ca)
     user = Pair("user", ca)
     assert await request(
-        settings, server=url, ca_data=ca.cert,
-        certificate_data=user.cert, private_key_data=user.key) == {"a": 1}
+        settings, server=url, ca_data=ca.cert, certificate_data=user.cert, private_key_data=user.key
+    ) == {"a": 1}
     (tmp_path / "c").write_bytes(user.cert)
     (tmp_path / "k").write_bytes(user.key)
     assert await request(
-        settings, server=url, ca_data=ca.cert,
-        certificate_path=str(tmp_path / "c"), private_key_path=str(tmp_path / "k")) == {"b": 2}
+        settings,
+        server=url,
+        ca_data=ca.cert,
+        certificate_path=str(tmp_path / "c"),
+        private_key_path=str(tmp_path / "k"),
+    ) == {"b": 2}
 
 
 @pytest.mark.parametrize("case", ["absent", "other", "expired"])
@@ -159,13 +166,20 @@ async def test_b16_encrypted_keys(secure, settings, ca):
     key = user.export(serialization.BestAvailableEncryption(b"password"))
     with pytest.raises(LoginError, match="encrypted"):
         await request(
-            settings, server="https://127.0.0.1:1", ca_data=ca.cert,
-            certificate_data=user.cert, private_key_data=key)
+            settings,
+            server="https://127.0.0.1:1",
+            ca_data=ca.cert,
+            certificate_data=user.cert,
+            private_key_data=key,
+        )
 
 
 async def test_b16_mismatching_keys(secure, settings, ca):
     user, other = Pair("user", ca), Pair("user", ca)
     with pytest.raises(LoginError, match="TLS certificates or keys cannot be used"):
         await request(
-            settings, server="https://127.0.0.1:1",
-            certificate_data=user.cert, private_key_data=other.key)
+            settings,
+            server="https://127.0.0.1:1",
+            certificate_data=user.cert,
+            private_key_data=other.key,
+        )

@@ -47,8 +47,9 @@ async def test_emptiness_wakes_up_authenticators(vault):
 
 
 async def test_the_highest_priority_is_used_randomly(vault):
-    vault.populate({
-        "a": info("a", priority=1), "b": info("b", priority=5), "c": info("c", priority=5)})
+    vault.populate(
+        {"a": info("a", priority=1), "b": info("b", priority=5), "c": info("c", priority=5)}
+    )
     assert {vault.select().key for _ in range(100)} == {"b", "c"}
     vault.invalidate(next(item for item in [vault.select()] * 1))
     assert len({vault.select().key for _ in range(100)}) == 1

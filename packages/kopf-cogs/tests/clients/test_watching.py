@@ -120,8 +120,13 @@ async def test_infinite_inactivity_timeouts_are_possible(server, client, setting
         batches.append(batch)
 
     await watching.watch(
-        client, "/path", params={}, settings=settings.watching,
-        on_open=lambda: None, on_batch=on_batch)
+        client,
+        "/path",
+        params={},
+        settings=settings.watching,
+        on_open=lambda: None,
+        on_batch=on_batch,
+    )
     assert batches == [[{"a": 1}]]
 
 
@@ -133,8 +138,13 @@ async def test_streams_are_closed_on_errors(server, client, settings):
 
     with pytest.raises(ZeroDivisionError):
         await watching.watch(
-            client, "/path", params={}, settings=settings.watching,
-            on_open=lambda: None, on_batch=on_batch)
+            client,
+            "/path",
+            params={},
+            settings=settings.watching,
+            on_open=lambda: None,
+            on_batch=on_batch,
+        )
     async with asyncio.timeout(5):
         while server._tasks:  # noqa: ASYNC110 -- the server sees the disconnection
             await asyncio.sleep(0)

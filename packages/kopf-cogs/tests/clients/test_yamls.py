@@ -5,7 +5,10 @@ from kopf_cogs.clients import yamls
 
 def test_normal_documents():
     assert yamls.load(b"a: [1, {b: c}]\nx: &x {y: z}\nw: {<<: *x, v: u}") == {
-        "a": [1, {"b": "c"}], "x": {"y": "z"}, "w": {"y": "z", "v": "u"}}
+        "a": [1, {"b": "c"}],
+        "x": {"y": "z"},
+        "w": {"y": "z", "v": "u"},
+    }
 
 
 def test_b18_merge_bombs():

@@ -10,12 +10,18 @@ from kopf_cogs.helpers import hostnames
 def fail(exc):
     def fn():
         raise exc
+
     return fn
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    ("host", "host"), ("host.domain.com", "host"), ("", "localhost"),
-])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("host", "host"),
+        ("host.domain.com", "host"),
+        ("", "localhost"),
+    ],
+)
 def test_hostnames(monkeypatch, name, expected):
     monkeypatch.setattr(socket, "gethostname", lambda: name)
     assert hostnames.get_hostname() == expected

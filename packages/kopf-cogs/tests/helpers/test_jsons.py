@@ -27,23 +27,48 @@ def _parser(request, monkeypatch):
 class TestBoth:
     """Everything is the same whatever is installed."""
 
-    @pytest.mark.parametrize(("data", "expected"), [
-        (b"null", None), (b' {"a": [1, 2.5, "\xd0\xb9", true, false, null]} ',
-                          {"a": [1, 2.5, "й", True, False, None]}),
-        ('{"a": "й"}', {"a": "й"}), (b'"\\ud83d\\ude00"', "😀"), (b'{"a":1,"a":2}', {"a": 2}),
-        (b"Infinity", math.inf), (b'"\\ud800"', "\ud800"), (b"18446744073709551615", BIG - 1),
-        (b"1e5", 100000.0), (b"-0", 0), (bytearray(b"[1]"), [1]),
-    ])
+    @pytest.mark.parametrize(
+        ("data", "expected"),
+        [
+            (b"null", None),
+            (
+                b' {"a": [1, 2.5, "\xd0\xb9", true, false, null]} ',
+                {"a": [1, 2.5, "й", True, False, None]},
+            ),
+            ('{"a": "й"}', {"a": "й"}),
+            (b'"\\ud83d\\ude00"', "😀"),
+            (b'{"a":1,"a":2}', {"a": 2}),
+            (b"Infinity", math.inf),
+            (b'"\\ud800"', "\ud800"),
+            (b"18446744073709551615", BIG - 1),
+            (b"1e5", 100000.0),
+            (b"-0", 0),
+            (bytearray(b"[1]"), [1]),
+        ],
+    )
     def test_loads(self, data, expected):
         assert jsons.loads(data) == expected
 
     def test_nans_are_loaded(self):
         assert math.isnan(jsons.loads(b"[NaN]")[0])
 
-    @pytest.mark.parametrize("data", [
-        b"", b" ", b"{", b"{} {}", b"<html>", b'{"a": "\xff"}', b"{'a': 1}", b'"\xed\xa0', b"[1,]",
-        b'{"a": \x00}', "\ufeff{}", b"1" * 5000 + b"x",
-    ])
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"",
+            b" ",
+            b"{",
+            b"{} {}",
+            b"<html>",
+            b'{"a": "\xff"}',
+            b"{'a': 1}",
+            b'"\xed\xa0',
+            b"[1,]",
+            b'{"a": \x00}',
+            "\ufeff{}",
+            b"1" * 5000 + b"x",
+        ],
+    )
     def test_garbage(self, data):
         with pytest.raises(ValueError):
             jsons.loads(data)
@@ -63,22 +88,40 @@ class TestBoth:
     def test_many_brackets_are_not_depth(self):
         assert len(jsons.loads(b"[" + b"[],{}," * 5000 + b"1]")) == 10_001
 
-    @pytest.mark.parametrize(("obj", "expected"), [
-        (None, b"null"), ({"a": [1, 2.5, "й", True, None]}, '{"a":[1,2.5,"й",true,null]}'.encode()),
-        ((1, 2), b"[1,2]"), ({}, b"{}"), ({1: 2}, b'{"1":2}'), (BIG * 10, b"184467440737095516160"),
-        ("\ud800", b'"\\ud800"'), (collections.OrderedDict(a=1), b'{"a":1}'),
-        (types.MappingProxyType({"a": {"b": None}}), b'{"a":{"b":null}}'),
-        ({"a": types.MappingProxyType({})}, b'{"a":{}}'),
-        (collections.namedtuple("X", "a b")(1, 2), b"[1,2]"),
-    ])
+    @pytest.mark.parametrize(
+        ("obj", "expected"),
+        [
+            (None, b"null"),
+            ({"a": [1, 2.5, "й", True, None]}, '{"a":[1,2.5,"й",true,null]}'.encode()),
+            ((1, 2), b"[1,2]"),
+            ({}, b"{}"),
+            ({1: 2}, b'{"1":2}'),
+            (BIG * 10, b"184467440737095516160"),
+            ("\ud800", b'"\\ud800"'),
+            (collections.OrderedDict(a=1), b'{"a":1}'),
+            (types.MappingProxyType({"a": {"b": None}}), b'{"a":{"b":null}}'),
+            ({"a": types.MappingProxyType({})}, b'{"a":{}}'),
+            (collections.namedtuple("X", "a b")(1, 2), b"[1,2]"),
+        ],
+    )
     def test_dumps(self, obj, expected):
         assert jsons.dumps(obj) == expected
 
-    @pytest.mark.parametrize("obj", [
-        math.nan, {"a": [math.inf]}, {"a": None, "b": (1, -math.inf)},
-        datetime.datetime(2020, 1, 1), b"bytes", {1, 2}, object(), uuid,
-        {"a": datetime.date(2020, 1, 1)}, (x for x in []),
-    ])
+    @pytest.mark.parametrize(
+        "obj",
+        [
+            math.nan,
+            {"a": [math.inf]},
+            {"a": None, "b": (1, -math.inf)},
+            datetime.datetime(2020, 1, 1),
+            b"bytes",
+            {1, 2},
+            object(),
+            uuid,
+            {"a": datetime.date(2020, 1, 1)},
+            (x for x in []),
+        ],
+    )
     def test_c13_not_json(self, obj):
         with pytest.raises((TypeError, ValueError)):
             jsons.dumps(obj)
@@ -97,9 +140,14 @@ class TestBoth:
 
 
 documents = st.recursive(
-    st.none() | st.booleans() | st.integers(-2**63, BIG - 1)
-    | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda children: st.lists(children) | st.dictionaries(st.text(), children), max_leaves=20)
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), BIG - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda children: st.lists(children) | st.dictionaries(st.text(), children),
+    max_leaves=20,
+)
 
 
 @settings(deadline=None, max_examples=50)

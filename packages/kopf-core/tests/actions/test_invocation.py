@@ -1,4 +1,5 @@
 """Calling functions of all kinds, whatever they raise."""
+
 import asyncio
 import concurrent.futures
 import contextvars
@@ -12,70 +13,90 @@ from kopf_core.actions.invocation import HandlerInterrupted, invoke, is_being_ca
 
 
 def sync(*args, **kwargs):
-    return 'sync', args, kwargs
+    return "sync", args, kwargs
 
 
 async def coro(*args, **kwargs):
-    return 'async', args, kwargs
+    return "async", args, kwargs
 
 
 class Sync:
     def __call__(self, *args, **kwargs):
-        return 'sync', args, kwargs
+        return "sync", args, kwargs
 
     def method(self, *args, **kwargs):
-        return 'sync', args, kwargs
+        return "sync", args, kwargs
 
     @classmethod
     def cmethod(cls, *args, **kwargs):
-        return 'sync', args, kwargs
+        return "sync", args, kwargs
 
     @staticmethod
     def smethod(*args, **kwargs):
-        return 'sync', args, kwargs
+        return "sync", args, kwargs
 
 
 class Async:
     async def __call__(self, *args, **kwargs):
-        return 'async', args, kwargs
+        return "async", args, kwargs
 
     async def method(self, *args, **kwargs):
-        return 'async', args, kwargs
+        return "async", args, kwargs
 
 
 async def call(fn, *args, executor=None, **kwargs):
     async with asyncio.timeout(10):
-        return await invoke(
-            fn, *args, kwargs=kwargs, is_async=is_async_fn(fn), executor=executor)
+        return await invoke(fn, *args, kwargs=kwargs, is_async=is_async_fn(fn), executor=executor)
 
 
-@pytest.mark.docs('async')
-@pytest.mark.parametrize('fn', [
-    sync, coro, Sync(), Async(), Sync().method, Async().method, Sync.cmethod, Sync.smethod,
-    lambda *args, **kwargs: ('lambda', args, kwargs),
-    lambda *args, **kwargs: coro(*args, **kwargs),
-], ids=['sync', 'async', 'object', 'aobject', 'method', 'amethod', 'class', 'static', 'lambda',
-        'lambda-of-async'])
-@pytest.mark.parametrize('wrap', [lambda fn: fn, functools.partial], ids=['direct', 'partial'])
+@pytest.mark.docs("async")
+@pytest.mark.parametrize(
+    "fn",
+    [
+        sync,
+        coro,
+        Sync(),
+        Async(),
+        Sync().method,
+        Async().method,
+        Sync.cmethod,
+        Sync.smethod,
+        lambda *args, **kwargs: ("lambda", args, kwargs),
+        lambda *args, **kwargs: coro(*args, **kwargs),
+    ],
+    ids=[
+        "sync",
+        "async",
+        "object",
+        "aobject",
+        "method",
+        "amethod",
+        "class",
+        "static",
+        "lambda",
+        "lambda-of-async",
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda fn: fn, functools.partial], ids=["direct", "partial"])
 async def test_all_kinds_of_functions(fn, wrap):
     _, args, kwargs = await call(wrap(fn), 1, 2, x=3, executor=None)
-    assert (args, kwargs) == ((1, 2), {'x': 3})
+    assert (args, kwargs) == ((1, 2), {"x": 3})
 
 
 async def test_arguments_of_partials_are_kept():
     _, args, kwargs = await call(functools.partial(sync, 1, x=2), 3, y=4)
-    assert (args, kwargs) == ((1, 3), {'x': 2, 'y': 4})
+    assert (args, kwargs) == ((1, 3), {"x": 2, "y": 4})
 
 
-@pytest.mark.docs('async')
-@pytest.mark.docs('configuration/executor')
+@pytest.mark.docs("async")
+@pytest.mark.docs("configuration/executor")
 async def test_sync_functions_run_in_the_given_executor():
-    with concurrent.futures.ThreadPoolExecutor(thread_name_prefix='mine') as executor:
+    with concurrent.futures.ThreadPoolExecutor(thread_name_prefix="mine") as executor:
         name = await call(lambda: threading.current_thread().name, executor=executor)
-    assert name.startswith('mine')
+    assert name.startswith("mine")
 
 
-@pytest.mark.docs('async')
+@pytest.mark.docs("async")
 async def test_async_functions_run_in_the_loop():
     async def where():
         return threading.current_thread(), asyncio.get_running_loop()
@@ -84,9 +105,9 @@ async def test_async_functions_run_in_the_loop():
 
 
 async def test_context_variables_are_seen_in_threads():
-    var = contextvars.ContextVar('var')
-    var.set('value')
-    assert await call(lambda: var.get()) == 'value'
+    var = contextvars.ContextVar("var")
+    var.set("value")
+    assert await call(lambda: var.get()) == "value"
 
 
 class Custom(Exception):
@@ -103,19 +124,27 @@ def raiser(exc, is_async):
     return afn if is_async else fn
 
 
-@pytest.mark.parametrize('is_async', [False, True], ids=['sync', 'async'])
-@pytest.mark.parametrize('exc', [Custom('x'), TimeoutError('x'), OSError(1, 'x')], ids=repr)
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("exc", [Custom("x"), TimeoutError("x"), OSError(1, "x")], ids=repr)
 async def test_usual_errors_are_passed_as_they_are(exc, is_async):
     with pytest.raises(type(exc)) as info:
         await call(raiser(exc, is_async))
     assert info.value is exc
 
 
-@pytest.mark.parametrize('is_async', [False, True], ids=['sync', 'async'])
-@pytest.mark.parametrize('exc', [
-    asyncio.CancelledError(), SystemExit(1), KeyboardInterrupt(), GeneratorExit(),
-    BaseExceptionGroup('g', [SystemExit(2)]), BaseException('base'),
-], ids=lambda exc: type(exc).__name__)
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    "exc",
+    [
+        asyncio.CancelledError(),
+        SystemExit(1),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        BaseExceptionGroup("g", [SystemExit(2)]),
+        BaseException("base"),
+    ],
+    ids=lambda exc: type(exc).__name__,
+)
 async def test_d2_d3_unusual_errors_are_failures(exc, is_async):
     with pytest.raises(HandlerInterrupted) as info:
         await call(raiser(exc, is_async))
@@ -124,7 +153,7 @@ async def test_d2_d3_unusual_errors_are_failures(exc, is_async):
     assert isinstance(info.value, Exception)
 
 
-@pytest.mark.parametrize('exc', [StopIteration(1), StopAsyncIteration()], ids=repr)
+@pytest.mark.parametrize("exc", [StopIteration(1), StopAsyncIteration()], ids=repr)
 async def test_d4_iteration_stops_in_threads_do_not_hang(exc):
     with pytest.raises(HandlerInterrupted) as info:
         await call(raiser(exc, False))
@@ -132,7 +161,7 @@ async def test_d4_iteration_stops_in_threads_do_not_hang(exc):
 
 
 async def test_d4_iteration_stops_in_coroutines_are_failures():
-    with pytest.raises(RuntimeError, match='StopIteration'):  # by the language itself
+    with pytest.raises(RuntimeError, match="StopIteration"):  # by the language itself
         await call(raiser(StopIteration(), True))
 
 
@@ -142,7 +171,7 @@ async def test_d2_inner_cancellations_are_not_ours():
         inner.cancel()
         await inner
 
-    with pytest.raises(HandlerInterrupted, match='CancelledError'):
+    with pytest.raises(HandlerInterrupted, match="CancelledError"):
         await call(handler)
     assert not is_being_cancelled()
 

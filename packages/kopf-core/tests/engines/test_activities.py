@@ -1,4 +1,5 @@
 """Activities of the operator: all handlers until all are over."""
+
 import pytest
 
 from kopf_cogs.structs.memos import Memo
@@ -8,43 +9,54 @@ from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import ActivityHandler
 
 
-def make(fn, id='fn', **options):
+def make(fn, id="fn", **options):
     return ActivityHandler(fn=fn, id=id, activity=Activity.STARTUP, **options)
 
 
 @pytest.fixture
 def run(settings, clock):
-    runner = ActivityRunner(settings, Memo(x=1), {'my_index': 'the index'}, clock)
+    runner = ActivityRunner(settings, Memo(x=1), {"my_index": "the index"}, clock)
 
     async def run(*handlers):
         return await runner.run(Activity.STARTUP, [*handlers])
+
     return run
 
 
-@pytest.mark.docs('startup')
+@pytest.mark.docs("startup")
 async def test_results_are_collected_by_ids(run):
     assert await run(
-        make(lambda **_: 'a', 'a'), make(lambda **_: None, 'b'), make(lambda **_: 0, 'c'),
-    ) == {'a': 'a', 'c': 0}
+        make(lambda **_: "a", "a"),
+        make(lambda **_: None, "b"),
+        make(lambda **_: 0, "c"),
+    ) == {"a": "a", "c": 0}
 
 
 async def test_nothing_to_run(run):
     assert await run() == {}
 
 
-@pytest.mark.docs('startup')
+@pytest.mark.docs("startup")
 async def test_kwargs(run, settings):
     seen = {}
-    await run(make(lambda **kwargs: seen.update(kwargs), param='p'))
+    await run(make(lambda **kwargs: seen.update(kwargs), param="p"))
     assert sorted(seen) == [
-        'activity', 'logger', 'memo', 'my_index', 'param', 'retry', 'runtime', 'settings',
-        'started']
-    assert seen['settings'] is settings
-    assert seen['memo'].x == 1
-    assert seen['logger'].name == 'kopf.activities.startup'
+        "activity",
+        "logger",
+        "memo",
+        "my_index",
+        "param",
+        "retry",
+        "runtime",
+        "settings",
+        "started",
+    ]
+    assert seen["settings"] is settings
+    assert seen["memo"].x == 1
+    assert seen["logger"].name == "kopf.activities.startup"
 
 
-@pytest.mark.docs('startup')
+@pytest.mark.docs("startup")
 async def test_errors_are_retried_in_memory(run, logged):
     calls = []
 
@@ -52,25 +64,25 @@ async def test_errors_are_retried_in_memory(run, logged):
         calls.append(retry)
         if retry < 2:
             raise TemporaryError("not yet", delay=0)
-        return 'done'
+        return "done"
 
-    assert await run(make(fn), make(lambda **_: calls.append('other'), 'other')) == {'fn': 'done'}
-    assert calls == [0, 'other', 1, 2]
+    assert await run(make(fn), make(lambda **_: calls.append("other"), "other")) == {"fn": "done"}
+    assert calls == [0, "other", 1, 2]
     assert logged()[0] == "Activity 'fn' is invoked."
     assert logged()[-1] == "Activity 'fn' succeeded."
     assert "Activity 'fn' failed temporarily: not yet" in logged()
 
 
-@pytest.mark.docs('startup')
-@pytest.mark.parametrize('exc', [PermanentError("boom"), ValueError("boom"), SystemExit("boom")])
+@pytest.mark.docs("startup")
+@pytest.mark.parametrize("exc", [PermanentError("boom"), ValueError("boom"), SystemExit("boom")])
 async def test_failures_are_errors_naming_the_handlers(run, exc):
     def fn(**_):
         raise exc
 
     with pytest.raises(ActivityError, match=r"startup activity has failed: 'fn' \(.*boom") as info:
-        await run(make(fn, errors=ErrorsMode.PERMANENT), make(lambda **_: 'r', 'good'))
-    assert info.value.results == {'good': 'r'}
-    assert {*info.value.outcomes} == {'fn', 'good'}
+        await run(make(fn, errors=ErrorsMode.PERMANENT), make(lambda **_: "r", "good"))
+    assert info.value.results == {"good": "r"}
+    assert {*info.value.outcomes} == {"fn", "good"}
 
 
 async def test_ignored_errors_are_no_failures(run):

@@ -1,4 +1,5 @@
 """Logging in whenever there are no credentials."""
+
 import asyncio
 import contextlib
 
@@ -13,8 +14,8 @@ from kopf_core.engines.authentication import Authenticator, get_default_logins
 from kopf_core.intents import decorators as on
 from kopf_core.intents.causes import Activity
 
-INFO = ConnectionInfo(server='http://localhost', token='t1')
-OTHER = ConnectionInfo(server='http://localhost', token='t2')
+INFO = ConnectionInfo(server="http://localhost", token="t1")
+OTHER = ConnectionInfo(server="http://localhost", token="t2")
 
 
 @pytest.fixture
@@ -27,7 +28,8 @@ async def vault():
 @pytest.fixture
 def authenticator(settings, registry, vault):
     return Authenticator(
-        vault=vault, registry=registry, activities=ActivityRunner(settings, Memo(), {}))
+        vault=vault, registry=registry, activities=ActivityRunner(settings, Memo(), {})
+    )
 
 
 @contextlib.asynccontextmanager
@@ -41,7 +43,7 @@ async def running(authenticator):
         await asyncio.wait([task])
 
 
-@pytest.mark.docs('authentication')
+@pytest.mark.docs("authentication")
 async def test_credentials_come_from_login_handlers(authenticator, registry, vault, logged):
     on.login(registry=registry)(lambda **_: INFO)
     async with running(authenticator):
@@ -51,9 +53,10 @@ async def test_credentials_come_from_login_handlers(authenticator, registry, vau
     assert messages[-1] == "Initial authentication has finished."
 
 
-@pytest.mark.docs('authentication')
+@pytest.mark.docs("authentication")
 async def test_logging_in_is_repeated_when_credentials_are_refused(
-        authenticator, registry, vault, logged):
+    authenticator, registry, vault, logged
+):
     infos = [INFO, OTHER]
     on.login(registry=registry)(lambda **_: infos.pop(0))
     async with running(authenticator):
@@ -63,18 +66,17 @@ async def test_logging_in_is_repeated_when_credentials_are_refused(
     assert "Re-authentication has finished." in logged()
 
 
-async def test_b8_failing_handlers_do_not_matter_if_others_succeed(
-        authenticator, registry, vault):
-    @on.login(registry=registry, id='bad')
+async def test_b8_failing_handlers_do_not_matter_if_others_succeed(authenticator, registry, vault):
+    @on.login(registry=registry, id="bad")
     def bad(**_):
         raise PermanentError("boom")
 
-    on.login(registry=registry, id='good')(lambda **_: INFO)
+    on.login(registry=registry, id="good")(lambda **_: INFO)
     async with running(authenticator):
         assert (await vault.acquire()).info is INFO
 
 
-@pytest.mark.docs('authentication')
+@pytest.mark.docs("authentication")
 async def test_b8_retried_handlers_are_waited_for(authenticator, registry, vault):
     @on.login(registry=registry)
     def fn(retry, **_):
@@ -102,7 +104,7 @@ async def test_b8_no_credentials_are_an_error(authenticator, registry, logged):
     assert any("no credentials were retrieved" in message for message in logged())
 
 
-@pytest.mark.docs('authentication')
+@pytest.mark.docs("authentication")
 def test_default_logins_are_login_handlers():
     handlers = get_default_logins()
     assert handlers

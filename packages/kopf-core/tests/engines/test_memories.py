@@ -1,4 +1,5 @@
 """What is remembered of objects while the operator runs."""
+
 import dataclasses
 
 import pytest
@@ -14,7 +15,7 @@ from kopf_core.engines.memories import (
 
 
 def body(version):
-    return {'metadata': {} if version is None else {'resourceVersion': version}}
+    return {"metadata": {} if version is None else {"resourceVersion": version}}
 
 
 @pytest.fixture
@@ -22,39 +23,39 @@ def memories():
     return ObjectMemories(Memo(shared=[]))
 
 
-@pytest.mark.docs('memos')
+@pytest.mark.docs("memos")
 def test_records_are_remembered_until_forgotten(memories):
-    first = memories.recall('a')
-    assert memories.recall('a') is first
-    assert memories.recall('b') is not first
-    assert [*memories] == ['a', 'b']
-    assert memories['a'] is first
-    memories.forget('a')
-    memories.forget('unknown')
+    first = memories.recall("a")
+    assert memories.recall("a") is first
+    assert memories.recall("b") is not first
+    assert [*memories] == ["a", "b"]
+    assert memories["a"] is first
+    memories.forget("a")
+    memories.forget("unknown")
     assert len(memories) == 1
-    assert memories.recall('a') is not first
+    assert memories.recall("a") is not first
 
 
-@pytest.mark.docs('memos')
+@pytest.mark.docs("memos")
 def test_memos_are_shallow_copies_of_the_operators_one(memories):
-    one, two = memories.recall('a').memo, memories.recall('b').memo
+    one, two = memories.recall("a").memo, memories.recall("b").memo
     assert isinstance(one, Memo)
     one.value = 1
-    assert 'value' not in two
+    assert "value" not in two
     assert one.shared is two.shared
-    assert memories.recall('a').memo is one
+    assert memories.recall("a").memo is one
 
 
-@pytest.mark.docs('memos')
+@pytest.mark.docs("memos")
 def test_memos_see_what_was_there_at_the_first_appearance(memories):
     memories._memo.early = True
-    one = memories.recall('a').memo
+    one = memories.recall("a").memo
     memories._memo.late = True
     assert one.early
-    assert 'late' not in one
+    assert "late" not in one
 
 
-@pytest.mark.docs('memos')
+@pytest.mark.docs("memos")
 def test_custom_memos_decide_how_they_are_copied():
     @dataclasses.dataclass
     class Custom:
@@ -65,58 +66,78 @@ def test_custom_memos_decide_how_they_are_copied():
 
     origin = Custom(1)
     memories = ObjectMemories(origin)
-    assert memories.recall('a').memo is memories.recall('b').memo is origin
+    assert memories.recall("a").memo is memories.recall("b").memo is origin
 
 
-@pytest.mark.docs('handlers/resuming')
+@pytest.mark.docs("handlers/resuming")
 def test_objects_are_initial_until_handled(memories):
-    memory = memories.recall('a', is_listed=True)
+    memory = memories.recall("a", is_listed=True)
     assert memory.initial
     memory.is_handled = True
     assert not memory.initial
-    assert not memories.recall('b', is_listed=False).initial
+    assert not memories.recall("b", is_listed=False).initial
 
 
 def test_listing_again_does_not_make_objects_initial(memories):
-    memories.recall('a', is_listed=False)
-    assert not memories.recall('a', is_listed=True).initial
+    memories.recall("a", is_listed=False)
+    assert not memories.recall("a", is_listed=True).initial
 
 
 def test_warnings_are_given_once_per_topic(memories):
-    memory = memories.recall('a')
-    assert [memory.warn_once('x'), memory.warn_once('x'), memory.warn_once('y')] == [
-        True, False, True]
+    memory = memories.recall("a")
+    assert [memory.warn_once("x"), memory.warn_once("x"), memory.warn_once("y")] == [
+        True,
+        False,
+        True,
+    ]
 
 
-@pytest.mark.docs('configuration/consistency')
-@pytest.mark.parametrize(('patched', 'version', 'expected'), [
-    (None, '5', False), (10, '9', True), (10, '10', False), (10, '11', False),
-    (10, None, False), (10, 'abc', False)])
+@pytest.mark.docs("configuration/consistency")
+@pytest.mark.parametrize(
+    ("patched", "version", "expected"),
+    [
+        (None, "5", False),
+        (10, "9", True),
+        (10, "10", False),
+        (10, "11", False),
+        (10, None, False),
+        (10, "abc", False),
+    ],
+)
 def test_c2_states_older_than_our_patch_are_outdated(memories, patched, version, expected):
-    memory = memories.recall('a')
+    memory = memories.recall("a")
     memory.patched_version = patched
     assert memory.is_outdated(body(version)) is expected
 
 
 def test_functions_are_carried_once(memories):
-    memory = memories.recall('a')
+    memory = memories.recall("a")
     memory.carried = (print,)
     assert memory.take_carried() == (print,)
     assert not memory.take_carried()
 
 
-@pytest.mark.parametrize(('one', 'other', 'newer', 'as_new', 'same'), [
-    ('10', '9', True, True, False), ('9', '9', False, True, True), ('9', '10', False, False, False),
-    (None, '9', False, False, False), (None, None, False, False, False),
-    ('abc', 'abc', False, False, True), ('-1', '1', False, False, False),
-    ('²', '1', False, False, False)])
+@pytest.mark.parametrize(
+    ("one", "other", "newer", "as_new", "same"),
+    [
+        ("10", "9", True, True, False),
+        ("9", "9", False, True, True),
+        ("9", "10", False, False, False),
+        (None, "9", False, False, False),
+        (None, None, False, False, False),
+        ("abc", "abc", False, False, True),
+        ("-1", "1", False, False, False),
+        ("²", "1", False, False, False),
+    ],
+)
 def test_versions_are_compared_only_as_numbers(one, other, newer, as_new, same):
     assert is_newer(body(one), body(other)) is newer
-    assert is_as_new(body(one), other or '') is as_new
+    assert is_as_new(body(one), other or "") is as_new
     assert is_same(body(one), body(other)) is same
 
 
-@pytest.mark.parametrize(('version', 'expected'), [
-    ('0', 0), ('123', 123), ('', None), (None, None), ('1.5', None)])
+@pytest.mark.parametrize(
+    ("version", "expected"), [("0", 0), ("123", 123), ("", None), (None, None), ("1.5", None)]
+)
 def test_versions_are_parsed(version, expected):
     assert parse_version(body(version)) == expected

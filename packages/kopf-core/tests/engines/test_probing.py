@@ -1,4 +1,5 @@
 """The health endpoint: what handlers report, over real HTTP."""
+
 import asyncio
 import contextlib
 import socket
@@ -15,19 +16,19 @@ from kopf_core.intents import decorators as on
 
 def find_port():
     with socket.socket() as sock:
-        sock.bind(('127.0.0.1', 0))
+        sock.bind(("127.0.0.1", 0))
         return sock.getsockname()[1]
 
 
 @pytest.fixture
 def serve(settings, registry, clock):
     @contextlib.asynccontextmanager
-    async def serve(path='/healthz'):
-        url = f'http://127.0.0.1:{find_port()}{path}'
+    async def serve(path="/healthz"):
+        url = f"http://127.0.0.1:{find_port()}{path}"
         runner = ActivityRunner(settings, Memo(), {}, clock)
         task = asyncio.create_task(serve_probes(url, registry, runner))
 
-        async def get(suffix=''):
+        async def get(suffix=""):
             async with aiohttp.ClientSession() as session:
                 while True:
                     try:
@@ -38,52 +39,58 @@ def serve(settings, registry, clock):
                         if task.done():
                             task.result()
                         await asyncio.sleep(0)
+
         try:
             async with asyncio.timeout(10):
                 yield get
         finally:
             task.cancel()
             await asyncio.wait([task])
+
     return serve
 
 
-@pytest.mark.docs('probes')
+@pytest.mark.docs("probes")
 async def test_results_are_reported_by_ids(serve, registry):
-    on.probe(id='now', registry=registry)(lambda **_: 'value')
-    on.probe(id='nothing', registry=registry)(lambda **_: None)
+    on.probe(id="now", registry=registry)(lambda **_: "value")
+    on.probe(id="nothing", registry=registry)(lambda **_: None)
     async with serve() as get:
         assert await get() == (200, '{"now": "value"}')
 
 
-@pytest.mark.docs('probes')
+@pytest.mark.docs("probes")
 async def test_no_handlers_mean_alive(serve):
     async with serve() as get:
-        assert await get() == (200, '{}')
-        assert (await get('/other'))[0] == 404
+        assert await get() == (200, "{}")
+        assert (await get("/other"))[0] == 404
 
 
 async def test_results_that_are_not_json_are_shown_as_text(serve, registry):
-    on.probe(id='it', registry=registry)(lambda **_: {1, })
+    on.probe(id="it", registry=registry)(
+        lambda **_: {
+            1,
+        }
+    )
     async with serve() as get:
         assert await get() == (200, '{"it": "{1}"}')
 
 
-@pytest.mark.docs('probes')
-@pytest.mark.parametrize('exc', [PermanentError, ValueError])
+@pytest.mark.docs("probes")
+@pytest.mark.parametrize("exc", [PermanentError, ValueError])
 async def test_f7_failing_handlers_are_failing_probes(serve, registry, exc):
-    @on.probe(id='bad', registry=registry)
+    @on.probe(id="bad", registry=registry)
     def bad(**_):
         raise exc("boom")
 
     async with serve() as get:
         status, text = await get()
     assert status == 500
-    assert 'boom' in text
+    assert "boom" in text
 
 
 async def test_f7_many_probes_are_cheap(serve, registry, clock):
     calls = []
-    on.probe(id='it', registry=registry)(lambda **_: calls.append(1))
+    on.probe(id="it", registry=registry)(lambda **_: calls.append(1))
     async with serve() as get:
         await get()
         await asyncio.gather(*(get() for _ in range(50)))
@@ -93,15 +100,15 @@ async def test_f7_many_probes_are_cheap(serve, registry, clock):
         assert len(calls) == 2
 
 
-@pytest.mark.parametrize('endpoint', ['https://localhost:1/x', 'http://localhost/', 'garbage'])
+@pytest.mark.parametrize("endpoint", ["https://localhost:1/x", "http://localhost/", "garbage"])
 async def test_wrong_endpoints_are_errors(registry, settings, endpoint):
     with pytest.raises(ValueError, match=r"http://host:port/path"):
         await serve_probes(endpoint, registry, ActivityRunner(settings, Memo(), {}))
 
 
 async def test_busy_ports_are_errors_of_one_line(registry, settings):
-    with socket.create_server(('127.0.0.1', 0)) as busy:
-        endpoint = f'http://127.0.0.1:{busy.getsockname()[1]}/healthz'
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        endpoint = f"http://127.0.0.1:{busy.getsockname()[1]}/healthz"
         with pytest.raises(ProbesError) as excinfo:
             await serve_probes(endpoint, registry, ActivityRunner(settings, Memo(), {}))
     assert str(excinfo.value) == f"Cannot serve the probes at {endpoint}: address already in use"

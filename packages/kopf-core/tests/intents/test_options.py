@@ -1,4 +1,5 @@
 """The options of decorators, as they are checked when the code is loaded."""
+
 import pytest
 
 from kopf_cogs.structs.resources import Resource
@@ -6,7 +7,7 @@ from kopf_core.actions.errors import ErrorsMode
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
 
-KEX = Resource('kopf.dev', 'v1', 'kopfexamples')
+KEX = Resource("kopf.dev", "v1", "kopfexamples")
 
 
 @pytest.fixture
@@ -14,40 +15,49 @@ def registry():
     return OperatorRegistry()
 
 
-@pytest.mark.parametrize(('decorator', 'options', 'expected'), [
-    (on.timer, {'interval': '5'}, r"interval= must be a number, not '5'"),
-    (on.timer, {'idle': '5'}, r"idle= must be a number"),
-    (on.timer, {'initial_delay': '5'}, r"initial_delay= must be a number or a function"),
-    (on.daemon, {'cancellation_timeout': '5'}, r"cancellation_timeout= must be a number"),
-    (on.create, {'timeout': '1m'}, r"timeout= must be a number"),
-    (on.create, {'retries': '3'}, r"retries= must be a number"),
-    (on.create, {'backoff': '2s'}, r"backoff= must be a number or a function"),
-    (on.create, {'errors': 'permanent'}, r"errors= must be one of kopf.ErrorsMode"),
-    (on.create, {'labels': 'a=b'}, r"labels= must be a dictionary, not 'a=b'"),
-    (on.create, {'annotations': ['a']}, r"annotations= must be a dictionary"),
-    (on.event, {'when': True}, r"when= must be a function"),
-])
+@pytest.mark.parametrize(
+    ("decorator", "options", "expected"),
+    [
+        (on.timer, {"interval": "5"}, r"interval= must be a number, not '5'"),
+        (on.timer, {"idle": "5"}, r"idle= must be a number"),
+        (on.timer, {"initial_delay": "5"}, r"initial_delay= must be a number or a function"),
+        (on.daemon, {"cancellation_timeout": "5"}, r"cancellation_timeout= must be a number"),
+        (on.create, {"timeout": "1m"}, r"timeout= must be a number"),
+        (on.create, {"retries": "3"}, r"retries= must be a number"),
+        (on.create, {"backoff": "2s"}, r"backoff= must be a number or a function"),
+        (on.create, {"errors": "permanent"}, r"errors= must be one of kopf.ErrorsMode"),
+        (on.create, {"labels": "a=b"}, r"labels= must be a dictionary, not 'a=b'"),
+        (on.create, {"annotations": ["a"]}, r"annotations= must be a dictionary"),
+        (on.event, {"when": True}, r"when= must be a function"),
+    ],
+)
 def test_wrong_types_are_errors_at_once(registry, decorator, options, expected):
     with pytest.raises(TypeError, match=expected):
-        decorator('kopfexamples', registry=registry, **options)
+        decorator("kopfexamples", registry=registry, **options)
 
 
 def test_wrong_types_in_activities_are_errors_at_once(registry):
     with pytest.raises(TypeError, match="retries="):
-        on.startup(retries='3', registry=registry)
+        on.startup(retries="3", registry=registry)
 
 
-@pytest.mark.parametrize(('decorator', 'options'), [
-    (on.timer, {'interval': 5, 'idle': 0.5, 'initial_delay': lambda **_: 5}),
-    (on.create, {'timeout': 1, 'retries': 3, 'backoff': lambda n: n, 'errors': ErrorsMode.IGNORED}),
-    (on.create, {'labels': {'a': 'b'}, 'annotations': {}, 'when': lambda **_: True}),
-])
+@pytest.mark.parametrize(
+    ("decorator", "options"),
+    [
+        (on.timer, {"interval": 5, "idle": 0.5, "initial_delay": lambda **_: 5}),
+        (
+            on.create,
+            {"timeout": 1, "retries": 3, "backoff": lambda n: n, "errors": ErrorsMode.IGNORED},
+        ),
+        (on.create, {"labels": {"a": "b"}, "annotations": {}, "when": lambda **_: True}),
+    ],
+)
 def test_proper_types_are_accepted(registry, decorator, options):
-    decorator('kopfexamples', registry=registry, **options)(lambda **_: None)
+    decorator("kopfexamples", registry=registry, **options)(lambda **_: None)
     assert len(registry.resource_handlers) == 1
 
 
-@pytest.mark.parametrize('decorator', [on.create, on.event, on.timer, on.daemon, on.index])
+@pytest.mark.parametrize("decorator", [on.create, on.event, on.timer, on.daemon, on.index])
 def test_forgotten_parentheses_are_errors(decorator):
     def one(**kwargs):
         pass
@@ -63,12 +73,15 @@ def test_forgotten_parentheses_are_errors(decorator):
             decorator(fn)
 
 
-@pytest.mark.docs('selectors')
-@pytest.mark.parametrize('selector', [
-    lambda resource: resource.plural == 'kopfexamples',
-    lambda resource, **_: resource.plural == 'kopfexamples',
-    lambda r: r.plural == 'kopfexamples',
-])
+@pytest.mark.docs("selectors")
+@pytest.mark.parametrize(
+    "selector",
+    [
+        lambda resource: resource.plural == "kopfexamples",
+        lambda resource, **_: resource.plural == "kopfexamples",
+        lambda r: r.plural == "kopfexamples",
+    ],
+)
 def test_functions_can_be_selectors(registry, selector):
     on.event(selector, registry=registry)(lambda **_: None)
     handlers = registry.get_resource_handlers(KEX)

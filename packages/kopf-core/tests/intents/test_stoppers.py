@@ -1,4 +1,5 @@
 """How daemons find out that they are to be stopped: in the loop and in threads."""
+
 import asyncio
 import concurrent.futures
 import threading
@@ -17,30 +18,30 @@ def stopper():
     return DaemonStopper()
 
 
-@pytest.fixture(params=['sync_checker', 'async_checker'])
+@pytest.fixture(params=["sync_checker", "async_checker"])
 def checker(request, stopper):
     return getattr(stopper, request.param)
 
 
-@pytest.mark.docs('arguments/stopped')
+@pytest.mark.docs("arguments/stopped")
 def test_initially_not_stopped(stopper, checker):
     assert not checker
     assert not checker.is_set()
     assert checker.reason is None
     assert not stopper.is_set()
     assert stopper.when is None
-    assert repr(checker) == f'<{type(checker).__name__}: False, reason=None>'
+    assert repr(checker) == f"<{type(checker).__name__}: False, reason=None>"
 
 
-@pytest.mark.docs('arguments/stopped')
+@pytest.mark.docs("arguments/stopped")
 def test_stopped_with_a_reason(stopper, checker):
     stopper.set(DELETED)
     assert checker
     assert checker.is_set()
     assert checker.reason == DELETED
     assert stopper.when is not None
-    assert 'True, reason=' in repr(checker)
-    assert 'RESOURCE_DELETED' in repr(checker)
+    assert "True, reason=" in repr(checker)
+    assert "RESOURCE_DELETED" in repr(checker)
 
 
 def test_reasons_accumulate_since_the_first_request(stopper, checker):
@@ -62,7 +63,7 @@ def test_checkers_follow_the_public_protocol(checker):
     assert isinstance(checker, DaemonStopped)
 
 
-@pytest.mark.docs('arguments/stopped')
+@pytest.mark.docs("arguments/stopped")
 async def test_waiting_in_the_loop_ends_when_stopped(stopper):
     checker = stopper.async_checker
 
@@ -83,7 +84,7 @@ async def test_waiting_in_the_loop_ends_at_once_when_already_stopped(stopper):
         assert await stopper.async_checker.wait(999)
 
 
-@pytest.mark.docs('arguments/stopped')
+@pytest.mark.docs("arguments/stopped")
 async def test_waiting_in_the_loop_ends_by_time(stopper):
     assert not await stopper.async_checker.wait(0.001)
     assert not stopper._waiters
@@ -102,11 +103,11 @@ async def test_cancelled_waiting_leaves_nothing(stopper):
 
 
 def test_forgotten_await_is_an_error(stopper):
-    with pytest.raises(TypeError, match='must be awaited'):
+    with pytest.raises(TypeError, match="must be awaited"):
         bool(stopper.async_checker.wait(1))
 
 
-@pytest.mark.docs('arguments/stopped')
+@pytest.mark.docs("arguments/stopped")
 def test_waiting_in_a_thread_ends_when_stopped(stopper):
     started, checker = threading.Event(), stopper.sync_checker
 

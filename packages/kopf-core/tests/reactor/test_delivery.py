@@ -1,4 +1,5 @@
 """Whether the object is as we have left it: only then its echo from the API is of no interest."""
+
 import copy
 from typing import Any
 
@@ -14,30 +15,36 @@ from kopf_core.reactor.queueing import Slot
 from kopf_core.reactor.subjects import Subject
 
 BEFORE: Any = {
-    'kind': 'KopfExample',
-    'metadata': {
-        'name': 'name1', 'resourceVersion': '1', 'labels': {'label': 'value'},
-        'annotations': {'theirs': 'value', 'ours/progress': '{}'},
-        'managedFields': [{'manager': 'kubectl'}],
+    "kind": "KopfExample",
+    "metadata": {
+        "name": "name1",
+        "resourceVersion": "1",
+        "labels": {"label": "value"},
+        "annotations": {"theirs": "value", "ours/progress": "{}"},
+        "managedFields": [{"manager": "kubectl"}],
     },
-    'spec': {'field': [1, 2, 3]},
+    "spec": {"field": [1, 2, 3]},
 }
-MARKS: Any = {'metadata': {'annotations': {'ours/progress': None, 'ours/handled': '{"spec":{}}'}}}
+MARKS: Any = {"metadata": {"annotations": {"ours/progress": None, "ours/handled": '{"spec":{}}'}}}
 
 
 def make_after() -> Any:
     after = copy.deepcopy(BEFORE)
-    after['metadata']['resourceVersion'] = '2'
-    after['metadata']['managedFields'] = [{'manager': 'kopf'}]
-    after['metadata']['annotations'] = {'theirs': 'value', 'ours/handled': '{"spec":{}}'}
+    after["metadata"]["resourceVersion"] = "2"
+    after["metadata"]["managedFields"] = [{"manager": "kopf"}]
+    after["metadata"]["annotations"] = {"theirs": "value", "ours/handled": '{"spec":{}}'}
     return after
 
 
 def make_subject(marks: Any = MARKS, patch: Any = ()) -> Subject:
     key: Any = ObjectKey
     return Subject(
-        Slot(key), ObjectMemory(None, is_listed=False), patch=Patch(patch),
-        settings=OperatorSettings(), marks=Marks(copy.deepcopy(marks)))
+        Slot(key),
+        ObjectMemory(None, is_listed=False),
+        patch=Patch(patch),
+        settings=OperatorSettings(),
+        marks=Marks(copy.deepcopy(marks)),
+    )
 
 
 def test_only_our_annotations_are_changed() -> None:
@@ -46,25 +53,28 @@ def test_only_our_annotations_are_changed() -> None:
 
 def test_the_first_annotations_are_ours() -> None:
     before, after = copy.deepcopy(BEFORE), make_after()
-    del before['metadata']['annotations']
-    del after['metadata']['annotations']['theirs']
+    del before["metadata"]["annotations"]
+    del after["metadata"]["annotations"]["theirs"]
     assert is_only_marked(before, after, make_subject())
 
 
-@pytest.mark.parametrize(('path', 'value'), [
-    (('spec',), {'field': [1, 2]}),
-    (('spec', 'field'), [1, 2]),
-    (('status',), {'phase': 'changed'}),
-    (('metadata', 'labels'), {'label': 'changed'}),
-    (('metadata', 'generation'), 2),
-    (('metadata', 'finalizers'), ['finalizer']),
-    (('metadata', 'deletionTimestamp'), '2020-01-01T00:00:00Z'),
-    (('metadata', 'annotations'), {'ours/handled': '{"spec":{}}'}),
-    (('metadata', 'annotations', 'theirs'), 'changed'),
-    (('metadata', 'annotations', 'added'), 'value'),
-    (('metadata', 'annotations', 'ours/handled'), '{"spec":{"mutated":true}}'),
-    (('metadata', 'annotations', 'ours/progress'), '{}'),
-])
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec",), {"field": [1, 2]}),
+        (("spec", "field"), [1, 2]),
+        (("status",), {"phase": "changed"}),
+        (("metadata", "labels"), {"label": "changed"}),
+        (("metadata", "generation"), 2),
+        (("metadata", "finalizers"), ["finalizer"]),
+        (("metadata", "deletionTimestamp"), "2020-01-01T00:00:00Z"),
+        (("metadata", "annotations"), {"ours/handled": '{"spec":{}}'}),
+        (("metadata", "annotations", "theirs"), "changed"),
+        (("metadata", "annotations", "added"), "value"),
+        (("metadata", "annotations", "ours/handled"), '{"spec":{"mutated":true}}'),
+        (("metadata", "annotations", "ours/progress"), "{}"),
+    ],
+)
 def test_changes_made_meanwhile_by_others_or_by_webhooks(path: Any, value: Any) -> None:
     after = branch = make_after()
     for key in path[:-1]:
@@ -73,12 +83,15 @@ def test_changes_made_meanwhile_by_others_or_by_webhooks(path: Any, value: Any) 
     assert not is_only_marked(BEFORE, after, make_subject())
 
 
-@pytest.mark.parametrize('marks', [
-    {},
-    {'status': {'handler': 'result'}},
-    {**MARKS, 'status': {'handler': 'result'}},
-    {'metadata': {**MARKS['metadata'], 'labels': {'label': 'value'}}},
-])
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {},
+        {"status": {"handler": "result"}},
+        {**MARKS, "status": {"handler": "result"}},
+        {"metadata": {**MARKS["metadata"], "labels": {"label": "value"}}},
+    ],
+)
 def test_other_changes_of_ours(marks: Any) -> None:
     assert not is_only_marked(BEFORE, make_after(), make_subject(marks))
 
@@ -90,4 +103,4 @@ def test_changes_of_finalizers() -> None:
 
 
 def test_changes_of_handlers() -> None:
-    assert not is_only_marked(BEFORE, make_after(), make_subject(patch={'spec': {}}))
+    assert not is_only_marked(BEFORE, make_after(), make_subject(patch={"spec": {}}))

@@ -1,4 +1,5 @@
 """The mistakes that are noticed before anything is served."""
+
 import functools
 import logging
 from concurrent.futures import ProcessPoolExecutor
@@ -10,7 +11,7 @@ from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.preflight import SettingsError, check_registry, check_settings
 
-logger = logging.getLogger('test')
+logger = logging.getLogger("test")
 
 
 class Callable:
@@ -28,27 +29,32 @@ def test_no_handlers_are_a_warning(registry, caplog):
     assert caplog.messages == ["There are no handlers, so there is nothing to do."]
 
 
-@pytest.mark.docs('arguments/kwargs')
+@pytest.mark.docs("arguments/kwargs")
 def test_functions_without_arbitrary_arguments_are_a_warning(registry, caplog):
     def bad(spec, name):
         pass
 
-    on.create('kopfexamples', registry=registry)(bad)
-    on.update('kopfexamples', registry=registry)(bad)
-    on.startup(id='other', registry=registry)(bad)
+    on.create("kopfexamples", registry=registry)(bad)
+    on.update("kopfexamples", registry=registry)(bad)
+    on.startup(id="other", registry=registry)(bad)
     check_registry(registry, logger)
     activity, handler = caplog.messages
     assert "Activity 'other' must accept any keyword arguments: add **kwargs" in activity
-    assert "Handler 'bad' must accept" in handler.replace(bad.__qualname__, 'bad')
-    assert 'test_preflight.py:' in handler
+    assert "Handler 'bad' must accept" in handler.replace(bad.__qualname__, "bad")
+    assert "test_preflight.py:" in handler
 
 
-@pytest.mark.parametrize('fn', [
-    lambda **_: None, lambda spec, **kwargs: None, functools.partial(lambda a, **_: None, 1),
-    Callable(),
-])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda **_: None,
+        lambda spec, **kwargs: None,
+        functools.partial(lambda a, **_: None, 1),
+        Callable(),
+    ],
+)
 def test_functions_with_arbitrary_arguments_are_fine(registry, caplog, fn):
-    on.create('kopfexamples', id='fn', registry=registry)(fn)
+    on.create("kopfexamples", id="fn", registry=registry)(fn)
     check_registry(registry, logger)
     assert not caplog.messages
 
@@ -58,7 +64,7 @@ def test_default_settings_are_fine(caplog):
     assert not caplog.messages
 
 
-@pytest.mark.docs('configuration/names')
+@pytest.mark.docs("configuration/names")
 def test_misspelled_settings_are_warnings(caplog):
     settings = OperatorSettings()
     settings.posting.enabld = False
@@ -70,8 +76,8 @@ def test_misspelled_settings_are_warnings(caplog):
     ]
 
 
-@pytest.mark.parametrize('section', ['queueing', 'posting'])
-@pytest.mark.parametrize('limit', [0, -1])
+@pytest.mark.parametrize("section", ["queueing", "posting"])
+@pytest.mark.parametrize("limit", [0, -1])
 def test_o4_limits_that_stop_everything_are_errors(section, limit):
     settings = OperatorSettings()
     getattr(settings, section).worker_limit = limit
@@ -79,9 +85,15 @@ def test_o4_limits_that_stop_everything_are_errors(section, limit):
         check_settings(settings, logger)
 
 
-@pytest.mark.parametrize(('name', 'value'), [
-    ('finalizer', ''), ('finalizer', None), ('progress_storage', None), ('diffbase_storage', None),
-])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("finalizer", ""),
+        ("finalizer", None),
+        ("progress_storage", None),
+        ("diffbase_storage", None),
+    ],
+)
 def test_o4_absent_marks_are_errors(name, value):
     settings = OperatorSettings()
     setattr(settings.persistence, name, value)
@@ -97,7 +109,7 @@ def test_d17_processes_instead_of_threads_are_errors():
             check_settings(settings, logger)
 
 
-@pytest.mark.parametrize('limit', [1, 100, None])
+@pytest.mark.parametrize("limit", [1, 100, None])
 def test_other_limits_are_fine(limit):
     settings = OperatorSettings()
     settings.queueing.worker_limit = limit

@@ -1,4 +1,5 @@
 """The work queue: order, limits, timers, opening and closing."""
+
 import asyncio
 import contextlib
 
@@ -7,8 +8,8 @@ import pytest
 from kopf_core.reactor.queueing import Again, Slot, WorkQueue, summarize
 
 
-def event(n=0, type='MODIFIED', **meta):
-    return {'type': type, 'object': {'metadata': {'resourceVersion': str(n), **meta}}}
+def event(n=0, type="MODIFIED", **meta):
+    return {"type": type, "object": {"metadata": {"resourceVersion": str(n), **meta}}}
 
 
 class Recorder:
@@ -23,7 +24,7 @@ class Recorder:
         self.responses = {}
 
     async def __call__(self, slot):
-        taken = [int(e['object']['metadata']['resourceVersion']) for e in slot.events]
+        taken = [int(e["object"]["metadata"]["resourceVersion"]) for e in slot.events]
         slot.events.clear()
         self.calls.append((slot.key, taken))
         self.active += 1
@@ -55,12 +56,14 @@ async def process():
 @pytest.fixture
 async def make_queue(process):
     async with contextlib.AsyncExitStack() as stack:
+
         def make(*, limit=None, opened=True):
             queue = WorkQueue(process, limit=limit)
             if opened:
                 queue.open()
             stack.push_async_callback(queue.close, 0.1)
             return queue
+
         yield make
         process.gate.set()
 
@@ -73,21 +76,21 @@ async def settle():
 async def test_events_of_one_object_are_processed_in_order_and_together(make_queue, process):
     queue = make_queue()
     process.gate.clear()
-    queue.put('a', event(1))
+    queue.put("a", event(1))
     await process.until(lambda: process.active)
     for n in (2, 3, 4):
-        queue.put('a', event(n))
+        queue.put("a", event(n))
     process.gate.set()
     await process.until(lambda: len(process.calls) == 2)
-    assert process.calls == [('a', [1]), ('a', [2, 3, 4])]
+    assert process.calls == [("a", [1]), ("a", [2, 3, 4])]
 
 
 async def test_one_object_is_never_processed_twice_at_once(make_queue, process):
     queue = make_queue()
     process.gate.clear()
     for n in range(5):
-        queue.put('a', event(n))
-        queue.wake('a')
+        queue.put("a", event(n))
+        queue.wake("a")
         await settle()
     assert process.active == 1
     assert len(process.calls) == 1
@@ -96,12 +99,12 @@ async def test_one_object_is_never_processed_twice_at_once(make_queue, process):
 async def test_objects_are_processed_independently(make_queue, process):
     queue = make_queue()
     process.gate.clear()
-    for key in 'abc':
+    for key in "abc":
         queue.put(key, event(1))
     await process.until(lambda: process.active == 3)
 
 
-@pytest.mark.parametrize('limit', [1, 2, 5])
+@pytest.mark.parametrize("limit", [1, 2, 5])
 async def test_limit_of_workers(make_queue, process, limit):
     queue = make_queue(limit=limit)
     process.gate.clear()
@@ -109,7 +112,7 @@ async def test_limit_of_workers(make_queue, process, limit):
         queue.put(str(n), event(n))
     await process.until(lambda: process.active == limit)
     await settle()
-    assert summarize(queue) == {'objects': 20, 'running': limit, 'waiting': 20 - limit}
+    assert summarize(queue) == {"objects": 20, "running": limit, "waiting": 20 - limit}
     process.gate.set()
     await process.until(lambda: len(process.calls) == 20 and not process.active)
     assert process.peak == limit
@@ -120,33 +123,33 @@ async def test_d14_busy_objects_do_not_starve_those_waiting(make_queue, process)
     """A hot object gives its place only when it is out of events; others get theirs anyway."""
     queue = make_queue(limit=2)
     process.gate.clear()
-    queue.put('hot', event(0))
-    queue.put('a', event(1))
-    queue.put('b', event(2))
+    queue.put("hot", event(0))
+    queue.put("a", event(1))
+    queue.put("b", event(2))
     await process.until(lambda: process.active == 2)
     for n in range(3, 1000):
-        queue.put('hot', event(n))
+        queue.put("hot", event(n))
     process.gate.set()
     await process.until(lambda: len(process.calls) == 4 and not process.active)
-    assert {key for key, _ in process.calls} == {'hot', 'a', 'b'}
-    assert len(dict(process.calls[1:])['hot']) == 997  # all at once
+    assert {key for key, _ in process.calls} == {"hot", "a", "b"}
+    assert len(dict(process.calls[1:])["hot"]) == 997  # all at once
 
 
 async def test_nothing_is_processed_until_opened(make_queue, process):
     queue = make_queue(opened=False)
-    queue.put('a', event(1))
-    queue.put('a', event(2))
-    queue.put('b', event(3))
+    queue.put("a", event(1))
+    queue.put("a", event(2))
+    queue.put("b", event(3))
     await settle()
     assert not process.calls
     queue.open()
     await process.until(lambda: len(process.calls) == 2)
-    assert process.calls == [('a', [1, 2]), ('b', [3])]
+    assert process.calls == [("a", [1, 2]), ("b", [3])]
 
 
 async def test_finished_objects_cost_nothing(make_queue, process):
     queue = make_queue()
-    queue.put('a', event(1))
+    queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     await settle()
     assert len(queue) == 0
@@ -154,22 +157,22 @@ async def test_finished_objects_cost_nothing(make_queue, process):
 
 async def test_delayed_objects_are_processed_again_without_events(make_queue, process):
     queue = make_queue()
-    process.responses['a'] = [Again(after=0.001), Again(after=0), None]
-    queue.put('a', event(1))
+    process.responses["a"] = [Again(after=0.001), Again(after=0), None]
+    queue.put("a", event(1))
     await process.until(lambda: len(process.calls) == 3)
-    assert process.calls == [('a', [1]), ('a', []), ('a', [])]
+    assert process.calls == [("a", [1]), ("a", []), ("a", [])]
     await settle()
     assert len(queue) == 0
 
 
 async def test_events_interrupt_delays(make_queue, process):
     queue = make_queue()
-    process.responses['a'] = [Again(after=999)]
-    queue.put('a', event(1))
+    process.responses["a"] = [Again(after=999)]
+    queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     await settle()
     assert len(queue) == 1
-    queue.put('a', event(2))
+    queue.put("a", event(2))
     await process.until(lambda: len(process.calls) == 2)
     await settle()
     assert len(queue) == 0  # the delay is not there anymore
@@ -177,55 +180,55 @@ async def test_events_interrupt_delays(make_queue, process):
 
 async def test_delayed_objects_can_be_woken_up(make_queue, process):
     queue = make_queue()
-    process.responses['a'] = [Again(after=999)]
-    queue.put('a', event(1))
+    process.responses["a"] = [Again(after=999)]
+    queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     await settle()
-    queue.wake('a')
+    queue.wake("a")
     await process.until(lambda: len(process.calls) == 2)
 
 
 async def test_waking_up_while_processing_is_not_lost(make_queue, process):
     """E.g. a daemon ends right when its object is being processed, which has seen it running."""
     queue = make_queue()
-    process.responses['a'] = [Again(after=999)]
+    process.responses["a"] = [Again(after=999)]
     process.gate.clear()
-    queue.put('a', event(1))
+    queue.put("a", event(1))
     await process.until(lambda: process.active)
-    queue.wake('a')
+    queue.wake("a")
     process.gate.set()
     await process.until(lambda: len(process.calls) == 2)
 
 
-@pytest.mark.docs('configuration/throttling')
+@pytest.mark.docs("configuration/throttling")
 async def test_held_objects_are_left_alone_for_their_time(make_queue, process):
     queue = make_queue(limit=1)
-    process.responses['a'] = [Again(after=999, is_held=True)]
-    queue.put('a', event(1))
+    process.responses["a"] = [Again(after=999, is_held=True)]
+    queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
-    queue.put('a', event(2))
-    queue.wake('a')
+    queue.put("a", event(2))
+    queue.wake("a")
     await settle()
-    queue.put('b', event(3))  # it does not take the place of others
+    queue.put("b", event(3))  # it does not take the place of others
     await process.until(lambda: len(process.calls) == 2)
-    assert process.calls == [('a', [1]), ('b', [3])]
+    assert process.calls == [("a", [1]), ("b", [3])]
 
 
-@pytest.mark.docs('configuration/throttling')
+@pytest.mark.docs("configuration/throttling")
 async def test_held_objects_are_processed_with_all_events_after_their_time(make_queue, process):
     queue = make_queue()
-    process.responses['a'] = [Again(after=0.05, is_held=True)]
-    queue.put('a', event(1))
+    process.responses["a"] = [Again(after=0.05, is_held=True)]
+    queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
-    queue.put('a', event(2))
-    queue.put('a', event(3))
+    queue.put("a", event(2))
+    queue.put("a", event(3))
     await process.until(lambda: len(process.calls) == 2)
-    assert process.calls == [('a', [1]), ('a', [2, 3])]
+    assert process.calls == [("a", [1]), ("a", [2, 3])]
 
 
 async def test_waking_up_of_unknown_objects_is_nothing(make_queue, process):
     queue = make_queue()
-    queue.wake('unknown')
+    queue.wake("unknown")
     await settle()
     assert not process.calls
 
@@ -236,28 +239,28 @@ async def test_the_latest_state_is_kept_between_delays(make_queue):
 
     async def process(slot):
         if slot.events:
-            slot.latest = slot.events.pop()['object']
+            slot.latest = slot.events.pop()["object"]
             return Again(after=0)
-        seen.append(slot.latest['metadata']['resourceVersion'])
+        seen.append(slot.latest["metadata"]["resourceVersion"])
         done.set()
         return None
 
     queue = WorkQueue(process)
     queue.open()
-    queue.put('a', event(5))
+    queue.put("a", event(5))
     async with asyncio.timeout(10):
         await done.wait()
     await queue.close(1)
-    assert seen == ['5']
+    assert seen == ["5"]
 
 
 async def test_failures_of_processing_affect_nothing_else(make_queue, process, logged):
     queue = make_queue(limit=1)
-    process.responses['a'] = [ValueError("boom")]
-    queue.put('a', event(1))
-    queue.put('b', event(2))
+    process.responses["a"] = [ValueError("boom")]
+    queue.put("a", event(1))
+    queue.put("b", event(2))
     await process.until(lambda: len(process.calls) == 2)
-    queue.put('a', event(3))
+    queue.put("a", event(3))
     await process.until(lambda: len(process.calls) == 3)
     assert any("boom" in message for message in logged())
 
@@ -265,21 +268,21 @@ async def test_failures_of_processing_affect_nothing_else(make_queue, process, l
 async def test_closing_waits_for_what_is_running(make_queue, process):
     queue = make_queue(limit=1)
     process.gate.clear()
-    queue.put('a', event(1))
-    queue.put('b', event(2))
+    queue.put("a", event(1))
+    queue.put("b", event(2))
     await process.until(lambda: process.active)
     closing = asyncio.create_task(queue.close(10))
     await settle()
     assert not closing.done()
     process.gate.set()
     await closing
-    assert process.calls == [('a', [1])]  # but takes nothing new
+    assert process.calls == [("a", [1])]  # but takes nothing new
 
 
 async def test_closing_cancels_what_is_too_slow(make_queue, process):
     queue = make_queue()
     process.gate.clear()
-    queue.put('a', event(1))
+    queue.put("a", event(1))
     await process.until(lambda: process.active)
     await queue.close(0.001)
     assert not process.active
@@ -288,68 +291,69 @@ async def test_closing_cancels_what_is_too_slow(make_queue, process):
 async def test_closed_queues_collect_but_do_not_process(make_queue, process):
     queue = make_queue()
     await queue.close(1)
-    queue.put('a', event(1))
+    queue.put("a", event(1))
     await settle()
     assert not process.calls
     queue.open()
-    await process.until(lambda: process.calls == [('a', [1])])
+    await process.until(lambda: process.calls == [("a", [1])])
 
 
 async def test_clearing_forgets_everything(make_queue, process):
     queue = make_queue()
-    process.responses['a'] = [Again(after=0.001)]
-    queue.put('a', event(1))
+    process.responses["a"] = [Again(after=0.001)]
+    queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     await queue.close(1)
-    queue.put('b', event(2))
+    queue.put("b", event(2))
     queue.clear()
     queue.open()
-    assert summarize(queue) == {'objects': 0, 'running': 0, 'waiting': 0}
-    queue.put('c', event(3))
+    assert summarize(queue) == {"objects": 0, "running": 0, "waiting": 0}
+    queue.put("c", event(3))
     await process.until(lambda: len(process.calls) == 2)
-    assert process.calls == [('a', [1]), ('c', [3])]
+    assert process.calls == [("a", [1]), ("c", [3])]
 
 
 # --- Consistency ---
 
 
-@pytest.mark.docs('configuration/consistency')
+@pytest.mark.docs("configuration/consistency")
 def test_unpatched_objects_are_consistent():
-    slot = Slot('a')
+    slot = Slot("a")
     assert slot.inconsistent_for(0) == 0
-    slot.notice({'metadata': {'resourceVersion': '1'}})
+    slot.notice({"metadata": {"resourceVersion": "1"}})
     assert slot.inconsistent_for(0) == 0
 
 
-@pytest.mark.docs('configuration/consistency')
-@pytest.mark.parametrize(('version', 'remaining'), [
-    ('10', 0), ('11', 0), ('9', 5), (None, 5), ('abc', 5)])
+@pytest.mark.docs("configuration/consistency")
+@pytest.mark.parametrize(
+    ("version", "remaining"), [("10", 0), ("11", 0), ("9", 5), (None, 5), ("abc", 5)]
+)
 def test_c2_patched_objects_are_inconsistent_until_the_version_comes(version, remaining):
-    slot = Slot('a')
-    slot.expect('10', 100)
+    slot = Slot("a")
+    slot.expect("10", 100)
     assert slot.inconsistent_for(95) == 5
-    slot.notice({'metadata': {'resourceVersion': version}})
+    slot.notice({"metadata": {"resourceVersion": version}})
     assert slot.inconsistent_for(95) == remaining
 
 
 def test_c2_versions_that_are_not_numbers_are_compared_as_they_are():
-    slot = Slot('a')
-    slot.expect('abc', 100)
-    slot.notice({'metadata': {'resourceVersion': 'abd'}})
+    slot = Slot("a")
+    slot.expect("abc", 100)
+    slot.notice({"metadata": {"resourceVersion": "abd"}})
     assert slot.inconsistent_for(95) == 5
-    slot.notice({'metadata': {'resourceVersion': 'abc'}})
+    slot.notice({"metadata": {"resourceVersion": "abc"}})
     assert slot.inconsistent_for(95) == 0
 
 
-@pytest.mark.docs('configuration/consistency')
+@pytest.mark.docs("configuration/consistency")
 def test_inconsistency_is_limited_in_time():
-    slot = Slot('a')
-    slot.expect('10', 100)
+    slot = Slot("a")
+    slot.expect("10", 100)
     assert slot.inconsistent_for(100) == slot.inconsistent_for(200) == 0
 
 
 def test_deletion_resets_the_expectations():
-    slot = Slot('a')
-    slot.expect('10', 100)
+    slot = Slot("a")
+    slot.expect("10", 100)
     slot.expect(None)
     assert slot.inconsistent_for(0) == 0

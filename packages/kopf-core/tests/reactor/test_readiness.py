@@ -1,4 +1,5 @@
 """Nothing is handled until all the indices are filled."""
+
 import asyncio
 
 import pytest
@@ -19,23 +20,23 @@ async def test_ready_only_when_all_blockers_are_known(readiness):
     assert readiness.is_ready
 
 
-@pytest.mark.docs('arguments/indices')
+@pytest.mark.docs("arguments/indices")
 async def test_held_until_all_release(readiness):
     waiter = asyncio.create_task(readiness.wait())
-    readiness.hold('a')
-    readiness.hold('b')
+    readiness.hold("a")
+    readiness.hold("b")
     readiness.arm()
-    readiness.release('a')
-    readiness.release('a')
+    readiness.release("a")
+    readiness.release("a")
     await asyncio.sleep(0)
     assert not waiter.done()
-    readiness.release('b')
+    readiness.release("b")
     async with asyncio.timeout(10):
         await waiter
 
 
 async def test_ready_for_ever(readiness):
     readiness.arm()
-    readiness.hold('late')
+    readiness.hold("late")
     assert readiness.is_ready
     await readiness.wait()

@@ -1,4 +1,5 @@
 """Starting of operators, as far as it needs no cluster."""
+
 import asyncio
 import inspect
 
@@ -15,25 +16,32 @@ from kopf_core.reactor.running import OperatorArguments, run_tasks, spawn_tasks
 async def start_and_stop(**options) -> None:
     stop = asyncio.Event()
     stop.set()
-    vault = Vault({'x': ConnectionInfo(server='http://127.0.0.1:1')})
-    await run_tasks(await spawn_tasks(
-        registry=OperatorRegistry(), vault=vault, stop_flag=stop, **options))
+    vault = Vault({"x": ConnectionInfo(server="http://127.0.0.1:1")})
+    await run_tasks(
+        await spawn_tasks(registry=OperatorRegistry(), vault=vault, stop_flag=stop, **options)
+    )
 
 
-@pytest.mark.docs('scopes')
-@pytest.mark.parametrize(('options', 'expected'), [
-    ({}, 1), ({'clusterwide': True}, 0), ({'namespaces': ['ns']}, 0), ({'namespace': 'ns'}, 0),
-])
+@pytest.mark.docs("scopes")
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, 1),
+        ({"clusterwide": True}, 0),
+        ({"namespaces": ["ns"]}, 0),
+        ({"namespace": "ns"}, 0),
+    ],
+)
 async def test_scopes_are_to_be_chosen(caplog, options, expected):
     await start_and_stop(**options)
     warnings = [text for text in caplog.messages if "All namespaces are served" in text]
     assert len(warnings) == expected
 
 
-@pytest.mark.docs('scopes')
+@pytest.mark.docs("scopes")
 async def test_scopes_exclude_each_other():
     with pytest.raises(TypeError, match="either cluster-wide or namespaced"):
-        await start_and_stop(clusterwide=True, namespaces=['ns'])
+        await start_and_stop(clusterwide=True, namespaces=["ns"])
 
 
 def test_options_are_the_same_in_all_forms():
@@ -48,9 +56,10 @@ class Scene:
         self.registry = OperatorRegistry()
         self.events: list[str] = []
         self.begun = asyncio.Event()
-        vault = Vault({'x': ConnectionInfo(server='http://127.0.0.1:1')})
-        self.operator = Operator(OperatorOptions(
-            registry=self.registry, vault=vault, namespaces=['ns']))
+        vault = Vault({"x": ConnectionInfo(server="http://127.0.0.1:1")})
+        self.operator = Operator(
+            OperatorOptions(registry=self.registry, vault=vault, namespaces=["ns"])
+        )
 
     def add(self, decorator, error: Exception | None = None) -> None:
         async def fn(**_):
@@ -69,19 +78,19 @@ class Scene:
         return task
 
 
-@pytest.mark.docs('startup')
-@pytest.mark.parametrize('error', [None, Exception("not yet")], ids=['slow', 'failing'])
+@pytest.mark.docs("startup")
+@pytest.mark.parametrize("error", [None, Exception("not yet")], ids=["slow", "failing"])
 async def test_f1_startup_is_interrupted_by_stopping(caplog, error):
     scene = Scene()
     scene.add(on.startup, error)
     task = await scene.run_until_begun()
     scene.operator.stop()
     await task
-    assert scene.events == ['startup']
+    assert scene.events == ["startup"]
     assert any("startup activity is interrupted" in text for text in caplog.messages)
 
 
-@pytest.mark.parametrize('error', [None, Exception("not yet")], ids=['slow', 'failing'])
+@pytest.mark.parametrize("error", [None, Exception("not yet")], ids=["slow", "failing"])
 async def test_f1_cleanup_is_interrupted_only_by_aborting(caplog, error):
     scene = Scene()
     scene.add(on.startup)
@@ -93,17 +102,18 @@ async def test_f1_cleanup_is_interrupted_only_by_aborting(caplog, error):
     assert not task.done()
     scene.operator.abort()
     await task
-    assert scene.events == ['startup', 'cleanup']
+    assert scene.events == ["startup", "cleanup"]
     assert any("cleanup activity is interrupted" in text for text in caplog.messages)
 
 
 async def test_f1_startup_is_interrupted_by_the_flag():
     scene, stop = Scene(), asyncio.Event()
     scene.add(on.startup)
-    vault = Vault({'x': ConnectionInfo(server='http://127.0.0.1:1')})
+    vault = Vault({"x": ConnectionInfo(server="http://127.0.0.1:1")})
     tasks = await spawn_tasks(
-        registry=scene.registry, vault=vault, stop_flag=stop, namespaces=['ns'])
+        registry=scene.registry, vault=vault, stop_flag=stop, namespaces=["ns"]
+    )
     await scene.begun.wait()
     stop.set()
     await run_tasks(tasks)
-    assert scene.events == ['startup']
+    assert scene.events == ["startup"]

@@ -1,4 +1,5 @@
 """What keeps the operator sane when objects, users, or other tools are not."""
+
 import logging
 from functools import partial
 
@@ -34,7 +35,7 @@ from kopf_core.reactor.safeguards import (
 
 REFUSED = partial(Applied, is_refused=True)
 LIMIT = MAX_ANNOTATIONS_SIZE - HEADROOM
-SECRETS = Resource(group='', version='v1', plural='secrets', kind='Secret')
+SECRETS = Resource(group="", version="v1", plural="secrets", kind="Secret")
 
 
 @pytest.fixture
@@ -42,24 +43,31 @@ def memory():
     return ObjectMemory(Memo(), is_listed=False)
 
 
-@pytest.mark.parametrize(('present', 'planned', 'expected'), [
-    (0, 0, False), (0, LIMIT, False), (0, LIMIT + 1, True), (LIMIT, 1, True),
-    (LIMIT - 10, 10, False)])
+@pytest.mark.parametrize(
+    ("present", "planned", "expected"),
+    [
+        (0, 0, False),
+        (0, LIMIT, False),
+        (0, LIMIT + 1, True),
+        (LIMIT, 1, True),
+        (LIMIT - 10, 10, False),
+    ],
+)
 def test_c11_sizes_of_annotations(make_body, logged, present, planned, expected):
-    body = make_body(annotations={'a': 'x' * (present - 1)} if present else {})
-    patch = Patch({'metadata': {'annotations': {'b': 'x' * (planned - 1)}}} if planned else {})
+    body = make_body(annotations={"a": "x" * (present - 1)} if present else {})
+    patch = Patch({"metadata": {"annotations": {"b": "x" * (planned - 1)}}} if planned else {})
     assert is_too_large(Body(body), patch, objects_logger) is expected
     assert bool(logged(logging.ERROR)) is expected
 
 
 def test_c11_replaced_annotations_are_counted_once(make_body):
-    body = make_body(annotations={'a': 'x' * LIMIT})
-    patch = Patch({'metadata': {'annotations': {'a': 'y' * 100}}})
+    body = make_body(annotations={"a": "x" * LIMIT})
+    patch = Patch({"metadata": {"annotations": {"a": "y" * 100}}})
     assert not is_too_large(Body(body), patch, objects_logger)
 
 
 def test_c11_sizes_are_in_bytes(make_body):
-    patch = Patch({'metadata': {'annotations': {'a': 'я' * (LIMIT // 2 + 1)}}})
+    patch = Patch({"metadata": {"annotations": {"a": "я" * (LIMIT // 2 + 1)}}})
     assert is_too_large(Body(make_body()), patch, objects_logger)
 
 
@@ -87,8 +95,8 @@ def test_b10_functions_refused_too_many_times_in_a_row_are_dropped(memory, logge
         assert send(REFUSED(carried=(fn,)), has_news=True) == (fn,)  # it is not in vain
     assert not logged(logging.ERROR)
     assert send(REFUSED(carried=(fn,))) == ()
-    message, = logged(logging.ERROR)
-    assert 'fn' in message
+    (message,) = logged(logging.ERROR)
+    assert "fn" in message
 
 
 def test_b10_refused_finalizers_are_reported_from_time_to_time(memory, logged):
@@ -98,7 +106,7 @@ def test_b10_refused_finalizers_are_reported_from_time_to_time(memory, logged):
         delays.append(get_conflict_delay(memory))
     messages = logged(logging.ERROR)
     assert len(messages) == 2
-    assert 'finalizer' in messages[0]
+    assert "finalizer" in messages[0]
     assert delays[:5] == [2, 4, 8, 16, 32]
     assert max(delays) == MAX_CONFLICT_DELAY
 
@@ -111,10 +119,10 @@ def test_b10_functions_of_several_patches_are_carried_together(memory):
 
 
 def test_c9_ids_that_are_stored_alike_are_clashes(registry, memory, logged):
-    on.create('kopfexamples', id='a.b', registry=registry)(lambda **_: 1)
-    on.create('kopfexamples', id='a/b', registry=registry)(lambda **_: 2)
+    on.create("kopfexamples", id="a.b", registry=registry)(lambda **_: 1)
+    on.create("kopfexamples", id="a/b", registry=registry)(lambda **_: 2)
     warn_of_clashes(memory, registry.resource_handlers, objects_logger)
-    warning, = logged(logging.WARNING)
+    (warning,) = logged(logging.WARNING)
     assert "'a.b' and 'a/b'" in warning
 
 
@@ -125,24 +133,28 @@ def test_c10_clashes_are_warned_about_once_per_object(registry, memory, logged):
     def two(**_):
         pass
 
-    on.create('kopfexamples', id='x', registry=registry)(one)
-    on.create('kopfexamples', id='x', registry=registry)(two)
+    on.create("kopfexamples", id="x", registry=registry)(one)
+    on.create("kopfexamples", id="x", registry=registry)(two)
     for _ in range(3):
         warn_of_clashes(memory, registry.resource_handlers, objects_logger)
-    warning, = logged(logging.WARNING)
+    (warning,) = logged(logging.WARNING)
     assert "'x'" in warning
-    assert 'one (' in warning
-    assert 'two (' in warning
-    assert 'test_safeguards.py:' in warning
+    assert "one (" in warning
+    assert "two (" in warning
+    assert "test_safeguards.py:" in warning
 
 
-@pytest.mark.parametrize(('storage', 'expected'), [
-    (AnnotationsDiffBaseStorage(), True),
-    (HashingDiffBaseStorage(), False),
-    (StatusDiffBaseStorage(), False),
-    (MultiDiffBaseStorage([StatusDiffBaseStorage(), AnnotationsDiffBaseStorage()]), True),
-    (MultiDiffBaseStorage([HashingDiffBaseStorage()]), False),
-], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    ("storage", "expected"),
+    [
+        (AnnotationsDiffBaseStorage(), True),
+        (HashingDiffBaseStorage(), False),
+        (StatusDiffBaseStorage(), False),
+        (MultiDiffBaseStorage([StatusDiffBaseStorage(), AnnotationsDiffBaseStorage()]), True),
+        (MultiDiffBaseStorage([HashingDiffBaseStorage()]), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
 def test_e6_exposed_secrets_are_warned_about(resource, logged, storage, expected):
     warn_of_exposed_secrets(SECRETS, storage, objects_logger)
     assert bool(logged(logging.WARNING)) is expected

@@ -161,9 +161,7 @@ class Reflector:
 
         It would accept our resource version, and would be silent until it gets that far again.
         """
-        pages = listing.list_objects(
-            self._client, self._resource, self._namespace, chunk_size=1
-        )
+        pages = listing.list_objects(self._client, self._resource, self._namespace, chunk_size=1)
         async with contextlib.aclosing(pages):
             async for page in pages:
                 self._was_unreachable = False

@@ -2,6 +2,7 @@
 
 The specific kinds of both are declared in :mod:`kopf_core.intents`.
 """
+
 import functools
 import inspect
 import logging
@@ -39,7 +40,7 @@ class BaseHandler:
     is_async: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, 'is_async', is_async_fn(self.fn))
+        object.__setattr__(self, "is_async", is_async_fn(self.fn))
 
     def __str__(self) -> str:
         return f"Handler {self.id!r}"
@@ -65,11 +66,11 @@ def is_async_fn(fn: Any) -> bool:
         fn = fn.func
     if inspect.iscoroutinefunction(fn):
         return True
-    wrapped = getattr(fn, '__wrapped__', None)
+    wrapped = getattr(fn, "__wrapped__", None)
     if wrapped is not None and not inspect.isroutine(fn):
         return is_async_fn(wrapped)
     return not inspect.isroutine(fn) and inspect.iscoroutinefunction(
-        getattr(type(fn), '__call__', None)  # noqa: B004
+        getattr(type(fn), "__call__", None)  # noqa: B004
     )
 
 
@@ -80,10 +81,10 @@ def name_of_fn(fn: Any) -> str:
     """
     while isinstance(fn, functools.partial):
         fn = fn.func
-    name = getattr(fn, '__name__', None)
+    name = getattr(fn, "__name__", None)
     if name is None or isinstance(fn, type):
         raise ValueError(f"Cannot get the handler's id of {fn!r}; specify it with the id= option.")
-    if name == '<lambda>':
+    if name == "<lambda>":
         code = fn.__code__
-        return f'lambda:{code.co_filename}:{code.co_firstlineno}'
-    return str(getattr(fn, '__qualname__', name))
+        return f"lambda:{code.co_filename}:{code.co_firstlineno}"
+    return str(getattr(fn, "__qualname__", name))

@@ -4,6 +4,7 @@ Users' functions are the only place where the call stack goes back from the uppe
 to the framework (``kopf.info()``, ``@kopf.subhandler``, ``kopf.adopt()``), with no room for
 parameters. Two context variables serve them, each holding one immutable object.
 """
+
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,13 +22,13 @@ class Recorder(Protocol):
     """An event recorder: takes Kubernetes events to be posted in the background."""
 
     def record(
-            self,
-            ref: ObjectReference,
-            *,
-            type: str,
-            reason: str,
-            message: str,
-            backoffs: Any = None,
+        self,
+        ref: ObjectReference,
+        *,
+        type: str,
+        reason: str,
+        message: str,
+        backoffs: Any = None,
     ) -> None: ...
 
 
@@ -47,17 +48,17 @@ class Invocation:
     when the handler returns, unless it did so by itself.
     """
 
-    handler: 'BaseHandler'
-    cause: 'BaseCause'
-    execution: 'Execution'
-    subhandlers: 'list[BaseHandler]' = field(default_factory=list)
+    handler: "BaseHandler"
+    cause: "BaseCause"
+    execution: "Execution"
+    subhandlers: "list[BaseHandler]" = field(default_factory=list)
     subrefs: set[HandlerId] = field(default_factory=set)
     executed: list[bool] = field(default_factory=list)
     """Not empty if the handler has run its sub-handlers explicitly."""
 
 
-operator_var: ContextVar[OperatorContext] = ContextVar('kopf_operator')
-invocation_var: ContextVar[Invocation] = ContextVar('kopf_invocation')
+operator_var: ContextVar[OperatorContext] = ContextVar("kopf_operator")
+invocation_var: ContextVar[Invocation] = ContextVar("kopf_invocation")
 
 
 def current_invocation() -> Invocation:
@@ -70,7 +71,7 @@ def current_invocation() -> Invocation:
 
 def current_body() -> Body:
     """The object being handled; raises :class:`LookupError` outside of its handlers."""
-    body = getattr(current_invocation().cause, 'body', None)
+    body = getattr(current_invocation().cause, "body", None)
     if body is None:
         raise LookupError("There is no object being handled by this handler.")
     assert isinstance(body, Body)

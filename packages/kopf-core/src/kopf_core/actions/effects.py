@@ -4,6 +4,7 @@ The framework's own marks (progress, last handled state, results) and the users'
 kept apart until the very end: if what the user has put into the patch cannot be sent,
 the marks still are, so that the handlers that have succeeded are not run again.
 """
+
 import json
 import logging
 from collections.abc import Iterator, Mapping
@@ -53,11 +54,14 @@ class Applied:
 
     @property
     def version(self) -> str | None:
-        return None if self.body is None else self.body['metadata'].get('resourceVersion')
+        return None if self.body is None else self.body["metadata"].get("resourceVersion")
 
 
 def deliver_results(
-        results: Mapping[HandlerId, Any], *, marks: Marks, logger: AnyLogger,
+    results: Mapping[HandlerId, Any],
+    *,
+    marks: Marks,
+    logger: AnyLogger,
 ) -> None:
     """Put the results of handlers to the status stanza under the ids of these handlers.
 
@@ -67,24 +71,28 @@ def deliver_results(
         try:
             value, size = _to_json(result)
         except (TypeError, ValueError, RecursionError) as e:
-            logger.error(f"Handler {id!r} has returned a result that cannot be stored "
-                         f"in the status, so it is dropped: {type(e).__name__}: {e}")
+            logger.error(
+                f"Handler {id!r} has returned a result that cannot be stored "
+                f"in the status, so it is dropped: {type(e).__name__}: {e}"
+            )
             continue
         if size > MAX_RESULT_SIZE:
-            logger.error(f"Handler {id!r} has returned a result that is too large for the status "
-                         f"({size} bytes of at most {MAX_RESULT_SIZE}), so it is dropped.")
+            logger.error(
+                f"Handler {id!r} has returned a result that is too large for the status "
+                f"({size} bytes of at most {MAX_RESULT_SIZE}), so it is dropped."
+            )
             continue
-        marks.results.setdefault('status', {})[id] = value
+        marks.results.setdefault("status", {})[id] = value
 
 
 async def apply_patches(
-        *,
-        client: Client,
-        resource: Resource,
-        body: Body,
-        marks: Marks,
-        patch: Patch,
-        logger: AnyLogger,
+    *,
+    client: Client,
+    resource: Resource,
+    body: Body,
+    marks: Marks,
+    patch: Patch,
+    logger: AnyLogger,
 ) -> Applied:
     """Apply the framework's marks and the user's patch in the least number of requests.
 
@@ -103,20 +111,27 @@ async def apply_patches(
                 raise
             rejection = rejection or e
     if rejection is not None:
-        ids = ', '.join(repr(str(id)) for id in marks.results.get('status', ()))
+        ids = ", ".join(repr(str(id)) for id in marks.results.get("status", ()))
         if usable and usable not in kept:
-            logger.error("The patch made by the handlers is rejected and dropped: "
-                         f"{describe(rejection)}")
+            logger.error(
+                f"The patch made by the handlers is rejected and dropped: {describe(rejection)}"
+            )
         if marks.results and marks.results not in kept:
             logger.error(f"The results of {ids} are rejected and dropped: {describe(rejection)}")
     carried = tuple(fn for fn in result.remaining.fns if fn in usable.fns)
     return Applied(
-        result.body, carried=carried, is_refused=bool(result.remaining.fns),
-        inconsistencies=result.inconsistencies)
+        result.body,
+        carried=carried,
+        is_refused=bool(result.remaining.fns),
+        inconsistencies=result.inconsistencies,
+    )
 
 
 def warn_of_inconsistencies(
-        inconsistencies: Diff, resource: Resource, warned: frozenset[str], logger: AnyLogger,
+    inconsistencies: Diff,
+    resource: Resource,
+    warned: frozenset[str],
+    logger: AnyLogger,
 ) -> frozenset[str]:
     """Tell what the API has ignored in the patch: once for every field, not for every attempt.
 
@@ -142,7 +157,11 @@ def _is_hopeless(exc: Exception) -> bool:
 
 
 async def _send(
-        client: Client, resource: Resource, body: Body, patch: Patch, logger: AnyLogger,
+    client: Client,
+    resource: Resource,
+    body: Body,
+    patch: Patch,
+    logger: AnyLogger,
 ) -> PatchResult:
     if not patch:
         return NOTHING
@@ -150,7 +169,7 @@ async def _send(
         client,
         resource=resource,
         namespace=body.metadata.namespace,
-        name=body.metadata.name or '',
+        name=body.metadata.name or "",
         patch=patch,
         body=body,
         uid=body.metadata.uid,
@@ -198,8 +217,10 @@ def _drop_unusable(patch: Patch, logger: AnyLogger) -> Patch:
         try:
             usable[key], _ = _to_json(value)
         except (TypeError, ValueError, RecursionError) as e:
-            logger.error(f"The patch made by the handlers cannot be sent, so its field {key!r} "
-                         f"is dropped: {type(e).__name__}: {e}")
+            logger.error(
+                f"The patch made by the handlers cannot be sent, so its field {key!r} "
+                f"is dropped: {type(e).__name__}: {e}"
+            )
     return usable
 
 
@@ -210,7 +231,7 @@ def _to_json(value: Any) -> tuple[Any, int]:
     Raises errors on what API servers would not accept.
     """
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, default=_plain)
-    return json.loads(text), len(text.encode('utf-8'))
+    return json.loads(text), len(text.encode("utf-8"))
 
 
 def _plain(value: Any) -> Any:

@@ -10,6 +10,7 @@
     │   └── HandlerRetriesError   the handler's ``retries=`` are used up
     └── any other exception       by the handler's ``errors=`` mode
 """
+
 import enum
 
 

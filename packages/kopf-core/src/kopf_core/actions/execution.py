@@ -3,6 +3,7 @@
 It is written once, and used for everything that can be retried: changes of objects,
 activities, daemons, timers, indices, sub-handlers.
 """
+
 import asyncio
 import datetime
 from collections.abc import Mapping, Sequence
@@ -39,10 +40,10 @@ class Subhandling(Protocol):
     """Runs the sub-handlers of an invocation; raises an error until all of them are finished."""
 
     async def __call__(
-            self,
-            invocation: Invocation,
-            handlers: Sequence[BaseHandler],
-            lifecycle: Lifecycle | None = None,
+        self,
+        invocation: Invocation,
+        handlers: Sequence[BaseHandler],
+        lifecycle: Lifecycle | None = None,
     ) -> None: ...
 
 
@@ -54,7 +55,7 @@ class Execution:
     lifecycle: Lifecycle
     errors: ErrorsMode = ErrorsMode.TEMPORARY
     """What arbitrary errors mean if the handler does not say."""
-    subhandling: 'Subhandling | None' = None
+    subhandling: "Subhandling | None" = None
     """How to run sub-handlers, where they are supported."""
 
     clock: Clock = field(default_factory=SystemClock)
@@ -62,23 +63,26 @@ class Execution:
     """Where to run sync functions; by default, where the settings say."""
 
     async def run(
-            self,
-            handlers: Sequence[BaseHandler],
-            cause: BaseCause,
-            state: State,
-            lifecycle: Lifecycle | None = None,
+        self,
+        handlers: Sequence[BaseHandler],
+        cause: BaseCause,
+        state: State,
+        lifecycle: Lifecycle | None = None,
     ) -> dict[HandlerId, Outcome]:
         """Make one step: call those of the handlers that are due and that the lifecycle picks."""
         now = self.clock.now()
         due = [handler for handler in handlers if state[handler.id].is_awake(now)]
         pick = lifecycle or self.lifecycle
-        plan = pick(due, **cause.kwargs | {'state': state}) if due else ()
+        plan = pick(due, **cause.kwargs | {"state": state}) if due else ()
         return {
             handler.id: await self.attempt(handler, cause, state[handler.id]) for handler in plan
         }
 
     async def attempt(
-            self, handler: BaseHandler, cause: BaseCause, state: HandlerState,
+        self,
+        handler: BaseHandler,
+        cause: BaseCause,
+        state: HandlerState,
     ) -> Outcome:
         """Call the handler once, and say what came out of it. Never raises but on cancellation."""
         runtime = self.clock.now() - state.started
@@ -86,7 +90,8 @@ class Execution:
         try:
             if handler.timeout is not None or handler.retries is not None:
                 self._get_policy(handler).check_limits(
-                    handler, retry=state.retries, runtime=runtime)
+                    handler, retry=state.retries, runtime=runtime
+                )
             cause.logger.debug(f"{handler} is invoked.")
             result = await self._call(invocation, state, runtime)
         except asyncio.CancelledError:
@@ -94,8 +99,13 @@ class Execution:
             raise
         except Exception as e:
             return _Attempt(
-                handler, cause.logger, self._get_policy(handler), state.retries,
-                self.clock.now() - state.started, invocation.subrefs).judge(e)
+                handler,
+                cause.logger,
+                self._get_policy(handler),
+                state.retries,
+                self.clock.now() - state.started,
+                invocation.subrefs,
+            ).judge(e)
         cause.logger.log(handler.success_level, f"{handler} succeeded.")
         if result is None and not invocation.subrefs:
             return _SUCCESS
@@ -105,15 +115,21 @@ class Execution:
         """Call a handler which is never retried; get its result, if there is one."""
         now = self.clock.now()
         kwargs = {
-            'param': handler.param, 'retry': 0, 'started': now, 'runtime': _NO_TIME,
+            "param": handler.param,
+            "retry": 0,
+            "started": now,
+            "runtime": _NO_TIME,
         } | cause.kwargs  # in this order: the names of indices are never overridden
         cause.logger.debug(f"{handler} is invoked.")
         invocation = Invocation(handler, cause, self)
         token = invocation_var.set(invocation)
         try:
             result = await invoke(
-                handler.fn, kwargs=kwargs, is_async=handler.is_async,
-                executor=None if handler.is_async else self.settings.execution.executor)
+                handler.fn,
+                kwargs=kwargs,
+                is_async=handler.is_async,
+                executor=None if handler.is_async else self.settings.execution.executor,
+            )
         except Exception as e:
             _Attempt(handler, cause.logger, _NEVER_AGAIN, 0, _NO_TIME, set()).judge(e)
             return None
@@ -126,17 +142,17 @@ class Execution:
         return RetryPolicy.of(handler, self.errors, self.settings.execution.default_backoff)
 
     async def _call(
-            self,
-            invocation: Invocation,
-            state: HandlerState,
-            runtime: datetime.timedelta,
+        self,
+        invocation: Invocation,
+        state: HandlerState,
+        runtime: datetime.timedelta,
     ) -> Any:
         handler = invocation.handler
         kwargs = {
-            'param': handler.param,
-            'retry': state.retries,
-            'started': state.started,
-            'runtime': runtime,
+            "param": handler.param,
+            "retry": state.retries,
+            "started": state.started,
+            "runtime": runtime,
         } | invocation.cause.kwargs  # in this order: the names of indices are never overridden
         handler.adjust_kwargs(kwargs)
         token = invocation_var.set(invocation)
@@ -161,9 +177,13 @@ class Execution:
     async def _call_with_subhandlers(self, invocation: Invocation, kwargs: dict[str, Any]) -> Any:
         handler = invocation.handler
         result = await invoke(
-            handler.fn, kwargs=kwargs, is_async=handler.is_async,
-            executor=None if handler.is_async
-            else self.executor if self.executor is not None
+            handler.fn,
+            kwargs=kwargs,
+            is_async=handler.is_async,
+            executor=None
+            if handler.is_async
+            else self.executor
+            if self.executor is not None
             else self.settings.execution.executor,
         )
         if invocation.subhandlers and not invocation.executed and self.subhandling is not None:
@@ -242,12 +262,13 @@ def _complain(logger: AnyLogger, message: str, exc: BaseException) -> None:
 
     Some errors are known to say it all in their text, such as those of logging in.
     """
-    if getattr(exc, 'expected', False):
+    if getattr(exc, "expected", False):
         logger.error(f"{message}: {describe(exc)}")
         return
     traceback = exc.__traceback__
-    while traceback is not None and traceback.tb_frame.f_globals.get(
-            '__name__', '').startswith('kopf_core.'):
+    while traceback is not None and traceback.tb_frame.f_globals.get("__name__", "").startswith(
+        "kopf_core."
+    ):
         traceback = traceback.tb_next
     exc_info = (type(exc), exc, traceback or exc.__traceback__)
     logger.error(f"{message}: {describe(exc)}", exc_info=exc_info)
@@ -256,6 +277,7 @@ def _complain(logger: AnyLogger, message: str, exc: BaseException) -> None:
 def collect_results(outcomes: Mapping[HandlerId, Outcome]) -> dict[HandlerId, Any]:
     """What the handlers have returned, for those that returned anything."""
     return {
-        id: outcome.result for id, outcome in outcomes.items()
+        id: outcome.result
+        for id, outcome in outcomes.items()
         if outcome.final and outcome.exception is None and outcome.result is not None
     }

@@ -1,4 +1,5 @@
 """Calling users' functions: coroutines in the loop, regular functions in threads."""
+
 import asyncio
 import contextvars
 import inspect
@@ -17,15 +18,15 @@ class HandlerInterrupted(Exception):
     """
 
     def __str__(self) -> str:
-        return f"{type(self.__cause__).__name__}: {self.__cause__}".rstrip(': ')
+        return f"{type(self.__cause__).__name__}: {self.__cause__}".rstrip(": ")
 
 
 async def invoke(
-        fn: Fn,
-        *args: Any,
-        kwargs: Mapping[str, Any],
-        is_async: bool,
-        executor: Executor | None,
+    fn: Fn,
+    *args: Any,
+    kwargs: Mapping[str, Any],
+    is_async: bool,
+    executor: Executor | None,
 ) -> Any:
     """Call the function, wait for its result, pass on its exception if it fails.
 
@@ -49,7 +50,7 @@ async def invoke(
         raise HandlerInterrupted() from e
 
 
-def get_current_task() -> 'asyncio.Task[Any] | None':
+def get_current_task() -> "asyncio.Task[Any] | None":
     try:
         return asyncio.current_task()
     except RuntimeError:
@@ -63,7 +64,10 @@ def is_being_cancelled() -> bool:
 
 
 async def _invoke_in_thread(
-        fn: Fn, args: tuple[Any, ...], kwargs: Mapping[str, Any], executor: Executor | None,
+    fn: Fn,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    executor: Executor | None,
 ) -> Any:
     # The outcome is carried as a value: exceptions such as StopIteration cannot be set to futures
     # and would hang the waiting side for ever.
@@ -80,7 +84,9 @@ async def _invoke_in_thread(
 
 
 def _capture(
-        fn: Fn, args: tuple[Any, ...], kwargs: Mapping[str, Any],
+    fn: Fn,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> tuple[BaseException | None, Any]:
     try:
         return None, fn(*args, **kwargs)

@@ -4,6 +4,7 @@ A lifecycle is any function that takes the list of handlers and arbitrary keywor
 (``state=`` among them) and returns some of them, in the order to be called.
 The progress is stored after each step, before the next one begins.
 """
+
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,7 +36,11 @@ def shuffled(handlers: Sequence[BaseHandler], /, **_: Any) -> Sequence[BaseHandl
 
 
 def asap(
-        handlers: Sequence[BaseHandler], /, *, state: State, **_: Any,
+    handlers: Sequence[BaseHandler],
+    /,
+    *,
+    state: State,
+    **_: Any,
 ) -> Sequence[BaseHandler]:
     """Call one handler in each step: the one with the fewest attempts so far.
 

@@ -4,6 +4,7 @@ All messages about objects go through the logger named ``kopf.objects``. The rec
 the reference of the object (``k8s_ref``), used for prefixes, for JSON logs, and for Kubernetes
 events made of log messages (unless ``k8s_skip`` is set: the message stays in the log only).
 """
+
 import logging
 from collections.abc import MutableMapping
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from kopf_cogs.structs.bodies import Body, ObjectReference, build_object_referen
 
 AnyLogger = logging.Logger | logging.LoggerAdapter[Any]
 
-objects_logger = logging.getLogger('kopf.objects')
+objects_logger = logging.getLogger("kopf.objects")
 
 
 class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
@@ -34,23 +35,25 @@ class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         # The same as of the base class, but with fewer calls: it is called for every handler.
         if self.logger.isEnabledFor(level):
-            kwargs['stacklevel'] = kwargs.get('stacklevel', 1) + 1  # this very method
+            kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # this very method
             msg, processed = self.process(msg, kwargs)
             self.logger._log(level, msg, args, **processed)
 
     def process(
-            self, msg: Any, kwargs: MutableMapping[str, Any],
+        self,
+        msg: Any,
+        kwargs: MutableMapping[str, Any],
     ) -> tuple[Any, MutableMapping[str, Any]]:
         if self._ref is None:
             self._ref = build_object_reference(self._body)
         extra = {
-            'settings': self._settings,
-            'k8s_skip': self.is_local,
-            'k8s_ref': self._ref,
+            "settings": self._settings,
+            "k8s_skip": self.is_local,
+            "k8s_ref": self._ref,
         }
-        if 'extra' in kwargs:
-            extra.update(kwargs['extra'] or {})
-        kwargs['extra'] = extra
+        if "extra" in kwargs:
+            extra.update(kwargs["extra"] or {})
+        kwargs["extra"] = extra
         return msg, kwargs
 
 

@@ -1,4 +1,5 @@
 """Marks: what the framework itself leaves on an object, apart from the changes of the handlers."""
+
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,10 +13,14 @@ class Marks(Patch):
     forbid them, while the rest must be stored, or the handlers would be called again.
     """
 
-    __slots__ = ('results',)
+    __slots__ = ("results",)
 
     def __init__(
-            self, src: Mapping[str, Any] | None = None, /, *, fns: tuple[PatchFn, ...] = (),
+        self,
+        src: Mapping[str, Any] | None = None,
+        /,
+        *,
+        fns: tuple[PatchFn, ...] = (),
     ) -> None:
         super().__init__(src, fns=fns)
         self.results = Patch()

@@ -1,4 +1,5 @@
 """What came out of one attempt of one handler."""
+
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,5 @@
 """The retry policy: pure decisions on whether and when a handler is tried again."""
+
 import datetime
 import math
 import random
@@ -29,7 +30,7 @@ class ExponentialBackoff:
     def __call__(self, retry: int) -> float:
         """The delay in seconds after the attempt of that number, counting from zero."""
         try:
-            delay = self.initial * self.factor ** retry
+            delay = self.initial * self.factor**retry
         except OverflowError:
             delay = self.maximum
         return round(jittered(min(delay, self.maximum), self.jitter), 3)
@@ -45,7 +46,7 @@ class RetryPolicy:
     retries: int | None
 
     @classmethod
-    def of(cls, handler: BaseHandler, errors: ErrorsMode, backoff: AnyBackoff) -> 'RetryPolicy':
+    def of(cls, handler: BaseHandler, errors: ErrorsMode, backoff: AnyBackoff) -> "RetryPolicy":
         return cls(
             errors=handler.errors if handler.errors is not None else errors,
             backoff=handler.backoff if handler.backoff is not None else backoff,
@@ -58,7 +59,11 @@ class RetryPolicy:
         return self.backoff(retry) if callable(self.backoff) else self.backoff
 
     def check_limits(
-            self, handler: BaseHandler, *, retry: int, runtime: datetime.timedelta,
+        self,
+        handler: BaseHandler,
+        *,
+        retry: int,
+        runtime: datetime.timedelta,
     ) -> None:
         """Raise an error if there must be no new attempt.
 
@@ -70,7 +75,11 @@ class RetryPolicy:
             raise HandlerRetriesError(f"{handler} has exceeded {retry} retries.")
 
     def forbids(
-            self, *, retry: int, runtime: datetime.timedelta, delay: float | None,
+        self,
+        *,
+        retry: int,
+        runtime: datetime.timedelta,
+        delay: float | None,
     ) -> str | None:
         """Why there can be no attempt after the one number ``retry`` (from zero), if so."""
         if self.retries is not None and retry + 1 >= self.retries:
@@ -108,8 +117,7 @@ def safe_message(exc: BaseException) -> str:
     try:
         message = str(exc)
     except Exception:
-        message = f'<unprintable {type(exc).__name__}>'
+        message = f"<unprintable {type(exc).__name__}>"
     if len(message) > MAX_MESSAGE:
-        message = f'{message[:MAX_MESSAGE // 2]}...{message[-MAX_MESSAGE // 2:]}'
-    return message.encode('utf-8', 'replace').decode('utf-8')
-
+        message = f"{message[: MAX_MESSAGE // 2]}...{message[-MAX_MESSAGE // 2 :]}"
+    return message.encode("utf-8", "replace").decode("utf-8")

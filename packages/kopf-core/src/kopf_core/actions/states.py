@@ -3,6 +3,7 @@
 The records outlive the process: they are written to the object (see *progress storages*),
 so that an operator can carry on after a restart with nothing run twice.
 """
+
 import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +40,7 @@ class HandlerState:
         """Whether it is the time for the next attempt."""
         return not self.finished and (self.delayed is None or self.delayed <= now)
 
-    def with_outcome(self, outcome: Outcome, now: datetime.datetime) -> 'HandlerState':
+    def with_outcome(self, outcome: Outcome, now: datetime.datetime) -> "HandlerState":
         """The state after the attempt that has just ended."""
         exc = outcome.exception
         delay = sane_delay(outcome.delay)
@@ -47,7 +48,8 @@ class HandlerState:
             self,
             stopped=now if outcome.final else None,
             delayed=now + datetime.timedelta(seconds=delay)
-            if not outcome.final and delay is not None else None,
+            if not outcome.final and delay is not None
+            else None,
             retries=self.retries + 1,
             success=outcome.final and exc is None,
             failure=outcome.final and exc is not None,
@@ -69,25 +71,26 @@ class HandlerState:
         )
 
     @classmethod
-    def from_record(cls, record: ProgressRecord, now: datetime.datetime) -> 'HandlerState':
+    def from_record(cls, record: ProgressRecord, now: datetime.datetime) -> "HandlerState":
         """Restore the state; anything unusable in the record is replaced by a sane value."""
-        retries, subrefs = record.get('retries'), record.get('subrefs')
-        message, purpose = record.get('message'), record.get('purpose')
-        started, delayed = _parse_time(record.get('started')), _parse_time(record.get('delayed'))
+        retries, subrefs = record.get("retries"), record.get("subrefs")
+        message, purpose = record.get("message"), record.get("purpose")
+        started, delayed = _parse_time(record.get("started")), _parse_time(record.get("delayed"))
         if started is not None and started > now:  # the clock has jumped back since then
             delayed = None if delayed is None else delayed - (started - now)
             started = now
         return cls(
             started=started or now,
-            stopped=_parse_time(record.get('stopped')),
+            stopped=_parse_time(record.get("stopped")),
             delayed=delayed,
             purpose=purpose if isinstance(purpose, str) else None,
             retries=max(0, retries) if isinstance(retries, int) else 0,
-            success=record.get('success') is True,
-            failure=record.get('failure') is True,
+            success=record.get("success") is True,
+            failure=record.get("failure") is True,
             message=message if isinstance(message, str) else None,
             subrefs=frozenset(HandlerId(ref) for ref in subrefs if isinstance(ref, str))
-            if isinstance(subrefs, Collection) and not isinstance(subrefs, str) else frozenset(),
+            if isinstance(subrefs, Collection) and not isinstance(subrefs, str)
+            else frozenset(),
         )
 
 
@@ -98,16 +101,16 @@ class State(Mapping[HandlerId, HandlerState]):
     from what was found on the object (e.g. of a cycle that is superseded by another one).
     """
 
-    __slots__ = ('_active', '_states', '_stored', 'now', 'purpose')
+    __slots__ = ("_active", "_states", "_stored", "now", "purpose")
 
     def __init__(
-            self,
-            states: Mapping[HandlerId, HandlerState],
-            *,
-            now: datetime.datetime,
-            active: frozenset[HandlerId] = frozenset(),
-            stored: Mapping[HandlerId, HandlerState] = MappingProxyType({}),
-            purpose: str | None = None,
+        self,
+        states: Mapping[HandlerId, HandlerState],
+        *,
+        now: datetime.datetime,
+        active: frozenset[HandlerId] = frozenset(),
+        stored: Mapping[HandlerId, HandlerState] = MappingProxyType({}),
+        purpose: str | None = None,
     ) -> None:
         self._states = states
         self._active = active
@@ -116,24 +119,24 @@ class State(Mapping[HandlerId, HandlerState]):
         self.purpose = purpose
 
     @classmethod
-    def from_scratch(cls, *, now: datetime.datetime) -> 'State':
+    def from_scratch(cls, *, now: datetime.datetime) -> "State":
         return cls({}, now=now)
 
     @classmethod
     def from_storage(
-            cls,
-            handlers: Iterable[BaseHandler],
-            *,
-            body: Body,
-            storage: ProgressStorage,
-            now: datetime.datetime,
-    ) -> 'State':
+        cls,
+        handlers: Iterable[BaseHandler],
+        *,
+        body: Body,
+        storage: ProgressStorage,
+        now: datetime.datetime,
+    ) -> "State":
         """Read what is known of these handlers from the object."""
         records = ((handler.id, storage.fetch(key=handler.id, body=body)) for handler in handlers)
         states = {id: HandlerState.from_record(record, now) for id, record in records if record}
         return cls(states, stored=states, now=now)
 
-    def with_purpose(self, purpose: str | None, handlers: Iterable[BaseHandler]) -> 'State':
+    def with_purpose(self, purpose: str | None, handlers: Iterable[BaseHandler]) -> "State":
         """Activate the handlers for a purpose.
 
         Those started for another purpose go on where they are; those finished are finished.
@@ -148,19 +151,21 @@ class State(Mapping[HandlerId, HandlerState]):
                 states[handler.id] = replace(known, purpose=purpose)
             active.add(handler.id)
         return State(
-            states, now=self.now, active=frozenset(active), stored=self._stored, purpose=purpose)
+            states, now=self.now, active=frozenset(active), stored=self._stored, purpose=purpose
+        )
 
     def with_outcomes(
-            self,
-            outcomes: Mapping[HandlerId, Outcome],
-            *,
-            now: datetime.datetime,
-    ) -> 'State':
+        self,
+        outcomes: Mapping[HandlerId, Outcome],
+        *,
+        now: datetime.datetime,
+    ) -> "State":
         states = dict(self._states)
         for id, outcome in outcomes.items():
             states[id] = states[id].with_outcome(outcome, now)
         return State(
-            states, now=now, active=self._active, stored=self._stored, purpose=self.purpose)
+            states, now=now, active=self._active, stored=self._stored, purpose=self.purpose
+        )
 
     def __getitem__(self, id: HandlerId) -> HandlerState:
         return self._states[id]
@@ -196,8 +201,7 @@ class State(Mapping[HandlerId, HandlerState]):
         if not pending:
             return None
         return min(
-            0.0 if state.delayed is None
-            else max(0.0, (state.delayed - self.now).total_seconds())
+            0.0 if state.delayed is None else max(0.0, (state.delayed - self.now).total_seconds())
             for state in pending
         )
 
@@ -205,8 +209,10 @@ class State(Mapping[HandlerId, HandlerState]):
     def summary(self) -> str:
         """How many handlers of the current cause have succeeded and failed, for the logs."""
         states = self.active.values()
-        return (f"{sum(state.success for state in states)} succeeded; "
-                f"{sum(state.failure for state in states)} failed")
+        return (
+            f"{sum(state.success for state in states)} succeeded; "
+            f"{sum(state.failure for state in states)} failed"
+        )
 
     @property
     def all_subrefs(self) -> frozenset[HandlerId]:
@@ -226,12 +232,12 @@ class State(Mapping[HandlerId, HandlerState]):
         storage.flush()
 
     def purge(
-            self,
-            handlers: Iterable[BaseHandler],
-            *,
-            body: Body,
-            patch: Patch,
-            storage: ProgressStorage,
+        self,
+        handlers: Iterable[BaseHandler],
+        *,
+        body: Body,
+        patch: Patch,
+        storage: ProgressStorage,
     ) -> None:
         """Remove everything of this cycle from the object: the cycle is over."""
         ids = {*self._states, *self.all_subrefs, *(handler.id for handler in handlers)}
@@ -241,7 +247,7 @@ class State(Mapping[HandlerId, HandlerState]):
 
 
 def _format_time(value: datetime.datetime | None) -> str | None:
-    return None if value is None else value.isoformat(timespec='microseconds')
+    return None if value is None else value.isoformat(timespec="microseconds")
 
 
 def _parse_time(value: object) -> datetime.datetime | None:

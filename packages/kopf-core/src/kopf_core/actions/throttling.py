@@ -1,11 +1,12 @@
 """Throttling: an object that makes the framework fail is left alone for growing delays."""
+
 from collections.abc import Iterable, Iterator
 
 
 class Throttler:
     """The delays of one object. It costs nothing until there is an error."""
 
-    __slots__ = ('_delays', '_last')
+    __slots__ = ("_delays", "_last")
 
     def __init__(self) -> None:
         self._delays: Iterator[float] | None = None

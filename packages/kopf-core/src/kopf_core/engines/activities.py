@@ -2,6 +2,7 @@
 
 The progress is kept in memory: the activities do not outlive the process.
 """
+
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,9 +29,11 @@ class ActivityError(Exception):
     expected = True
 
     def __init__(self, activity: Activity, outcomes: Mapping[HandlerId, Outcome]) -> None:
-        failures = ', '.join(
-            f'{id!r} ({safe_message(outcome.exception)})'
-            for id, outcome in outcomes.items() if outcome.exception is not None)
+        failures = ", ".join(
+            f"{id!r} ({safe_message(outcome.exception)})"
+            for id, outcome in outcomes.items()
+            if outcome.exception is not None
+        )
         super().__init__(f"The {activity.value} activity has failed: {failures}")
         self.activity = activity
         self.outcomes = outcomes
@@ -51,8 +54,11 @@ class ActivityRunner:
     clock: Clock = field(default_factory=SystemClock)
 
     async def run(
-            self, activity: Activity, handlers: list[ActivityHandler],
-            *, errors: ErrorsMode = ErrorsMode.TEMPORARY,
+        self,
+        activity: Activity,
+        handlers: list[ActivityHandler],
+        *,
+        errors: ErrorsMode = ErrorsMode.TEMPORARY,
     ) -> dict[HandlerId, Any]:
         """Run all handlers until each of them is over; get their results by ids.
 
@@ -62,13 +68,13 @@ class ActivityRunner:
         cause = ActivityCause(
             activity=activity,
             settings=self.settings,
-            logger=logging.getLogger(f'kopf.activities.{activity.value}'),
+            logger=logging.getLogger(f"kopf.activities.{activity.value}"),
             memo=self.memo,
             indices=self.indices,
         )
         execution = Execution(
-            settings=self.settings, lifecycle=all_at_once,
-            errors=errors, clock=self.clock)
+            settings=self.settings, lifecycle=all_at_once, errors=errors, clock=self.clock
+        )
         state = State.from_scratch(now=self.clock.now()).with_purpose(activity.value, handlers)
         finals: dict[HandlerId, Outcome] = {}
         while not state.done:

@@ -1,4 +1,5 @@
 """Authentication: the vault of credentials is filled by login handlers whenever it is empty."""
+
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -13,17 +14,21 @@ from kopf_core.intents.handlers import ActivityHandler
 from kopf_core.intents.registries import OperatorRegistry
 
 # The name is known to users: it is documented as a way to silence the frequent re-logins.
-logger = logging.getLogger('kopf._core.engines.activities')
+logger = logging.getLogger("kopf._core.engines.activities")
 
 
-INITIAL = 'Initial authentication'
+INITIAL = "Initial authentication"
 
 
 class Authenticator:
     """Keeps the vault filled for as long as the operator runs."""
 
     def __init__(
-            self, *, vault: Vault, registry: OperatorRegistry, activities: ActivityRunner,
+        self,
+        *,
+        vault: Vault,
+        registry: OperatorRegistry,
+        activities: ActivityRunner,
     ) -> None:
         self._vault = vault
         self._registry = registry
@@ -40,13 +45,14 @@ class Authenticator:
             await self._authenticate()
 
     async def _authenticate(self) -> None:
-        title = INITIAL if not self._counter else 'Re-authentication'
+        title = INITIAL if not self._counter else "Re-authentication"
         self._counter += 1
         logger.info(f"{title} has been initiated.")
         handlers = self._registry.get_activity_handlers(Activity.AUTHENTICATION)
         try:
             results = await self._activities.run(
-                Activity.AUTHENTICATION, handlers or get_default_logins(title == INITIAL))
+                Activity.AUTHENTICATION, handlers or get_default_logins(title == INITIAL)
+            )
         except ActivityError as e:
             results = e.results  # some credentials are enough, wherever they are from
             if not results:
@@ -54,8 +60,9 @@ class Authenticator:
         if results:
             logger.info(f"{title} has finished.")
         else:
-            logger.error(f"{title} has failed: no credentials were retrieved "
-                         f"from the login handlers.")
+            logger.error(
+                f"{title} has failed: no credentials were retrieved from the login handlers."
+            )
         self._vault.populate({str(id): info for id, info in results.items()})
 
 
@@ -73,19 +80,22 @@ def get_default_logins(is_initial: bool = False) -> list[ActivityHandler]:
         fns.append(piggyback.login_via_pykube)
     return [
         ActivityHandler(
-            fn=fn, id=HandlerId(fn.__name__.lstrip('_')), activity=Activity.AUTHENTICATION,
-            errors=errors)
+            fn=fn,
+            id=HandlerId(fn.__name__.lstrip("_")),
+            activity=Activity.AUTHENTICATION,
+            errors=errors,
+        )
         for fn in fns or [_login_with_files]
     ]
 
 
 def _login_with_files(**kwargs: Any) -> Any:
-    connection = (
-        incluster.login_with_service_account(**kwargs)
-        or kubeconfig.login_with_kubeconfig(**kwargs)
+    connection = incluster.login_with_service_account(**kwargs) or kubeconfig.login_with_kubeconfig(
+        **kwargs
     )
     if connection is None:
         raise PermanentError(
             "Cannot log in: there is neither a service account (not in a cluster?), nor a "
-            "kubeconfig file (see $KUBECONFIG and ~/.kube/config), nor a login handler.")
+            "kubeconfig file (see $KUBECONFIG and ~/.kube/config), nor a login handler."
+        )
     return connection

@@ -3,6 +3,7 @@
 Writing happens only here, in the event loop. Reading happens anywhere, including threads:
 the views given to handlers are read-only, and iterating over them goes over a snapshot.
 """
+
 from collections.abc import (
     Collection,
     Hashable,
@@ -29,14 +30,14 @@ from kopf_core.intents.handlers import IndexingHandler
 from kopf_core.intents.matching import matches, may_match
 from kopf_core.intents.registries import deduplicate
 
-K = TypeVar('K')
-V = TypeVar('V')
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Store(Collection[V], Generic[V]):
     """The values under one key of an index, each one from its own object. Read-only."""
 
-    __slots__ = ('_items',)
+    __slots__ = ("_items",)
 
     def __init__(self) -> None:
         self._items: dict[ObjectKey, V] = {}
@@ -60,7 +61,7 @@ class Store(Collection[V], Generic[V]):
 class _IndexItems(ItemsView[K, Store[V]]):
     """The items as they were when the iteration began: some can vanish in the course of it."""
 
-    _mapping: 'Index[K, V]'
+    _mapping: "Index[K, V]"
 
     def __iter__(self) -> Iterator[tuple[K, Store[V]]]:
         return iter(list(self._mapping._stores.items()))
@@ -69,7 +70,7 @@ class _IndexItems(ItemsView[K, Store[V]]):
 class _IndexValues(ValuesView[Store[V]]):
     """The stores as they were when the iteration began."""
 
-    _mapping: 'Index[Any, V]'
+    _mapping: "Index[Any, V]"
 
     def __iter__(self) -> Iterator[Store[V]]:
         return iter(list(self._mapping._stores.values()))
@@ -81,7 +82,7 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
     It can be read from any thread and iterated for long: what is iterated is a snapshot.
     """
 
-    __slots__ = ('_keys_by_object', '_stores')
+    __slots__ = ("_keys_by_object", "_stores")
 
     def __init__(self) -> None:
         self._stores: dict[K, Store[V]] = {}
@@ -170,13 +171,13 @@ class ResourceIndexer:
     """Keeps the indices right for the objects of one resource."""
 
     def __init__(
-            self,
-            *,
-            resource: Resource,
-            handlers: tuple[IndexingHandler, ...],
-            indices: Indices,
-            memories: ObjectMemories,
-            execution: Execution,
+        self,
+        *,
+        resource: Resource,
+        handlers: tuple[IndexingHandler, ...],
+        indices: Indices,
+        memories: ObjectMemories,
+        execution: Execution,
     ) -> None:
         self._resource = resource
         self._handlers = deduplicate(handlers)
@@ -188,8 +189,8 @@ class ResourceIndexer:
 
     async def index(self, key: ObjectKey, event: RawEvent) -> None:
         """Bring the indices in line with the object's state. Never raises but on cancellation."""
-        body = Body(event['object'])
-        is_deleted = event['type'] == 'DELETED'
+        body = Body(event["object"])
+        is_deleted = event["type"] == "DELETED"
         handlers = [] if is_deleted else [h for h in self._handlers if may_match(h, body)]
         for handler in self._handlers:
             if handler not in handlers:
@@ -198,17 +199,23 @@ class ResourceIndexer:
             self._keys.discard(key)
             return
         self._keys.add(key)
-        memory = self._memories.recall(key, is_listed=event['type'] is None)
+        memory = self._memories.recall(key, is_listed=event["type"] is None)
         cause = IndexingCause(
-            resource=self._resource, body=body, patch=Patch(),
-            settings=self._settings, memo=memory.memo, indices=self._indices)
+            resource=self._resource,
+            body=body,
+            patch=Patch(),
+            settings=self._settings,
+            memo=memory.memo,
+            indices=self._indices,
+        )
         for handler in handlers:
             try:
                 await self._index_one(key, handler, cause, memory)
             except Exception as e:
                 self._indices[handler.id]._discard(key)
                 cause.logger.error(
-                    f"{handler} has failed on this object: {type(e).__name__}: {safe_message(e)}")
+                    f"{handler} has failed on this object: {type(e).__name__}: {safe_message(e)}"
+                )
 
     def clear(self) -> None:
         """Forget all the objects: the resource is not served anymore."""
@@ -218,11 +225,11 @@ class ResourceIndexer:
         self._keys.clear()
 
     async def _index_one(
-            self,
-            key: ObjectKey,
-            handler: IndexingHandler,
-            cause: IndexingCause,
-            memory: ObjectMemory,
+        self,
+        key: ObjectKey,
+        handler: IndexingHandler,
+        cause: IndexingCause,
+        memory: ObjectMemory,
     ) -> None:
         index = self._indices[handler.id]
         if not matches(handler, cause):
@@ -242,11 +249,11 @@ class ResourceIndexer:
             index._replace(key, {None: outcome.result})
 
     def _remember(
-            self,
-            handler: IndexingHandler,
-            state: HandlerState,
-            outcome: Outcome,
-            memory: ObjectMemory,
+        self,
+        handler: IndexingHandler,
+        state: HandlerState,
+        outcome: Outcome,
+        memory: ObjectMemory,
     ) -> None:
         """Keep the failures only: a success starts everything anew."""
         failures = dict(memory.indexing or {})

@@ -3,6 +3,7 @@
 The records are made for every object in the cluster that is watched, so they are small;
 whatever only few objects need is made when it is needed.
 """
+
 import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,9 +24,24 @@ class ObjectMemory:
     """The record of one object, from its first event to its deletion."""
 
     __slots__ = (
-        '_memo', '_origin', 'background', 'carried', 'catching_up', 'conflicts', 'indexing',
-        'is_freed', 'is_handled', 'is_listed', 'is_released', 'losses', 'patched_version',
-        'pending', 'seen', 'settled_version', 'throttler', 'warned',
+        "_memo",
+        "_origin",
+        "background",
+        "carried",
+        "catching_up",
+        "conflicts",
+        "indexing",
+        "is_freed",
+        "is_handled",
+        "is_listed",
+        "is_released",
+        "losses",
+        "patched_version",
+        "pending",
+        "seen",
+        "settled_version",
+        "throttler",
+        "warned",
     )
 
     def __init__(self, origin: AnyMemo, *, is_listed: bool) -> None:
@@ -94,14 +110,18 @@ class ObjectMemory:
         """Whether the state is older than our own last patch. Unknown versions are trusted."""
         version = parse_version(body)
         return (
-            version is not None and self.patched_version is not None
-            and version < self.patched_version)
+            version is not None
+            and self.patched_version is not None
+            and version < self.patched_version
+        )
 
     def is_settled(self, body: RawBody | None) -> bool:
         """Whether the object is exactly as we have left it when everything was handled."""
         return (
-            self.settled_version is not None and body is not None
-            and self.settled_version == body['metadata'].get('resourceVersion'))
+            self.settled_version is not None
+            and body is not None
+            and self.settled_version == body["metadata"].get("resourceVersion")
+        )
 
     def warn_once(self, topic: str) -> bool:
         """Whether this is the first time; remembers that it was."""
@@ -145,7 +165,7 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
 
 def parse_version(body: RawBody) -> int | None:
     """Resource versions are comparable if they are numbers, which is so for all API servers."""
-    return _as_number(body['metadata'].get('resourceVersion'))
+    return _as_number(body["metadata"].get("resourceVersion"))
 
 
 def is_newer(one: RawBody, other: RawBody) -> bool:
@@ -156,8 +176,8 @@ def is_newer(one: RawBody, other: RawBody) -> bool:
 
 def is_same(one: RawBody, other: RawBody) -> bool:
     """Whether these are surely the same state of the object."""
-    version = one['metadata'].get('resourceVersion')
-    return version is not None and version == other['metadata'].get('resourceVersion')
+    version = one["metadata"].get("resourceVersion")
+    return version is not None and version == other["metadata"].get("resourceVersion")
 
 
 def is_as_new(body: RawBody, version: str) -> bool:

@@ -1,4 +1,5 @@
 """Probing: a tiny HTTP server that tells whether the operator is alive."""
+
 import asyncio
 import json
 import logging
@@ -13,7 +14,7 @@ from kopf_core.engines.activities import ActivityError, ActivityRunner
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.registries import OperatorRegistry
 
-logger = logging.getLogger('kopf.probes')
+logger = logging.getLogger("kopf.probes")
 
 CACHE_TIME = 10.0
 """For how long (in seconds) the results of the probe handlers are reused."""
@@ -31,7 +32,7 @@ class ProbeServer:
         self._activities = activities
         self._lock = asyncio.Lock()
         self._results: dict[Any, Any] = {}
-        self._deadline = float('-inf')
+        self._deadline = float("-inf")
 
     async def handle(self, _: web.Request) -> web.Response:
         """Answer one probe. The handlers are not called more often than the cache permits."""
@@ -42,16 +43,20 @@ class ProbeServer:
                 try:
                     # Whoever asks does not wait until a probe recovers, but asks again later.
                     self._results = await self._activities.run(
-                        Activity.PROBE, handlers, errors=ErrorsMode.PERMANENT)
+                        Activity.PROBE, handlers, errors=ErrorsMode.PERMANENT
+                    )
                 except ActivityError as e:
-                    return web.json_response({'error': str(e)}, status=500)
+                    return web.json_response({"error": str(e)}, status=500)
                 self._deadline = clock.monotonic() + CACHE_TIME
         return web.Response(
-            text=json.dumps(self._results, default=str), content_type='application/json')
+            text=json.dumps(self._results, default=str), content_type="application/json"
+        )
 
 
 async def serve_probes(
-        endpoint: str | None, registry: OperatorRegistry, activities: ActivityRunner,
+    endpoint: str | None,
+    registry: OperatorRegistry,
+    activities: ActivityRunner,
 ) -> None:
     """Serve the probes at the endpoint, such as ``http://0.0.0.0:8080/healthz``, until cancelled.
 
@@ -62,10 +67,10 @@ async def serve_probes(
         await asyncio.Event().wait()
         return
     parts = urllib.parse.urlsplit(endpoint)
-    if parts.scheme != 'http' or not parts.port:
+    if parts.scheme != "http" or not parts.port:
         raise ValueError(f"Only http://host:port/path is supported for liveness: {endpoint!r}")
     app = web.Application()
-    app.add_routes([web.get(parts.path or '/', ProbeServer(registry, activities).handle)])
+    app.add_routes([web.get(parts.path or "/", ProbeServer(registry, activities).handle)])
     runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

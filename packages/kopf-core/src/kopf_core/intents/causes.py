@@ -3,6 +3,7 @@
 A cause is made once for an event or a handling cycle and is shared by all its handlers.
 The keyword arguments are made once, too, when the first handler or filter asks for them.
 """
+
 import enum
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -21,13 +22,13 @@ from kopf_core.intents.stoppers import AnyStopperChecker
 class Reason(enum.StrEnum):
     """What has happened to an object, as detected from its last handled state."""
 
-    CREATE = 'create'
-    UPDATE = 'update'
-    DELETE = 'delete'
-    RESUME = 'resume'
-    NOOP = 'noop'
-    FREE = 'free'
-    GONE = 'gone'
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+    RESUME = "resume"
+    NOOP = "noop"
+    FREE = "free"
+    GONE = "gone"
 
     @property
     def is_handled(self) -> bool:
@@ -38,10 +39,10 @@ class Reason(enum.StrEnum):
 _HANDLED = frozenset({Reason.CREATE, Reason.UPDATE, Reason.DELETE, Reason.RESUME})
 
 TITLES: Mapping[str, str] = {
-    Reason.CREATE: 'creation',
-    Reason.UPDATE: 'updating',
-    Reason.DELETE: 'deletion',
-    Reason.RESUME: 'resuming',
+    Reason.CREATE: "creation",
+    Reason.UPDATE: "updating",
+    Reason.DELETE: "deletion",
+    Reason.RESUME: "resuming",
 }
 """How the reasons are named in the logs."""
 
@@ -49,16 +50,16 @@ TITLES: Mapping[str, str] = {
 class Activity(enum.StrEnum):
     """The moments in the operator's life that can be handled."""
 
-    STARTUP = 'startup'
-    CLEANUP = 'cleanup'
-    AUTHENTICATION = 'authentication'
-    PROBE = 'probe'
+    STARTUP = "startup"
+    CLEANUP = "cleanup"
+    AUTHENTICATION = "authentication"
+    PROBE = "probe"
 
 
 class Cause:
     """The base of all causes; ``kwargs`` are made once and are not to be modified."""
 
-    __slots__ = ('_kwargs', 'indices', 'logger', 'memo')
+    __slots__ = ("_kwargs", "indices", "logger", "memo")
 
     logger: AnyLogger
 
@@ -83,16 +84,16 @@ class Cause:
 class ActivityCause(Cause):
     """Something happens to the operator as a whole."""
 
-    __slots__ = ('activity', 'settings')
+    __slots__ = ("activity", "settings")
 
     def __init__(
-            self,
-            *,
-            activity: Activity,
-            settings: OperatorSettings,
-            logger: AnyLogger,
-            memo: AnyMemo,
-            indices: Mapping[str, Any],
+        self,
+        *,
+        activity: Activity,
+        settings: OperatorSettings,
+        logger: AnyLogger,
+        memo: AnyMemo,
+        indices: Mapping[str, Any],
     ) -> None:
         super().__init__(logger=logger, memo=memo, indices=indices)
         self.activity = activity
@@ -100,32 +101,33 @@ class ActivityCause(Cause):
 
     def _make_kwargs(self) -> dict[str, Any]:
         return {
-            'activity': self.activity,
-            'settings': self.settings,
-            'memo': self.memo,
-            'logger': self.logger,
+            "activity": self.activity,
+            "settings": self.settings,
+            "memo": self.memo,
+            "logger": self.logger,
         }
 
 
 class ResourceCause(Cause):
     """Something happens to one object of a resource."""
 
-    __slots__ = ('body', 'patch', 'resource', 'settings')
+    __slots__ = ("body", "patch", "resource", "settings")
 
     logger_type: ClassVar[type[ObjectLogger]] = ObjectLogger
 
     def __init__(
-            self,
-            *,
-            resource: Resource,
-            body: Body,
-            patch: Patch,
-            settings: OperatorSettings,
-            memo: AnyMemo,
-            indices: Mapping[str, Any],
+        self,
+        *,
+        resource: Resource,
+        body: Body,
+        patch: Patch,
+        settings: OperatorSettings,
+        memo: AnyMemo,
+        indices: Mapping[str, Any],
     ) -> None:
         super().__init__(
-            logger=self.logger_type(body=body, settings=settings), memo=memo, indices=indices)
+            logger=self.logger_type(body=body, settings=settings), memo=memo, indices=indices
+        )
         self.resource = resource
         self.body = body
         self.patch = patch
@@ -135,38 +137,38 @@ class ResourceCause(Cause):
         body = self.body
         meta = body.metadata
         return {
-            'logger': self.logger,
-            'memo': self.memo,
-            'resource': self.resource,
-            'patch': self.patch,
-            'body': body,
-            'spec': body.spec,
-            'meta': meta,
-            'status': body.status,
-            'uid': meta.uid,
-            'name': meta.name,
-            'namespace': meta.namespace,
-            'labels': meta.labels,
-            'annotations': meta.annotations,
+            "logger": self.logger,
+            "memo": self.memo,
+            "resource": self.resource,
+            "patch": self.patch,
+            "body": body,
+            "spec": body.spec,
+            "meta": meta,
+            "status": body.status,
+            "uid": meta.uid,
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "labels": meta.labels,
+            "annotations": meta.annotations,
         }
 
 
 class WatchingCause(ResourceCause):
     """An event of the watch-stream, as it has come."""
 
-    __slots__ = ('event', 'type')
+    __slots__ = ("event", "type")
 
     logger_type = LocalObjectLogger
 
     def __init__(self, *, event: RawEvent, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.event = event
-        self.type = event['type']
+        self.type = event["type"]
 
     def _make_kwargs(self) -> dict[str, Any]:
         kwargs = super()._make_kwargs()
-        kwargs['event'] = self.event
-        kwargs['type'] = self.type
+        kwargs["event"] = self.event
+        kwargs["type"] = self.type
         return kwargs
 
 
@@ -185,18 +187,18 @@ class ChangingCause(ResourceCause):
     resuming handlers are then mixed into whatever else has happened.
     """
 
-    __slots__ = ('diff', 'initial', 'marks', 'new', 'old', 'reason')
+    __slots__ = ("diff", "initial", "marks", "new", "old", "reason")
 
     def __init__(
-            self,
-            *,
-            initial: bool,
-            reason: Reason,
-            diff: Diff,
-            old: Any,
-            new: Any,
-            marks: Marks,
-            **kwargs: Any,
+        self,
+        *,
+        initial: bool,
+        reason: Reason,
+        diff: Diff,
+        old: Any,
+        new: Any,
+        marks: Marks,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.initial = initial
@@ -209,17 +211,17 @@ class ChangingCause(ResourceCause):
 
     def _make_kwargs(self) -> dict[str, Any]:
         kwargs = super()._make_kwargs()
-        kwargs['reason'] = self.reason
-        kwargs['diff'] = self.diff
-        kwargs['old'] = self.old
-        kwargs['new'] = self.new
+        kwargs["reason"] = self.reason
+        kwargs["diff"] = self.diff
+        kwargs["old"] = self.old
+        kwargs["new"] = self.new
         return kwargs
 
 
 class SpawningCause(ResourceCause):
     """An object is checked for daemons and timers to be spawned or stopped."""
 
-    __slots__ = ('reset',)
+    __slots__ = ("reset",)
 
     def __init__(self, *, reset: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -230,11 +232,11 @@ class SpawningCause(ResourceCause):
 class DaemonCause(ResourceCause):
     """A daemon or a timer lives along with the object. The body is a live view."""
 
-    __slots__ = ('stopper',)
+    __slots__ = ("stopper",)
 
     def __init__(self, *, stopper: AnyStopperChecker, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.stopper = stopper
 
     def _make_kwargs(self) -> dict[str, Any]:
-        return super()._make_kwargs() | {'stopped': self.stopper}
+        return super()._make_kwargs() | {"stopped": self.stopper}

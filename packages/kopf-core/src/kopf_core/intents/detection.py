@@ -1,4 +1,5 @@
 """Detection: what has happened to an object, judging by its state and its last handled state."""
+
 from typing import Any
 
 from kopf_cogs.structs.bodies import Body, RawEventType
@@ -8,20 +9,20 @@ from kopf_core.intents.causes import Reason
 
 
 def detect_reason(
-        *,
-        event_type: RawEventType,
-        body: Body,
-        finalizer: str,
-        old: Any,
-        diff: Diff,
-        initial: bool,
+    *,
+    event_type: RawEventType,
+    body: Body,
+    finalizer: str,
+    old: Any,
+    diff: Diff,
+    initial: bool,
 ) -> Reason:
     """What has happened to the object.
 
     ``old`` is its last handled state, if it was ever handled; ``diff`` is the difference
     to its current state; ``initial`` means that it is seen for the first time in this process.
     """
-    if event_type == 'DELETED':
+    if event_type == "DELETED":
         return Reason.GONE
     if is_deletion_ongoing(body):
         # Without our finalizer, there is no guarantee that the object is still there.

@@ -1,4 +1,5 @@
 """Filters: which objects a handler is interested in, as declared in its decorator."""
+
 import enum
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -37,7 +38,9 @@ MISSING = _Missing.MISSING
 
 
 def value_matches(
-        criterion: ValueFilter, value: Any, kwargs: Callable[[], Mapping[str, Any]],
+    criterion: ValueFilter,
+    value: Any,
+    kwargs: Callable[[], Mapping[str, Any]],
 ) -> bool:
     """Whether the value (or :data:`MISSING`) meets the criterion.
 
@@ -62,32 +65,41 @@ def validate_meta_filter(name: str, criteria: MetaFilter | None) -> None:
     for key, value in (criteria or {}).items():
         if value is None:
             raise ValueError(
-                f"{name}={{{key!r}: None}} is ambiguous; use kopf.PRESENT or kopf.ABSENT instead.")
+                f"{name}={{{key!r}: None}} is ambiguous; use kopf.PRESENT or kopf.ABSENT instead."
+            )
 
 
 def not_(fn: WhenFn) -> WhenFn:
     """A callback that is true when the given one is false."""
+
     def not_fn(*args: Any, **kwargs: Any) -> bool:
         return not fn(*args, **kwargs)
+
     return not_fn
 
 
 def all_(fns: Collection[WhenFn]) -> WhenFn:
     """A callback that is true when all the given ones are true."""
+
     def all_fn(*args: Any, **kwargs: Any) -> bool:
         return all(fn(*args, **kwargs) for fn in fns)
+
     return all_fn
 
 
 def any_(fns: Collection[WhenFn]) -> WhenFn:
     """A callback that is true when at least one of the given ones is true."""
+
     def any_fn(*args: Any, **kwargs: Any) -> bool:
         return any(fn(*args, **kwargs) for fn in fns)
+
     return any_fn
 
 
 def none_(fns: Collection[WhenFn]) -> WhenFn:
     """A callback that is true when none of the given ones is true."""
+
     def none_fn(*args: Any, **kwargs: Any) -> bool:
         return not any(fn(*args, **kwargs) for fn in fns)
+
     return none_fn

@@ -1,4 +1,5 @@
 """Handlers: users' functions with everything that was declared about them."""
+
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,10 +91,10 @@ class ChangingHandler(ResourceHandler):
 
     def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
         field = self.field or self.scope
-        if field and 'diff' in kwargs:
-            kwargs['old'] = resolve(kwargs['old'], field, None)
-            kwargs['new'] = resolve(kwargs['new'], field, None)
-            kwargs['diff'] = reduce(kwargs['diff'], field)
+        if field and "diff" in kwargs:
+            kwargs["old"] = resolve(kwargs["old"], field, None)
+            kwargs["new"] = resolve(kwargs["new"], field, None)
+            kwargs["diff"] = reduce(kwargs["diff"], field)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

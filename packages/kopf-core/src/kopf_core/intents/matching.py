@@ -1,4 +1,5 @@
 """Matching: does this handler want this cause? Pure functions, the cheapest checks first."""
+
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -10,8 +11,8 @@ from kopf_core.intents.causes import ChangingCause, Reason, ResourceCause
 from kopf_core.intents.filters import ABSENT, MISSING, PRESENT, MetaFilter, value_matches
 from kopf_core.intents.handlers import ChangingHandler, ResourceHandler
 
-H = TypeVar('H', bound=ResourceHandler)
-C = TypeVar('C', bound=ResourceCause)
+H = TypeVar("H", bound=ResourceHandler)
+C = TypeVar("C", bound=ResourceCause)
 
 
 class FilterError(Exception):
@@ -20,12 +21,13 @@ class FilterError(Exception):
     expected = True
 
     def __init__(self, handler: ResourceHandler, exc: Exception) -> None:
-        place = ''
+        place = ""
         for frame, line in traceback.walk_tb(exc.__traceback__):
             place = f"{frame.f_code.co_filename}:{line}"  # the last one: where it was raised
         super().__init__(
             f"The filters of handler {str(handler.id)!r} have failed: "
-            f"{type(exc).__name__}: {safe_message(exc)} ({place})")
+            f"{type(exc).__name__}: {safe_message(exc)} ({place})"
+        )
 
 
 def matches(handler: ResourceHandler, cause: ResourceCause) -> bool:
@@ -57,6 +59,7 @@ def _ask(handler: H, check: Callable[[H, C], bool], cause: C) -> bool:
 def _matches_object(handler: ResourceHandler, cause: ResourceCause) -> bool:
     def kwargs() -> Mapping[str, Any]:
         return cause.kwargs
+
     meta = cause.body.metadata
     return (
         _matches_meta(handler.labels, meta.labels, kwargs)
@@ -71,7 +74,8 @@ def may_match(handler: ResourceHandler, body: Body) -> bool:
     if handler.labels and not _may_match_meta(handler.labels, body.metadata.labels):
         return False
     return not handler.annotations or _may_match_meta(
-        handler.annotations, body.metadata.annotations)
+        handler.annotations, body.metadata.annotations
+    )
 
 
 def _may_match_meta(criteria: MetaFilter, content: Mapping[str, str]) -> bool:
@@ -83,9 +87,9 @@ def _may_match_meta(criteria: MetaFilter, content: Mapping[str, str]) -> bool:
 
 
 def _matches_meta(
-        criteria: MetaFilter | None,
-        content: Mapping[str, str],
-        kwargs: Callable[[], Mapping[str, Any]],
+    criteria: MetaFilter | None,
+    content: Mapping[str, str],
+    kwargs: Callable[[], Mapping[str, Any]],
 ) -> bool:
     return not criteria or all(
         value_matches(criterion, content.get(key, MISSING), kwargs)
@@ -94,9 +98,9 @@ def _matches_meta(
 
 
 def _matches_field(
-        handler: ResourceHandler,
-        cause: ResourceCause,
-        kwargs: Callable[[], Mapping[str, Any]],
+    handler: ResourceHandler,
+    cause: ResourceCause,
+    kwargs: Callable[[], Mapping[str, Any]],
 ) -> bool:
     if not handler.field:
         return True
@@ -132,9 +136,8 @@ def _matches_change(handler: ChangingHandler, cause: ChangingCause) -> bool:
     def kwargs() -> Mapping[str, Any]:
         return cause.kwargs
 
-    return (
-        (handler.old is None or value_matches(handler.old, old, kwargs))
-        and (handler.new is None or value_matches(handler.new, new, kwargs))
+    return (handler.old is None or value_matches(handler.old, old, kwargs)) and (
+        handler.new is None or value_matches(handler.new, new, kwargs)
     )
 
 

@@ -1,4 +1,5 @@
 """The checks of the decorators' options: mistakes are noticed when the code is loaded."""
+
 import inspect
 import numbers
 from collections.abc import Mapping
@@ -8,10 +9,15 @@ from kopf_core.actions.errors import ErrorsMode
 from kopf_core.intents.filters import validate_meta_filter
 
 _NUMBERS = (
-    'timeout', 'retries', 'interval', 'idle',
-    'cancellation_backoff', 'cancellation_timeout', 'cancellation_polling',
+    "timeout",
+    "retries",
+    "interval",
+    "idle",
+    "cancellation_backoff",
+    "cancellation_timeout",
+    "cancellation_polling",
 )
-_NUMBERS_OR_FUNCTIONS = ('backoff', 'initial_delay')
+_NUMBERS_OR_FUNCTIONS = ("backoff", "initial_delay")
 
 
 def validate_execution(options: Mapping[str, Any]) -> None:
@@ -24,22 +30,22 @@ def validate_execution(options: Mapping[str, Any]) -> None:
             raise TypeError(f"{name}= must be a number, not {value!r}.")
         if not callable(value):
             raise TypeError(f"{name}= must be a number or a function, not {value!r}.")
-    errors = options.get('errors')
+    errors = options.get("errors")
     if errors is not None and not isinstance(errors, ErrorsMode):
         raise TypeError(f"errors= must be one of kopf.ErrorsMode, not {errors!r}.")
 
 
 def validate_filters(options: Mapping[str, Any]) -> None:
     """Check the filters of objects. Raises :class:`TypeError` or :class:`ValueError`."""
-    validate_meta_filter('labels', options['labels'])
-    validate_meta_filter('annotations', options['annotations'])
-    when = options.get('when')
+    validate_meta_filter("labels", options["labels"])
+    validate_meta_filter("annotations", options["annotations"])
+    when = options.get("when")
     if when is not None and not callable(when):
         raise TypeError(f"when= must be a function, not {when!r}.")
-    old, new, value = (options.get(name) for name in ('old', 'new', 'value'))
+    old, new, value = (options.get(name) for name in ("old", "new", "value"))
     if value is not None and (old is not None or new is not None):
         raise TypeError("Either value= or old=/new= can be defined, not both.")
-    if options.get('field') is None and any(x is not None for x in (value, old, new)):
+    if options.get("field") is None and any(x is not None for x in (value, old, new)):
         raise TypeError("If value=, old=, or new= is specified, then field= must be, too.")
 
 
@@ -48,10 +54,12 @@ def validate_selector(options: Mapping[str, Any]) -> None:
 
     Raises :class:`TypeError`. Functions are good selectors if they accept a resource.
     """
-    fn = options['arg1']
+    fn = options["arg1"]
     if inspect.isroutine(fn) and not _is_selecting(fn):
-        raise TypeError(f"The decorator needs parentheses with a resource, e.g. "
-                        f"@kopf.on.create('kopfexamples'); it was used for {fn.__qualname__!r}.")
+        raise TypeError(
+            f"The decorator needs parentheses with a resource, e.g. "
+            f"@kopf.on.create('kopfexamples'); it was used for {fn.__qualname__!r}."
+        )
 
 
 def _is_selecting(fn: Any) -> bool:
@@ -64,5 +72,6 @@ def _is_selecting(fn: Any) -> bool:
     except TypeError:
         return False
     first, *others = signature.parameters.values()
-    return first.name == 'resource' or all(
-        parameter.kind != inspect.Parameter.VAR_KEYWORD for parameter in others)
+    return first.name == "resource" or all(
+        parameter.kind != inspect.Parameter.VAR_KEYWORD for parameter in others
+    )

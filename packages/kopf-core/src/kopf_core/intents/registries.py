@@ -3,6 +3,7 @@
 The handlers are selected once for every resource, when the resource is discovered;
 the events of its objects only go through these few handlers.
 """
+
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -23,7 +24,7 @@ from kopf_core.intents.handlers import (
 )
 from kopf_core.intents.matching import matches, prematches
 
-H = TypeVar('H', bound=ResourceHandler)
+H = TypeVar("H", bound=ResourceHandler)
 
 
 class OperatorRegistry:
@@ -47,8 +48,7 @@ class OperatorRegistry:
             raise TypeError(f"Handlers of this kind cannot be registered: {handler!r}")
 
     def get_activity_handlers(self, activity: Activity) -> list[ActivityHandler]:
-        return deduplicate(
-            handler for handler in self._activities if handler.activity == activity)
+        return deduplicate(handler for handler in self._activities if handler.activity == activity)
 
     @property
     def resource_handlers(self) -> Collection[ResourceHandler]:
@@ -64,8 +64,10 @@ class OperatorRegistry:
         return {handler.selector for handler in self._resources if handler.selector is not None}
 
     def get_resource_handlers(
-            self, resource: Resource, is_selected: Callable[[Selector], bool] | None = None,
-    ) -> 'ResourceHandlers':
+        self,
+        resource: Resource,
+        is_selected: Callable[[Selector], bool] | None = None,
+    ) -> "ResourceHandlers":
         """The handlers of one resource.
 
         ``is_selected`` decides on selectors in the context of other resources of the cluster
@@ -95,7 +97,7 @@ class ResourceHandlers:
 
     def __post_init__(self) -> None:
         unique = {get_stored_id(handler) for handler in self.changing}
-        object.__setattr__(self, 'is_unambiguous', len(unique) == len(self.changing))
+        object.__setattr__(self, "is_unambiguous", len(unique) == len(self.changing))
 
     def __bool__(self) -> bool:
         return bool(self.indexing or self.watching or self.spawning or self.changing)
@@ -128,17 +130,17 @@ class ResourceHandlers:
         return any(prematches(handler, cause) for handler in self.changing)
 
     def requires_finalizer(
-            self, cause: ResourceCause, finished: Collection[HandlerId] = (),
+        self,
+        cause: ResourceCause,
+        finished: Collection[HandlerId] = (),
     ) -> bool:
         """Whether the object must not vanish before its deletion is handled.
 
         The ``finished`` daemons and timers are those that will never run for it anymore.
         """
-        return (
-            any(h.requires_finalizer and prematches(h, cause) for h in self.changing)
-            or any(
-                h.requires_finalizer and h.id not in finished and prematches(h, cause)
-                for h in self.spawning)
+        return any(h.requires_finalizer and prematches(h, cause) for h in self.changing) or any(
+            h.requires_finalizer and h.id not in finished and prematches(h, cause)
+            for h in self.spawning
         )
 
 
@@ -150,7 +152,7 @@ def _select(handlers: tuple[H, ...], cause: ResourceCause) -> list[H]:
     return deduplicate(handler for handler in handlers if matches(handler, cause))
 
 
-HH = TypeVar('HH', bound=BaseHandler)
+HH = TypeVar("HH", bound=BaseHandler)
 
 
 def deduplicate(handlers: Iterable[HH]) -> list[HH]:
@@ -172,13 +174,13 @@ def find_clashes(handlers: Iterable[HH]) -> Iterator[tuple[HH, HH]]:
 
 def get_stored_id(handler: BaseHandler) -> str:
     """The id as it is in annotations: what is the same there cannot be told apart."""
-    return handler.id.replace('/', '.')
+    return handler.id.replace("/", ".")
 
 
 def identify_fn(fn: Any) -> Any:
     """What makes two references to a function the same: bound methods are made on every access."""
-    bound = getattr(fn, '__self__', None)
-    inner = getattr(fn, '__func__', None)
+    bound = getattr(fn, "__self__", None)
+    inner = getattr(fn, "__func__", None)
     return (id(bound), id(inner)) if inner is not None else id(fn)
 
 

@@ -3,6 +3,7 @@
 The framework holds a :class:`DaemonStopper`; the daemons get one of its checkers,
 made for synchronous or asynchronous code: with a regular or an awaitable ``wait()``.
 """
+
 import asyncio
 import enum
 import threading
@@ -38,7 +39,7 @@ class DaemonStopped(Protocol):
 class DaemonStopper:
     """The stop-flag of one daemon: set from the loop, checked from the loop or a thread."""
 
-    __slots__ = ('_events', '_reason', '_waiters', 'when')
+    __slots__ = ("_events", "_reason", "_waiters", "when")
 
     def __init__(self) -> None:
         self._reason: DaemonStoppingReason | None = None
@@ -48,11 +49,11 @@ class DaemonStopper:
         """The monotonic time of when the stopping was first requested, in seconds."""
 
     @property
-    def sync_checker(self) -> 'SyncDaemonStopperChecker':
+    def sync_checker(self) -> "SyncDaemonStopperChecker":
         return SyncDaemonStopperChecker(self)
 
     @property
-    def async_checker(self) -> 'AsyncDaemonStopperChecker':
+    def async_checker(self) -> "AsyncDaemonStopperChecker":
         return AsyncDaemonStopperChecker(self)
 
     @property
@@ -96,13 +97,13 @@ class DaemonStopper:
 
 
 class _Checker:
-    __slots__ = ('_stopper',)
+    __slots__ = ("_stopper",)
 
     def __init__(self, stopper: DaemonStopper) -> None:
         self._stopper = stopper
 
     def __repr__(self) -> str:
-        return f'<{type(self).__name__}: {self._stopper.is_set()}, reason={self.reason}>'
+        return f"<{type(self).__name__}: {self._stopper.is_set()}, reason={self.reason}>"
 
     def __bool__(self) -> bool:
         return self._stopper.is_set()
@@ -122,7 +123,7 @@ class SyncDaemonStopperChecker(_Checker):
 
     __slots__ = ()
 
-    def wait(self, timeout: float | None = None) -> 'SyncDaemonStopperChecker':
+    def wait(self, timeout: float | None = None) -> "SyncDaemonStopperChecker":
         """Sleep for ``timeout`` seconds, or less if the daemon is asked to exit."""
         self._stopper.wait_in_thread(timeout)
         return self
@@ -133,7 +134,7 @@ class AsyncDaemonStopperChecker(_Checker):
 
     __slots__ = ()
 
-    def wait(self, timeout: float | None = None) -> 'AwaitableWait':
+    def wait(self, timeout: float | None = None) -> "AwaitableWait":
         """Sleep (with ``await``) for ``timeout`` seconds, or less if the daemon is to exit."""
         return AwaitableWait(self, timeout)
 
@@ -141,7 +142,7 @@ class AsyncDaemonStopperChecker(_Checker):
 class AwaitableWait:
     """A wait that starts when it is awaited and gives the checker back."""
 
-    __slots__ = ('_checker', '_timeout')
+    __slots__ = ("_checker", "_timeout")
 
     def __init__(self, checker: AsyncDaemonStopperChecker, timeout: float | None) -> None:
         self._checker = checker

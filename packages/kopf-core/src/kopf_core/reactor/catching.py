@@ -5,6 +5,7 @@ that are not over see the newest state anyway. Those that are over have seen the
 so they are called again after the cycle: for the update from what they have seen.
 Nobody is called twice for the same change.
 """
+
 from collections.abc import Collection, Mapping
 
 from kopf_cogs.structs.bodies import BodyEssence
@@ -16,7 +17,9 @@ from kopf_core.intents.handlers import ChangingHandler
 
 
 def find_outdated(
-        memory: ObjectMemory, cause: ChangingCause, handlers: Collection[ChangingHandler],
+    memory: ObjectMemory,
+    cause: ChangingCause,
+    handlers: Collection[ChangingHandler],
 ) -> Mapping[HandlerId, BodyEssence]:
     """The handlers that have missed the latest changes, with what they have seen instead.
 
@@ -26,11 +29,13 @@ def find_outdated(
     if not memory.seen or cause.reason is Reason.DELETE:
         return {}
     updating = {
-        handler.id: handler for handler in handlers
+        handler.id: handler
+        for handler in handlers
         if handler.reason is Reason.UPDATE or (handler.reason is None and not handler.initial)
     }
     return {
-        id: essence for id, essence in memory.seen.items()
+        id: essence
+        for id, essence in memory.seen.items()
         if id in updating and _is_changed(essence, cause.new, updating[id].field)
     }
 
@@ -50,13 +55,16 @@ def refresh_seen(memory: ObjectMemory, essence: BodyEssence) -> None:
 
 
 def select_catching_up(
-        memory: ObjectMemory, cause: ChangingCause, handlers: list[ChangingHandler],
+    memory: ObjectMemory,
+    cause: ChangingCause,
+    handlers: list[ChangingHandler],
 ) -> list[ChangingHandler]:
     """Leave out those who have seen everything already, while the others catch up with them."""
     if memory.catching_up is None or cause.reason is not Reason.UPDATE:
         return handlers
     latest, seen = memory.catching_up
     return [
-        handler for handler in handlers
+        handler
+        for handler in handlers
         if _is_changed(seen.get(handler.id, latest), cause.new, handler.field)
     ]

@@ -2,6 +2,7 @@
 
 The API servers notify of definitions at once, but publish what is made of them a bit later.
 """
+
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -23,9 +24,9 @@ class Definitions:
         self._versions: dict[str, Versions] = {}
 
     def on_event(self, event: RawEvent) -> None:
-        obj = event['object']
-        is_gone = event['type'] == 'DELETED'
-        self._versions[obj['metadata']['name']] = Versions() if is_gone else get_versions(obj)
+        obj = event["object"]
+        is_gone = event["type"] == "DELETED"
+        self._versions[obj["metadata"]["name"]] = Versions() if is_gone else get_versions(obj)
         if self._is_listed:
             self._notify()
 
@@ -42,8 +43,9 @@ class Definitions:
         for resource in resources:
             found.setdefault(resource.name, set()).add(resource.version)
         disagreed = [
-            name for name, versions in self._versions.items()
-            if groups is None or name.partition('.')[2] in groups
+            name
+            for name, versions in self._versions.items()
+            if groups is None or name.partition(".")[2] in groups
             if found.get(name, set()) != versions
         ]
         for name in [name for name, versions in self._versions.items() if not versions]:
@@ -56,10 +58,10 @@ def get_versions(definition: RawBody) -> Versions:
     """The versions that are or will be served; none if the definition is not accepted."""
     body: Mapping[str, Any] = definition
     conditions = {
-        condition.get('type'): condition.get('status')
-        for condition in (body.get('status') or {}).get('conditions') or ()
+        condition.get("type"): condition.get("status")
+        for condition in (body.get("status") or {}).get("conditions") or ()
     }
-    if conditions.get('Established') != 'True':
+    if conditions.get("Established") != "True":
         return Versions()
-    versions = (body.get('spec') or {}).get('versions') or ()
-    return Versions(version['name'] for version in versions if version.get('served'))
+    versions = (body.get("spec") or {}).get("versions") or ()
+    return Versions(version["name"] for version in versions if version.get("served"))

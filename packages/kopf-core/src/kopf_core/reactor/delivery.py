@@ -3,6 +3,7 @@
 The response to a patch is the newest state of the object, known before the stream brings it.
 The state is called settled when the stream has brought it too, or its deadline has passed.
 """
+
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,7 +21,7 @@ from kopf_core.reactor.queueing import Again
 from kopf_core.reactor.safeguards import get_conflict_delay, keep_refused
 from kopf_core.reactor.subjects import Subject
 
-FOREVER = float('inf')
+FOREVER = float("inf")
 """The delay of those who only wait for changes."""
 
 NOTHING_CHANGED_DELAY = 1.0
@@ -31,13 +32,13 @@ class Delivery:
     """Sends the changes of the objects of one resource, and tells them when they come back."""
 
     def __init__(
-            self,
-            *,
-            client: Client,
-            resource: Resource,
-            settings: OperatorSettings,
-            clock: Clock,
-            build_essence: Callable[[Body], BodyEssence],
+        self,
+        *,
+        client: Client,
+        resource: Resource,
+        settings: OperatorSettings,
+        clock: Clock,
+        build_essence: Callable[[Body], BodyEssence],
     ) -> None:
         self._client = client
         self._resource = resource
@@ -48,17 +49,17 @@ class Delivery:
     def notice(self, subject: Subject, event: RawEvent) -> None:
         """Keep the newest state of the object: streams can lag behind our own patches."""
         slot = subject.slot
-        if event['type'] in (None, 'DELETED'):
+        if event["type"] in (None, "DELETED"):
             subject.memory.patched_version = None
             slot.expect(None)
-        elif slot.latest is not None and is_newer(slot.latest, event['object']):
+        elif slot.latest is not None and is_newer(slot.latest, event["object"]):
             return
-        elif slot.latest is not None and is_same(slot.latest, event['object']):
+        elif slot.latest is not None and is_same(slot.latest, event["object"]):
             # Ours is preferred: when it removes the last finalizer, the version can be the same.
-            slot.notice(event['object'])
+            slot.notice(event["object"])
             return
-        slot.latest, slot.type = event['object'], event['type']
-        slot.notice(event['object'])
+        slot.latest, slot.type = event["object"], event["type"]
+        slot.notice(event["object"])
 
     def remaining(self, subject: Subject) -> float:
         """For how many seconds to wait until the state is settled; zero if it is."""
@@ -75,7 +76,8 @@ class Delivery:
             return None if delay is None else Again(after=delay)
         if delay:
             subject.logger.debug(
-                f"Sleeping was skipped because of the patch, {delay} seconds left.")
+                f"Sleeping was skipped because of the patch, {delay} seconds left."
+            )
         source: RawBody | Any = subject.slot.latest
         applied = await self._send(subject, source)
         patched = applied.body
@@ -86,7 +88,7 @@ class Delivery:
             # If nothing has changed though it should have, a new attempt would be the same.
             return None if delay is None else Again(after=max(delay, NOTHING_CHANGED_DELAY))
         timeout = self._settings.persistence.consistency_timeout
-        subject.slot.latest, subject.slot.type = patched, 'MODIFIED'
+        subject.slot.latest, subject.slot.type = patched, "MODIFIED"
         subject.slot.expect(_get_version(patched), self._clock.monotonic() + timeout)
         subject.memory.patched_version = parse_version(patched)
         return Again(after=timeout)
@@ -95,18 +97,25 @@ class Delivery:
         memory = subject.memory
         memory.pending = (subject.marks, subject.patch)  # until it is surely delivered
         applied = await apply_patches(
-            client=self._client, resource=self._resource, body=Body(source),
-            marks=subject.marks, patch=subject.patch, logger=subject.logger)
+            client=self._client,
+            resource=self._resource,
+            body=Body(source),
+            marks=subject.marks,
+            patch=subject.patch,
+            logger=subject.logger,
+        )
         memory.pending = None
         memory.settled_version = None
         memory.warned = warn_of_inconsistencies(
-            applied.inconsistencies, self._resource, memory.warned, subject.logger)
+            applied.inconsistencies, self._resource, memory.warned, subject.logger
+        )
         if applied.body is not None:
-            if memory.seen and (subject.patch.fns or subject.patch.keys() - {'status'}):
+            if memory.seen and (subject.patch.fns or subject.patch.keys() - {"status"}):
                 self._refresh_seen(subject, source, applied.body)
             if memory.is_released:
                 memory.is_freed = not is_deletion_blocked(
-                    applied.body, self._settings.persistence.finalizer)
+                    applied.body, self._settings.persistence.finalizer
+                )
             elif subject.is_finished and is_only_marked(source, applied.body, subject):
                 memory.settled_version = _get_version(applied.body)
         subject.patch.clear()
@@ -138,16 +147,16 @@ def is_only_marked(before: RawBody, after: RawBody, subject: Subject) -> bool:
         not subject.patch
         and not subject.marks.fns
         and not subject.marks.results
-        and subject.marks.keys() == {'metadata'}
-        and subject.marks['metadata'].keys() == {'annotations'}
-        and _is_same_but(before, after, 'metadata')
-        and _is_same_but(before['metadata'], after['metadata'], *_VOLATILE)
-        and _merge(before['metadata'].get('annotations'), subject.marks) ==
-        after['metadata'].get('annotations')
+        and subject.marks.keys() == {"metadata"}
+        and subject.marks["metadata"].keys() == {"annotations"}
+        and _is_same_but(before, after, "metadata")
+        and _is_same_but(before["metadata"], after["metadata"], *_VOLATILE)
+        and _merge(before["metadata"].get("annotations"), subject.marks)
+        == after["metadata"].get("annotations")
     )
 
 
-_VOLATILE = ('annotations', 'resourceVersion', 'managedFields')
+_VOLATILE = ("annotations", "resourceVersion", "managedFields")
 
 
 def _is_same_but(before: Mapping[str, Any], after: Mapping[str, Any], *ignored: str) -> bool:
@@ -158,9 +167,9 @@ def _is_same_but(before: Mapping[str, Any], after: Mapping[str, Any], *ignored: 
 
 
 def _merge(annotations: Mapping[str, str] | None, marks: Patch) -> Mapping[str, str]:
-    merged = {**(annotations or {}), **marks['metadata']['annotations']}
+    merged = {**(annotations or {}), **marks["metadata"]["annotations"]}
     return {key: value for key, value in merged.items() if value is not None}
 
 
 def _get_version(body: RawBody) -> str | None:
-    return body['metadata'].get('resourceVersion')
+    return body["metadata"].get("resourceVersion")

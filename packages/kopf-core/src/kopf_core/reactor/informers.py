@@ -1,4 +1,5 @@
 """Informers: one stream of events of one resource, put into the indices and the work queue."""
+
 import asyncio
 from collections import deque
 
@@ -23,13 +24,13 @@ class Informer:
     """
 
     def __init__(
-            self,
-            *,
-            client: Client,
-            reconciler: Reconciler,
-            namespace: str | None,
-            indexer: ResourceIndexer | None,
-            readiness: Readiness,
+        self,
+        *,
+        client: Client,
+        reconciler: Reconciler,
+        namespace: str | None,
+        indexer: ResourceIndexer | None,
+        readiness: Readiness,
     ) -> None:
         settings = reconciler.settings
         self.resource = reconciler.resource
@@ -40,8 +41,7 @@ class Informer:
         self._indexing: deque[RawEvent] = deque()
         self._is_listed = False
         self.queue = WorkQueue(reconciler.process, limit=settings.queueing.worker_limit)
-        self.reflector = Reflector(
-            client, self.resource, namespace, settings=settings, sink=self)
+        self.reflector = Reflector(client, self.resource, namespace, settings=settings, sink=self)
         if indexer is not None:
             readiness.hold(self)
         if readiness.is_ready:
@@ -67,7 +67,7 @@ class Informer:
 
     def on_event(self, event: RawEvent) -> None:
         if self._indexer is None:
-            self.queue.put(object_key(self.resource, event['object']), event)
+            self.queue.put(object_key(self.resource, event["object"]), event)
         else:
             self._indexing.append(event)
 
@@ -83,7 +83,7 @@ class Informer:
         count = 0
         while self._indexing:
             event = self._indexing.popleft()
-            key = object_key(self.resource, event['object'])
+            key = object_key(self.resource, event["object"])
             await self._indexer.index(key, event)
             self.queue.put(key, event)
             count += 1

@@ -1,4 +1,5 @@
 """Observation: which resources and namespaces exist in the cluster now, and which are served."""
+
 import asyncio
 import logging
 from collections.abc import Callable, Collection
@@ -20,7 +21,7 @@ from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.retrying import jittered
 from kopf_core.reactor.definitions import Definitions
 
-logger = logging.getLogger('kopf.reactor.observation')
+logger = logging.getLogger("kopf.reactor.observation")
 
 BROKEN_GROUPS_DELAY = 30.0
 """How soon (in seconds) to retry the API groups that could not be discovered."""
@@ -41,7 +42,7 @@ class Insights:
         self.resources: frozenset[Resource] = frozenset()
         self.namespaces: frozenset[str | None] = frozenset()
         self._revised = asyncio.Event()
-        self._pending = {'resources', 'namespaces'}
+        self._pending = {"resources", "namespaces"}
 
     async def wait(self) -> None:
         """Wait for a change since the last time. The first one is when everything is known."""
@@ -50,11 +51,11 @@ class Insights:
 
     def set_resources(self, resources: Collection[Resource]) -> None:
         self.resources = frozenset(resources)
-        self._notify('resources')
+        self._notify("resources")
 
     def set_namespaces(self, namespaces: Collection[str | None]) -> None:
         self.namespaces = frozenset(namespaces)
-        self._notify('namespaces')
+        self._notify("namespaces")
 
     def _notify(self, kind: str) -> None:
         self._pending.discard(kind)
@@ -71,8 +72,8 @@ class _Sink:
     is_listed: bool = False
 
     def on_event(self, event: RawEvent) -> None:
-        name = event['object']['metadata']['name']
-        if event['type'] == 'DELETED':
+        name = event["object"]["metadata"]["name"]
+        if event["type"] == "DELETED":
             self.names.discard(name)
         else:
             self.names.add(name)
@@ -91,12 +92,12 @@ class ResourceObserver:
     """Discovers the resources: at the start, and when custom resources come and go."""
 
     def __init__(
-            self,
-            *,
-            client: Client,
-            settings: OperatorSettings,
-            selectors: Collection[Selector],
-            insights: Insights,
+        self,
+        *,
+        client: Client,
+        settings: OperatorSettings,
+        selectors: Collection[Selector],
+        insights: Insights,
     ) -> None:
         self._client = client
         self._settings = settings
@@ -122,8 +123,9 @@ class ResourceObserver:
         broken = await self._discover()
         watcher: asyncio.Task[None] | None = None
         if not self._settings.scanning.disabled and await _is_permitted(
-                self._client, CRDS, "new custom resources will not be noticed"):
-            watcher = asyncio.create_task(self._watch(), name='kopf-crd-watcher')
+            self._client, CRDS, "new custom resources will not be noticed"
+        ):
+            watcher = asyncio.create_task(self._watch(), name="kopf-crd-watcher")
         try:
             while True:
                 await self._wait(watcher, BROKEN_GROUPS_DELAY if broken else None)
@@ -142,8 +144,10 @@ class ResourceObserver:
         pool: set[asyncio.Task[object]] = {waiter} if watcher is None else {waiter, watcher}
         try:
             await asyncio.wait(
-                pool, timeout=None if timeout is None else jittered(timeout),
-                return_when=asyncio.FIRST_COMPLETED)
+                pool,
+                timeout=None if timeout is None else jittered(timeout),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
         finally:
             waiter.cancel()
         if watcher is not None and watcher.done():
@@ -152,15 +156,18 @@ class ResourceObserver:
 
     async def _watch(self) -> None:
         await Reflector(
-            self._client, CRDS, None, settings=self._settings, sink=self._definitions).run()
+            self._client, CRDS, None, settings=self._settings, sink=self._definitions
+        ).run()
 
     async def _discover(self) -> bool:
         """Scan the cluster; get whether some API groups are to be scanned again."""
         found = await scan(self._client, groups=self._groups)
         for group, error in found.broken_groups.items():
             if self._complaints.get(group) != str(error):
-                logger.warning(f"The API group {group!r} cannot be discovered, so its resources "
-                               f"are not served until it recovers: {error}")
+                logger.warning(
+                    f"The API group {group!r} cannot be discovered, so its resources "
+                    f"are not served until it recovers: {error}"
+                )
         self._complaints = {group: str(exc) for group, exc in found.broken_groups.items()}
         kept = {res for res in self._insights.resources if res.group in found.broken_groups}
         resources = found.resources | kept
@@ -176,12 +183,12 @@ class NamespaceObserver:
     """Watches which namespaces match the patterns."""
 
     def __init__(
-            self,
-            *,
-            client: Client,
-            settings: OperatorSettings,
-            patterns: Collection[NamespacePattern],
-            insights: Insights,
+        self,
+        *,
+        client: Client,
+        settings: OperatorSettings,
+        patterns: Collection[NamespacePattern],
+        insights: Insights,
     ) -> None:
         self._client = client
         self._settings = settings
@@ -194,11 +201,13 @@ class NamespaceObserver:
     async def run(self) -> None:
         """Watch for as long as the operator runs, unless it is pointless or not permitted."""
         if self._settings.scanning.disabled or not await _is_permitted(
-                self._client, NAMESPACES, self._describe_restriction()):
+            self._client, NAMESPACES, self._describe_restriction()
+        ):
             self._insights.set_namespaces({*self._specific})
             await asyncio.Event().wait()
         reflector = Reflector(
-            self._client, NAMESPACES, None, settings=self._settings, sink=self._sink)
+            self._client, NAMESPACES, None, settings=self._settings, sink=self._sink
+        )
         await reflector.run()
 
     def _describe_restriction(self) -> str:
@@ -210,15 +219,17 @@ class NamespaceObserver:
         """It can be as intended. Or there is a typo."""
         absent = {*self._specific} - self._sink.names
         if absent and not self._is_reported:
-            names = ', '.join(repr(name) for name in sorted(absent))
-            logger.warning(f"There are no such namespaces: {names}. "
-                           f"They will be served when they are created.")
+            names = ", ".join(repr(name) for name in sorted(absent))
+            logger.warning(
+                f"There are no such namespaces: {names}. They will be served when they are created."
+            )
         self._is_reported = True
 
     def _revise(self) -> None:
         self._report_absent()
         names = {
-            name for name in self._sink.names
+            name
+            for name in self._sink.names
             if any(match_namespace(name, pattern) for pattern in self._patterns)
         }
         if self._insights.namespaces != names or not names:
@@ -227,10 +238,12 @@ class NamespaceObserver:
 
 async def _is_permitted(client: Client, resource: Resource, consequence: str) -> bool:
     try:
-        await client.get(resource.get_url(), params={'limit': '1'})
+        await client.get(resource.get_url(), params={"limit": "1"})
     except APIForbiddenError:
-        logger.warning(f"Not enough permissions to list & watch {resource}; so, {consequence}. "
-                       f"Grant the permissions, or set settings.scanning.disabled = True.")
+        logger.warning(
+            f"Not enough permissions to list & watch {resource}; so, {consequence}. "
+            f"Grant the permissions, or set settings.scanning.disabled = True."
+        )
         return False
     except APINotFoundError:
         return False

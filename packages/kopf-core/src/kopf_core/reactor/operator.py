@@ -1,4 +1,5 @@
 """The operator: the composition root, where all the parts are put together."""
+
 import asyncio
 import logging
 from collections.abc import Collection, Coroutine
@@ -39,7 +40,7 @@ from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.reconciliation import Reconciler
 from kopf_core.reactor.subhandling import run_subhandlers
 
-logger = logging.getLogger('kopf.reactor')
+logger = logging.getLogger("kopf.reactor")
 
 POSTING_TIMEOUT = 1.0
 """How long (in seconds) the exiting operator posts the remaining events."""
@@ -82,22 +83,37 @@ class Operator:
         self._indices = Indices(options.registry.index_ids)
         self._activities = ActivityRunner(settings, options.memo, self._indices, options.clock)
         self._execution = Execution(
-            settings=settings, lifecycle=options.lifecycle,
-            subhandling=run_subhandlers, clock=options.clock)
+            settings=settings,
+            lifecycle=options.lifecycle,
+            subhandling=run_subhandlers,
+            clock=options.clock,
+        )
         self._stopping = asyncio.Event()
         self._readiness = Readiness()
         self._aborting = asyncio.Event()
         self._insights = Insights()
         self._observer = ResourceObserver(
-            client=self._client, settings=settings, insights=self._insights,
-            selectors=options.registry.selectors)
+            client=self._client,
+            settings=settings,
+            insights=self._insights,
+            selectors=options.registry.selectors,
+        )
         self._background = BackgroundEngine(
-            client=self._client, settings=settings, indices=self._indices,
-            execution=self._execution, wake=self._wake)
+            client=self._client,
+            settings=settings,
+            indices=self._indices,
+            execution=self._execution,
+            wake=self._wake,
+        )
         self._orchestrator = Orchestrator(
-            registry=options.registry, settings=settings, insights=self._insights,
-            readiness=self._readiness, make_informer=self._make_informer,
-            on_removed=self._background.stop_resource, on_lost=self._observer.doubt)
+            registry=options.registry,
+            settings=settings,
+            insights=self._insights,
+            readiness=self._readiness,
+            make_informer=self._make_informer,
+            on_removed=self._background.stop_resource,
+            on_lost=self._observer.doubt,
+        )
 
     async def run(self) -> None:
         """Start, serve until stopped, and clean up.
@@ -141,18 +157,18 @@ class Operator:
         """Run all the parts until the stop-flag is raised or any of the parts fails."""
         options = self._options
         authenticator = Authenticator(
-            vault=self._vault, registry=options.registry, activities=self._activities)
+            vault=self._vault, registry=options.registry, activities=self._activities
+        )
         parts = {
-            'stop-flag': wait_flag(options.stop_flag),
-            'stopping': self._stopping.wait(),
-            'credentials retriever': authenticator.run(),
-            'resource observer': self._observer.run(),
-            'namespace observer': self._observe_namespaces(),
-            'orchestrator': self._orchestrator.run(),
-            'probes': serve_probes(
-                options.liveness_endpoint, options.registry, self._activities),
+            "stop-flag": wait_flag(options.stop_flag),
+            "stopping": self._stopping.wait(),
+            "credentials retriever": authenticator.run(),
+            "resource observer": self._observer.run(),
+            "namespace observer": self._observe_namespaces(),
+            "orchestrator": self._orchestrator.run(),
+            "probes": serve_probes(options.liveness_endpoint, options.registry, self._activities),
         }
-        tasks = [asyncio.create_task(coro, name=f'kopf-{name}') for name, coro in parts.items()]
+        tasks = [asyncio.create_task(coro, name=f"kopf-{name}") for name, coro in parts.items()]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -165,15 +181,18 @@ class Operator:
             self._insights.set_namespaces([None])
             await asyncio.Event().wait()
         await NamespaceObserver(
-            client=self._client, settings=self._settings, insights=self._insights,
-            patterns=self._options.namespaces).run()
+            client=self._client,
+            settings=self._settings,
+            insights=self._insights,
+            patterns=self._options.namespaces,
+        ).run()
 
     async def _stop_parts(self, tasks: Collection[asyncio.Task[Any]]) -> None:
         if self._aborting.is_set():
             self.abort()
         await asyncio.gather(
-            self._orchestrator.stop(self._settings.queueing.exit_timeout),
-            self._background.exit())
+            self._orchestrator.stop(self._settings.queueing.exit_timeout), self._background.exit()
+        )
         await self._recorder.close(0 if self._aborting.is_set() else POSTING_TIMEOUT)
         for task in tasks:
             task.cancel()
@@ -182,7 +201,8 @@ class Operator:
     async def _start_up(self) -> bool:
         """Prepare to serve; or not, if the operator is stopped meanwhile."""
         return await self._run_activity(
-            Activity.STARTUP, self._stopping.wait(), wait_flag(self._options.stop_flag))
+            Activity.STARTUP, self._stopping.wait(), wait_flag(self._options.stop_flag)
+        )
 
     async def _shut_down(self) -> None:
         try:
@@ -201,7 +221,8 @@ class Operator:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
                 logger.warning(
-                    f"The {activity.value} activity is interrupted: the operator is stopping.")
+                    f"The {activity.value} activity is interrupted: the operator is stopping."
+                )
         finally:
             for task in tasks:
                 task.cancel()
@@ -212,22 +233,43 @@ class Operator:
         return True
 
     def _make_informer(
-            self, resource: Resource, handlers: ResourceHandlers, namespace: str | None,
+        self,
+        resource: Resource,
+        handlers: ResourceHandlers,
+        namespace: str | None,
     ) -> Informer:
         reconciler = Reconciler(
-            client=self._client, resource=resource, handlers=handlers,
-            execution=self._execution, memories=self._memories, indices=self._indices,
-            background=self._background)
-        indexer = ResourceIndexer(
-            resource=resource, handlers=handlers.indexing, indices=self._indices,
+            client=self._client,
+            resource=resource,
+            handlers=handlers,
+            execution=self._execution,
             memories=self._memories,
-            execution=Execution(
-                settings=self._settings, lifecycle=self._options.lifecycle,
-                errors=ErrorsMode.IGNORED, clock=self._options.clock),
-        ) if handlers.indexing else None
+            indices=self._indices,
+            background=self._background,
+        )
+        indexer = (
+            ResourceIndexer(
+                resource=resource,
+                handlers=handlers.indexing,
+                indices=self._indices,
+                memories=self._memories,
+                execution=Execution(
+                    settings=self._settings,
+                    lifecycle=self._options.lifecycle,
+                    errors=ErrorsMode.IGNORED,
+                    clock=self._options.clock,
+                ),
+            )
+            if handlers.indexing
+            else None
+        )
         return Informer(
-            client=self._client, reconciler=reconciler, namespace=namespace,
-            indexer=indexer, readiness=self._readiness)
+            client=self._client,
+            reconciler=reconciler,
+            namespace=namespace,
+            indexer=indexer,
+            readiness=self._readiness,
+        )
 
     def _wake(self, key: Any) -> None:
         for informer in self._orchestrator.informers:

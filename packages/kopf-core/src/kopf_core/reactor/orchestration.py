@@ -1,4 +1,5 @@
 """Orchestration: which watches run now, in accordance with what exists in the cluster."""
+
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -14,7 +15,7 @@ from kopf_core.reactor.observation import Insights
 from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.safeguards import warn_of_exposed_secrets
 
-logger = logging.getLogger('kopf.reactor.orchestration')
+logger = logging.getLogger("kopf.reactor.orchestration")
 
 InformerKey = tuple[Resource, str | None]
 
@@ -36,15 +37,15 @@ class Orchestrator:
     """
 
     def __init__(
-            self,
-            *,
-            registry: OperatorRegistry,
-            settings: OperatorSettings,
-            insights: Insights,
-            readiness: Readiness,
-            make_informer: Callable[[Resource, ResourceHandlers, str | None], Informer],
-            on_removed: Callable[[Resource, str | None], None],
-            on_lost: Callable[[], None],
+        self,
+        *,
+        registry: OperatorRegistry,
+        settings: OperatorSettings,
+        insights: Insights,
+        readiness: Readiness,
+        make_informer: Callable[[Resource, ResourceHandlers, str | None], Informer],
+        on_removed: Callable[[Resource, str | None], None],
+        on_lost: Callable[[], None],
     ) -> None:
         self._registry = registry
         self._settings = settings
@@ -68,11 +69,11 @@ class Orchestrator:
         Raises an error if any of the streams fails in a way that it cannot be restarted:
         an operator that is blind to some of the resources must not pretend to work.
         """
-        opener = asyncio.create_task(self._open_when_ready(), name='kopf-readiness')
+        opener = asyncio.create_task(self._open_when_ready(), name="kopf-readiness")
         waiter: asyncio.Task[None] | None = None
         try:
             while True:
-                waiter = asyncio.create_task(self._insights.wait(), name='kopf-insights')
+                waiter = asyncio.create_task(self._insights.wait(), name="kopf-insights")
                 await asyncio.wait([waiter, self._failed], return_when=asyncio.FIRST_COMPLETED)
                 if self._failed.done():
                     self._failed.result()
@@ -90,8 +91,7 @@ class Orchestrator:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await asyncio.gather(*(
-            stream.informer.close(timeout) for stream in self._streams.values()))
+        await asyncio.gather(*(stream.informer.close(timeout) for stream in self._streams.values()))
 
     def abort(self) -> None:
         """Cancel all the work that is being done now, so that stopping is not delayed by it."""
@@ -133,7 +133,8 @@ class Orchestrator:
                 resource, namespace = key
                 if handlers.changing:
                     warn_of_exposed_secrets(
-                        resource, self._settings.persistence.diffbase_storage, logger)
+                        resource, self._settings.persistence.diffbase_storage, logger
+                    )
                 stream = _Stream(self._make_informer(resource, handlers, namespace))
                 self._streams[key] = stream
                 if not self._paused:
@@ -143,11 +144,15 @@ class Orchestrator:
         if self._readiness.is_ready:
             stream.informer.queue.open()
         stream.task = asyncio.create_task(
-            stream.informer.run(), name=f'kopf-informer-{key[0]}-{key[1]}')
+            stream.informer.run(), name=f"kopf-informer-{key[0]}-{key[1]}"
+        )
         stream.task.add_done_callback(lambda task: self._on_stream_ended(key, stream, task))
 
     def _on_stream_ended(
-            self, key: InformerKey, stream: _Stream, task: asyncio.Task[None],
+        self,
+        key: InformerKey,
+        stream: _Stream,
+        task: asyncio.Task[None],
     ) -> None:
         if task.cancelled():
             return
@@ -158,7 +163,8 @@ class Orchestrator:
             self._on_lost()
         elif not self._failed.done():
             self._failed.set_exception(
-                exc or RuntimeError(f"The watch-stream for {key[0]} has ended unexpectedly."))
+                exc or RuntimeError(f"The watch-stream for {key[0]} has ended unexpectedly.")
+            )
 
     async def _remove(self, key: InformerKey) -> None:
         stream = self._streams.pop(key)
@@ -180,22 +186,26 @@ class Orchestrator:
             resolution = selector.resolve(resources)
             chosen[selector] = resolution.resources
             if resolution.rivals:
-                rivals = ', '.join(sorted(str(rival) for rival in resolution.rivals))
-                self._complain(f"Ambiguous resources will not be served: {selector} is all of "
-                               f"these: {rivals}. Specify the API group for the handlers.")
+                rivals = ", ".join(sorted(str(rival) for rival in resolution.rivals))
+                self._complain(
+                    f"Ambiguous resources will not be served: {selector} is all of "
+                    f"these: {rivals}. Specify the API group for the handlers."
+                )
             elif not resolution.resources:
-                self._complain(f"Unresolved resources cannot be served "
-                               f"(try creating their CRDs): {selector}")
+                self._complain(
+                    f"Unresolved resources cannot be served (try creating their CRDs): {selector}"
+                )
         served: dict[Resource, ResourceHandlers] = {}
         for resource in {res for found in chosen.values() for res in found}:
             handlers = self._registry.get_resource_handlers(
-                resource, lambda selector, res=resource: res in chosen[selector])  # type: ignore[misc]
+                resource, lambda selector, res=resource: res in chosen[selector]
+            )  # type: ignore[misc]
             if self._is_servable(resource, handlers):
                 served[resource] = handlers
         return served
 
     def _is_servable(self, resource: Resource, handlers: ResourceHandlers) -> bool:
-        if not {'list', 'watch'} <= resource.verbs:
+        if not {"list", "watch"} <= resource.verbs:
             self._complain(f"Non-watchable resources will not be served: {resource}")
             return False
         if handlers.requires_patching and not resource.patchable:

@@ -2,6 +2,7 @@
 
 Those with which it cannot work are errors; those that are probably not meant are warnings.
 """
+
 import dataclasses
 import difflib
 import inspect
@@ -32,8 +33,10 @@ def check_registry(registry: OperatorRegistry, logger: AnyLogger) -> None:
     handlers: list[BaseHandler] = [*activities, *registry.resource_handlers]
     for handler in deduplicate(handlers):
         if not _accepts_anything(handler.fn):
-            logger.warning(f"{handler} must accept any keyword arguments: add **kwargs "
-                           f"to {locate(handler.fn)}.")
+            logger.warning(
+                f"{handler} must accept any keyword arguments: add **kwargs "
+                f"to {locate(handler.fn)}."
+            )
 
 
 def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
@@ -41,24 +44,27 @@ def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
     for section, name, suggestion in _find_unknown(settings):
         hint = f" Did you mean {suggestion!r}?" if suggestion else ""
         logger.warning(f"There is no such setting: {section}.{name}.{hint}")
-    for name in ('queueing', 'posting'):
+    for name in ("queueing", "posting"):
         limit = getattr(settings, name).worker_limit
         if limit is not None and limit < 1:
             raise SettingsError(
-                f"settings.{name}.worker_limit must be at least 1, or None; it is {limit!r}.")
-    for name in ('finalizer', 'progress_storage', 'diffbase_storage'):
+                f"settings.{name}.worker_limit must be at least 1, or None; it is {limit!r}."
+            )
+    for name in ("finalizer", "progress_storage", "diffbase_storage"):
         value = getattr(settings.persistence, name)
-        if value is None or value == '':
+        if value is None or value == "":
             raise SettingsError(f"settings.persistence.{name} must be set; it is {value!r}.")
     if settings.execution.is_customized and _has_processes(settings.execution.executor):
-        raise SettingsError("settings.execution.executor must be of threads, not of processes: "
-                            "what is passed to handlers cannot be passed to processes.")
+        raise SettingsError(
+            "settings.execution.executor must be of threads, not of processes: "
+            "what is passed to handlers cannot be passed to processes."
+        )
 
 
 def _find_unknown(settings: OperatorSettings) -> Iterator[tuple[str, str, str | None]]:
-    sections: dict[str, Any] = {'settings': settings}
+    sections: dict[str, Any] = {"settings": settings}
     sections |= {
-        f'settings.{field.name}': getattr(settings, field.name)
+        f"settings.{field.name}": getattr(settings, field.name)
         for field in dataclasses.fields(settings)
     }
     for title, section in sections.items():
@@ -66,12 +72,12 @@ def _find_unknown(settings: OperatorSettings) -> Iterator[tuple[str, str, str | 
             continue  # it was replaced by something else
         names = {field.name for field in dataclasses.fields(section)}
         for name in vars(section).keys() - names:
-            close = difflib.get_close_matches(name, [n for n in names if n[0] != '_'], n=1)
+            close = difflib.get_close_matches(name, [n for n in names if n[0] != "_"], n=1)
             yield title, name, close[0] if close else None
 
 
 def _has_processes(executor: Executor) -> bool:
-    module = sys.modules.get('concurrent.futures.process')  # it is heavy: not worth importing
+    module = sys.modules.get("concurrent.futures.process")  # it is heavy: not worth importing
     return module is not None and isinstance(executor, module.ProcessPoolExecutor)
 
 

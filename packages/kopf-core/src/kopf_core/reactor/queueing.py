@@ -7,6 +7,7 @@ The change handlers see only the newest state nevertheless.
 There is a task only for an object that is being worked on. An object that waits for its time
 costs a timer in the event loop; an object that waits for nothing costs nothing.
 """
+
 import asyncio
 import logging
 from collections import deque
@@ -18,7 +19,7 @@ from kopf_cogs.structs.bodies import RawBody, RawEvent, RawEventType
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.engines.memories import is_as_new
 
-logger = logging.getLogger('kopf.reactor.queueing')
+logger = logging.getLogger("kopf.reactor.queueing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,17 @@ class Slot:
     """The place of one object in the queue."""
 
     __slots__ = (
-        '_deadline', '_expected', '_timer', 'events', 'is_held', 'is_waiting', 'is_woken', 'key',
-        'latest', 'task', 'type',
+        "_deadline",
+        "_expected",
+        "_timer",
+        "events",
+        "is_held",
+        "is_waiting",
+        "is_woken",
+        "key",
+        "latest",
+        "task",
+        "type",
     )
 
     def __init__(self, key: ObjectKey) -> None:
@@ -71,8 +81,9 @@ class Slot:
     def notice(self, body: RawBody) -> None:
         """A state has come from the stream: maybe, this is the one we waited for."""
         if self._expected is not None and (
-                body['metadata'].get('resourceVersion') == self._expected
-                or is_as_new(body, self._expected)):
+            body["metadata"].get("resourceVersion") == self._expected
+            or is_as_new(body, self._expected)
+        ):
             self._expected = None
 
     def inconsistent_for(self, now: float) -> float:
@@ -221,4 +232,4 @@ class WorkQueue:
 
 def summarize(queue: WorkQueue) -> dict[str, Any]:
     """The figures of the queue, for probes and debugging."""
-    return {'objects': len(queue), 'running': queue._running, 'waiting': len(queue._waiting)}
+    return {"objects": len(queue), "running": queue._running, "waiting": len(queue._waiting)}

@@ -2,6 +2,7 @@
 
 It is a counter: every stream of indexed objects holds it until its initial listing is over.
 """
+
 import asyncio
 
 

@@ -6,6 +6,7 @@ Two functions to be read from top to bottom:
 * :meth:`Reconciler.reconcile` is called when the state of the object is settled:
   there are no newer events, and our own last patch has come back (or its deadline has passed).
 """
+
 import logging
 from functools import partial
 from typing import Any, TypeVar
@@ -55,22 +56,22 @@ from kopf_core.reactor.subjects import Background, Subject
 
 NOT_INTERESTED = "Something has changed, but we are not interested (the essence is the same)."
 
-C = TypeVar('C', bound=ResourceCause)
+C = TypeVar("C", bound=ResourceCause)
 
 
 class Reconciler:
     """Processes the objects of one resource."""
 
     def __init__(
-            self,
-            *,
-            client: Client,
-            resource: Resource,
-            handlers: ResourceHandlers,
-            execution: Execution,
-            memories: ObjectMemories,
-            indices: Indices,
-            background: Background,
+        self,
+        *,
+        client: Client,
+        resource: Resource,
+        handlers: ResourceHandlers,
+        execution: Execution,
+        memories: ObjectMemories,
+        indices: Indices,
+        background: Background,
     ) -> None:
         self.resource = resource
         self.settings: OperatorSettings = execution.settings
@@ -82,12 +83,16 @@ class Reconciler:
         self._clock = execution.clock
         self._extra_fields = handlers.extra_fields
         self._delivery = Delivery(
-            client=client, resource=resource, settings=execution.settings,
-            clock=execution.clock, build_essence=self._build_essence)
+            client=client,
+            resource=resource,
+            settings=execution.settings,
+            clock=execution.clock,
+            build_essence=self._build_essence,
+        )
 
     async def process(self, slot: Slot) -> Again | None:
         """Process all that is there for the object, and say when to do it again."""
-        is_listed = bool(slot.events) and slot.events[0]['type'] is None
+        is_listed = bool(slot.events) and slot.events[0]["type"] is None
         memory = self._memories.recall(slot.key, is_listed=is_listed)
         subject = Subject(slot, memory, settings=self.settings)
         if memory.pending is not None:
@@ -108,21 +113,21 @@ class Reconciler:
     async def on_event(self, subject: Subject, event: RawEvent) -> None:
         """Process one event: see what it is, call the handlers of events, adjust the daemons."""
         self._delivery.notice(subject, event)
-        subject.body = body = Body(event['object'])
+        subject.body = body = Body(event["object"])
         if self._handlers.watching:
             watching = self._make_cause(WatchingCause, subject, body, event=event)
             for handler in self._handlers.select_watching(watching):
                 result = await self._execution.observe(handler, watching)
                 if result is not None:
                     deliver_results(
-                        {handler.id: result}, marks=subject.marks, logger=watching.logger)
+                        {handler.id: result}, marks=subject.marks, logger=watching.logger
+                    )
         if self._handlers.spawning:
-            if event['type'] == 'DELETED' or is_deletion_ongoing(body):
+            if event["type"] == "DELETED" or is_deletion_ongoing(body):
                 self._background.stop_deleted(subject.memory, body)
             else:
                 spawning = self._make_cause(SpawningCause, subject, body)
-                self._background.adjust(
-                    subject.slot.key, subject.memory, spawning, self._handlers)
+                self._background.adjust(subject.slot.key, subject.memory, spawning, self._handlers)
             if self._background.is_stopping(subject.memory):
                 await self._background.settle(subject.memory)
 
@@ -139,8 +144,7 @@ class Reconciler:
             case Reason.FREE:
                 if is_ours:
                     cause.logger.debug("Deletion, but we are done with it, and we do not care.")
-                    subject.logger.debug(
-                        "Handling cycle is finished, waiting for new changes.")
+                    subject.logger.debug("Handling cycle is finished, waiting for new changes.")
                 return await self._delivery.apply(subject)
             case Reason.DELETE if subject.memory.is_freed:
                 return await self._delivery.apply(subject)  # an echo of what was before the release
@@ -148,7 +152,8 @@ class Reconciler:
                 return await self._delivery.apply(subject, delay=self._background_polling)
         if cause.reason is not Reason.DELETE and self._fix_finalizer(subject, cause):
             return await self._delivery.apply(
-                subject, delay=None if subject.marks else self._background_polling)
+                subject, delay=None if subject.marks else self._background_polling
+            )
         if is_ours and not subject.memory.is_released:  # others are left without our marks
             delay = await self._handle(subject, cause)
             if delay is not None:
@@ -169,14 +174,19 @@ class Reconciler:
             if delay:
                 return delay
         self._remember_essence(subject, cause)
-        if subject.essence is not None and cause.reason is not Reason.DELETE and is_too_large(
-                cause.body, subject.essence, cause.logger):
+        if (
+            subject.essence is not None
+            and cause.reason is not Reason.DELETE
+            and is_too_large(cause.body, subject.essence, cause.logger)
+        ):
             return FOREVER
         storage = self.settings.persistence.progress_storage
-        handlers = select_catching_up(
-            subject.memory, cause, self._handlers.select_changing(cause))
+        handlers = select_catching_up(subject.memory, cause, self._handlers.select_changing(cause))
         state = State.from_storage(
-            self._handlers.changing, body=cause.body, storage=storage, now=self._clock.now(),
+            self._handlers.changing,
+            body=cause.body,
+            storage=storage,
+            now=self._clock.now(),
         ).with_purpose(cause.reason, handlers)
         self._announce(cause, state)
         if handlers:
@@ -198,13 +208,17 @@ class Reconciler:
         return None
 
     def _purge(
-            self, subject: Subject, cause: ChangingCause, state: State | None = None,
+        self,
+        subject: Subject,
+        cause: ChangingCause,
+        state: State | None = None,
     ) -> None:
         """Remove the progress of handlers from the object."""
         storage, handlers = self.settings.persistence.progress_storage, self._handlers.changing
         if state is None:
             state = State.from_storage(
-                handlers, body=cause.body, storage=storage, now=self._clock.now())
+                handlers, body=cause.body, storage=storage, now=self._clock.now()
+            )
         state.purge(handlers, body=cause.body, patch=subject.marks, storage=storage)
 
     def _finish(self, subject: Subject, cause: ChangingCause) -> None:
@@ -219,7 +233,8 @@ class Reconciler:
         for essence in outdated.values():
             subject.essence = Patch()
             self.settings.persistence.diffbase_storage.store(
-                body=cause.body, patch=subject.essence, essence=essence)
+                body=cause.body, patch=subject.essence, essence=essence
+            )
             self._purge(subject, cause)  # also if the change was reverted, and the cycle dropped
             break
         if subject.essence is not None:
@@ -234,14 +249,16 @@ class Reconciler:
         if cause.old is None or cause.diff:
             subject.essence = Patch()
             self.settings.persistence.diffbase_storage.store(
-                body=cause.body, patch=subject.essence, essence=cause.new)
+                body=cause.body, patch=subject.essence, essence=cause.new
+            )
 
     def _release(self, subject: Subject, cause: ChangingCause) -> None:
         """Everything is done about the deletion: let the object go."""
         subject.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
         subject.memory.is_released = True
         subject.marks.fns.append(
-            partial(allow_deletion, finalizer=self.settings.persistence.finalizer))
+            partial(allow_deletion, finalizer=self.settings.persistence.finalizer)
+        )
 
     def _fix_finalizer(self, subject: Subject, cause: ChangingCause) -> bool:
         """Add or remove the finalizer; get whether there is anything to be done about it."""
@@ -250,15 +267,13 @@ class Reconciler:
         finished = self._background.get_finished(subject.memory)
         is_required = self._handlers.requires_finalizer(cause, finished)
         if is_required and not is_blocked:
-            subject.logger.debug(
-                "Adding the finalizer, thus preventing the actual deletion.")
+            subject.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
             subject.marks.fns.append(partial(block_deletion, finalizer=finalizer))
             return True
         if is_blocked and not is_required:
             if self._background.is_running(subject.memory):
                 return True
-            subject.logger.debug(
-                "Removing the finalizer, as there are no handlers requiring it.")
+            subject.logger.debug("Removing the finalizer, as there are no handlers requiring it.")
             subject.marks.fns.append(partial(allow_deletion, finalizer=finalizer))
             return True
         return False
@@ -270,14 +285,15 @@ class Reconciler:
         subject.type = slot.type
         if subject.body._cell[0] is not slot.latest:
             subject.body = Body(slot.latest)
-        if subject.type == 'DELETED':
+        if subject.type == "DELETED":
             return await self.reconcile(subject)
         if subject.memory.pending is not None:  # its handlers must not be called again for that
             again = await self._delivery.apply(subject)
             if again is not None:
                 return again
         if not self._handlers.requires_patching and not is_deletion_blocked(
-                subject.body, self.settings.persistence.finalizer):
+            subject.body, self.settings.persistence.finalizer
+        ):
             return await self._delivery.apply(subject)
         remaining = self._delivery.remaining(subject)
         if remaining:
@@ -308,18 +324,30 @@ class Reconciler:
     def _detect(self, subject: Subject) -> ChangingCause:
         """Find out what has happened to the object since it was handled for the last time."""
         storage = self.settings.persistence.diffbase_storage
-        is_promising = any(
-            may_match(handler, subject.body) for handler in self._handlers.changing)
+        is_promising = any(may_match(handler, subject.body) for handler in self._handlers.changing)
         old = storage.fetch(body=subject.body) if is_promising else None
         new = self._build_essence(subject.body) if is_promising else None
         changes = diff(old, new) if old != new else EMPTY
         initial = subject.memory.initial
         reason = detect_reason(
-            event_type=subject.type, body=subject.body, old=old, diff=changes, initial=initial,
-            finalizer=self.settings.persistence.finalizer)
+            event_type=subject.type,
+            body=subject.body,
+            old=old,
+            diff=changes,
+            initial=initial,
+            finalizer=self.settings.persistence.finalizer,
+        )
         return self._make_cause(
-            ChangingCause, subject, subject.body,
-            initial=initial, reason=reason, diff=changes, old=old, new=new, marks=subject.marks)
+            ChangingCause,
+            subject,
+            subject.body,
+            initial=initial,
+            reason=reason,
+            diff=changes,
+            old=old,
+            new=new,
+            marks=subject.marks,
+        )
 
     def _build_essence(self, body: Body) -> BodyEssence:
         persistence = self.settings.persistence
@@ -327,7 +355,11 @@ class Reconciler:
         return persistence.progress_storage.clear(essence=essence)
 
     def _make_cause(
-            self, cls: type[C], subject: Subject, body: Body, **specifics: Any,
+        self,
+        cls: type[C],
+        subject: Subject,
+        body: Body,
+        **specifics: Any,
     ) -> C:
         return cls(
             resource=self.resource,
@@ -347,7 +379,8 @@ class Reconciler:
             cause.logger.info(
                 f"{TITLES.get(purpose, purpose).capitalize()} is superseded by {title.lower()}: "
                 f"{successes} succeeded; {failures} failed; "
-                f"{len(states) - successes - failures} left to the moment.")
+                f"{len(states) - successes - failures} left to the moment."
+            )
         if cause.logger.isEnabledFor(logging.DEBUG):
             cause.logger.debug(f"{title} is in progress: {show(self.resource, cause.body)}")
             if cause.diff and cause.old is not None:

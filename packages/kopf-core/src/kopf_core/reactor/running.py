@@ -1,4 +1,5 @@
 """Running operators: from synchronous code, in an existing loop, or as a set of tasks."""
+
 import asyncio
 import gc
 import logging
@@ -18,12 +19,12 @@ from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
 from kopf_core.reactor.operator import Operator, OperatorOptions
 
-logger = logging.getLogger('kopf.reactor.running')
+logger = logging.getLogger("kopf.reactor.running")
 
-received_signals: ContextVar[list[signal.Signals]] = ContextVar('received_signals')
+received_signals: ContextVar[list[signal.Signals]] = ContextVar("received_signals")
 """Where to put the signals that the operator receives, for those who run it as a process."""
 
-Tasks = Collection['asyncio.Task[None]']
+Tasks = Collection["asyncio.Task[None]"]
 
 
 class OperatorArguments(TypedDict, total=False):
@@ -81,7 +82,9 @@ class OperatorArguments(TypedDict, total=False):
 
 
 def run(
-        *, loop: asyncio.AbstractEventLoop | None = None, **kwargs: Unpack[OperatorArguments],
+    *,
+    loop: asyncio.AbstractEventLoop | None = None,
+    **kwargs: Unpack[OperatorArguments],
 ) -> None:
     """Run an operator synchronously, until it is stopped. See :func:`operator` for the options.
 
@@ -106,26 +109,26 @@ async def operator(**kwargs: Unpack[OperatorArguments]) -> None:
 
 
 async def spawn_tasks(
-        *,
-        lifecycle: Lifecycle | None = None,
-        indexers: object | None = None,
-        registry: OperatorRegistry | None = None,
-        settings: OperatorSettings | None = None,
-        memories: object | None = None,
-        insights: object | None = None,
-        identity: str | None = None,
-        standalone: bool | None = None,
-        priority: int | None = None,
-        peering_name: str | None = None,
-        liveness_endpoint: str | None = None,
-        clusterwide: bool = False,
-        namespaces: Collection[NamespacePattern] = (),
-        namespace: NamespacePattern | None = None,
-        stop_flag: Flag | None = None,
-        ready_flag: Flag | None = None,
-        vault: Vault | None = None,
-        memo: AnyMemo | None = None,
-        _command: object | None = None,
+    *,
+    lifecycle: Lifecycle | None = None,
+    indexers: object | None = None,
+    registry: OperatorRegistry | None = None,
+    settings: OperatorSettings | None = None,
+    memories: object | None = None,
+    insights: object | None = None,
+    identity: str | None = None,
+    standalone: bool | None = None,
+    priority: int | None = None,
+    peering_name: str | None = None,
+    liveness_endpoint: str | None = None,
+    clusterwide: bool = False,
+    namespaces: Collection[NamespacePattern] = (),
+    namespace: NamespacePattern | None = None,
+    stop_flag: Flag | None = None,
+    ready_flag: Flag | None = None,
+    vault: Vault | None = None,
+    memo: AnyMemo | None = None,
+    _command: object | None = None,
 ) -> Tasks:
     """Start an operator in the current loop, and get its tasks for :func:`run_tasks`."""
     settings = settings if settings is not None else OperatorSettings()
@@ -150,19 +153,23 @@ async def spawn_tasks(
         ready_flag=ready_flag,
         liveness_endpoint=liveness_endpoint,
     )
-    return [asyncio.create_task(_supervise(Operator(options), settings), name='kopf-operator')]
+    return [asyncio.create_task(_supervise(Operator(options), settings), name="kopf-operator")]
 
 
 def _check_scope(clusterwide: bool, namespaces: Collection[NamespacePattern]) -> None:
     if clusterwide and namespaces:
         raise TypeError("The operator can be either cluster-wide or namespaced, not both.")
     if not clusterwide and not namespaces:
-        logger.warning("All namespaces are served, as neither the namespaces (-n) nor the "
-                       "cluster-wide mode (-A) are requested. Please choose one of them.")
+        logger.warning(
+            "All namespaces are served, as neither the namespaces (-n) nor the "
+            "cluster-wide mode (-A) are requested. Please choose one of them."
+        )
 
 
 async def run_tasks(
-        root_tasks: Tasks, *, ignored: Collection['asyncio.Task[Any]'] = frozenset(),
+    root_tasks: Tasks,
+    *,
+    ignored: Collection["asyncio.Task[Any]"] = frozenset(),
 ) -> None:
     """Wait until the operator ends, and raise its error, if there is one.
 
@@ -188,7 +195,7 @@ async def _stop(tasks: Tasks) -> None:
 
 async def _supervise(operator: Operator, settings: OperatorSettings) -> None:
     """Run the operator; stop it gracefully at the first signal, and forcefully at the second."""
-    task = asyncio.create_task(operator.run(), name='kopf-operator-core')
+    task = asyncio.create_task(operator.run(), name="kopf-operator-core")
     signalled = received_signals.get([])
 
     def stop(signum: signal.Signals) -> None:

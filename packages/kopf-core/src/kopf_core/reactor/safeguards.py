@@ -1,4 +1,5 @@
 """Safeguards: what keeps the operator sane when objects, users, or other tools are not."""
+
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -45,22 +46,25 @@ def is_too_large(body: Body, marks: Patch, logger: AnyLogger) -> bool:
 
     Otherwise, the handlers would succeed, but it would be impossible to remember that.
     """
-    planned = (marks.get('metadata') or {}).get('annotations') or {}
+    planned = (marks.get("metadata") or {}).get("annotations") or {}
     if not planned:
         return False
     annotations = {**body.metadata.annotations, **planned}
     if sum(map(len, annotations.values())) < ALWAYS_FITS and len(annotations) < 100:
         return False
     size = sum(
-        len(key.encode()) + len(value.encode('utf-8', 'replace'))
-        for key, value in annotations.items() if isinstance(value, str))
+        len(key.encode()) + len(value.encode("utf-8", "replace"))
+        for key, value in annotations.items()
+        if isinstance(value, str)
+    )
     if size + HEADROOM <= MAX_ANNOTATIONS_SIZE:
         return False
     logger.error(
         f"The object is not handled: there is no place for the last handled state "
         f"in its annotations ({size} bytes of at most {MAX_ANNOTATIONS_SIZE}, "
         f"{HEADROOM} of which are reserved for the progress). Make the object smaller, "
-        f"or exclude the large fields, or use another settings.persistence.diffbase_storage.")
+        f"or exclude the large fields, or use another settings.persistence.diffbase_storage."
+    )
     return True
 
 
@@ -73,17 +77,23 @@ def get_lost_marks_delay(memory: ObjectMemory, logger: AnyLogger) -> float:
     delay = LOST_MARKS_DELAYS[min(memory.losses, len(LOST_MARKS_DELAYS)) - 1]
     if memory.losses == 1:
         logger.warning(
-            "The last handled state was removed from the object, so it is handled as a new one.")
+            "The last handled state was removed from the object, so it is handled as a new one."
+        )
     else:
         logger.warning(
             f"The last handled state was removed from the object {memory.losses} times; "
             f"is there another tool that reverts the annotations? "
-            f"The object will be handled as a new one in {delay} seconds.")
+            f"The object will be handled as a new one in {delay} seconds."
+        )
     return delay
 
 
 def keep_refused(
-        memory: ObjectMemory, applied: Applied, logger: AnyLogger, *, has_news: bool,
+    memory: ObjectMemory,
+    applied: Applied,
+    logger: AnyLogger,
+    *,
+    has_news: bool,
 ) -> None:
     """Keep the refused functions for a fresher state; drop them if they are never accepted.
 
@@ -93,25 +103,30 @@ def keep_refused(
     if not applied.is_refused:
         memory.conflicts = 0
         return
-    logger.debug("The object has changed meanwhile: the patch is to be completed "
-                 "when its newer state comes.")
+    logger.debug(
+        "The object has changed meanwhile: the patch is to be completed when its newer state comes."
+    )
     memory.carried += applied.carried
     memory.conflicts += not has_news  # with news, it is no wonder: others change the object a lot
     if memory.conflicts < MAX_CONFLICTS:
         return
-    names = ', '.join(locate(fn) for fn in memory.carried)
+    names = ", ".join(locate(fn) for fn in memory.carried)
     if names:
-        logger.error(f"The transformation functions are dropped: their changes were refused "
-                     f"{MAX_CONFLICTS} times in a row, so they are probably invalid: {names}")
+        logger.error(
+            f"The transformation functions are dropped: their changes were refused "
+            f"{MAX_CONFLICTS} times in a row, so they are probably invalid: {names}"
+        )
     else:
-        logger.error(f"The finalizer can be neither added nor removed: it was refused "
-                     f"{MAX_CONFLICTS} times in a row. It will be tried further.")
+        logger.error(
+            f"The finalizer can be neither added nor removed: it was refused "
+            f"{MAX_CONFLICTS} times in a row. It will be tried further."
+        )
     memory.carried, memory.conflicts = (), 0
 
 
 def get_conflict_delay(memory: ObjectMemory) -> float:
     """For how long (in seconds) to wait for the newer state of the object: ever longer."""
-    return min(2.0 ** memory.conflicts, MAX_CONFLICT_DELAY)
+    return min(2.0**memory.conflicts, MAX_CONFLICT_DELAY)
 
 
 def throttle(subject: Subject, reason: str, exc: Exception | None) -> Again | None:
@@ -124,7 +139,8 @@ def throttle(subject: Subject, reason: str, exc: Exception | None) -> Again | No
         subject.logger.error(f"Processing has failed: {reason}", exc_info=exc)
         return None
     subject.logger.error(
-        f"Throttling for {delay} seconds due to an unexpected error: {reason}", exc_info=exc)
+        f"Throttling for {delay} seconds due to an unexpected error: {reason}", exc_info=exc
+    )
     return Again(after=delay, is_held=True)
 
 
@@ -136,40 +152,47 @@ def unthrottle(subject: Subject) -> None:
 
 
 def warn_of_clashes(
-        memory: ObjectMemory, handlers: Iterable[ChangingHandler], logger: AnyLogger,
+    memory: ObjectMemory,
+    handlers: Iterable[ChangingHandler],
+    logger: AnyLogger,
 ) -> None:
     """Name the different functions that share an id: their progress cannot be told apart."""
     for one, other in find_clashes(handlers):
-        if memory.warn_once(f'clash:{one.id}'):
+        if memory.warn_once(f"clash:{one.id}"):
             ids = f"{one.id!r}" if one.id == other.id else f"{one.id!r} and {other.id!r}"
             logger.warning(
                 f"Two different functions are registered as {ids}, and only one of them "
                 f"can be tracked: {locate(one.fn)} and {locate(other.fn)}. "
-                f"Use the id= option for one of them.")
+                f"Use the id= option for one of them."
+            )
 
 
 def warn_of_exposed_secrets(
-        resource: Resource, storage: DiffBaseStorage, logger: AnyLogger,
+    resource: Resource,
+    storage: DiffBaseStorage,
+    logger: AnyLogger,
 ) -> None:
     """Tell that the data of Secrets will be copied to where everybody sees it."""
-    if resource.group == '' and resource.plural == 'secrets' and _exposes_values(storage):
+    if resource.group == "" and resource.plural == "secrets" and _exposes_values(storage):
         logger.warning(
             "Secrets are handled, and their data are copied into annotations as the last handled "
             "state; `kubectl describe` shows annotations as is. To prevent this, set "
-            "settings.persistence.diffbase_storage = kopf.HashingDiffBaseStorage().")
+            "settings.persistence.diffbase_storage = kopf.HashingDiffBaseStorage()."
+        )
 
 
 def _exposes_values(storage: DiffBaseStorage) -> bool:
     if isinstance(storage, MultiDiffBaseStorage):
         return any(_exposes_values(inner) for inner in storage.storages)
     return isinstance(storage, AnnotationsDiffBaseStorage) and not isinstance(
-        storage, HashingDiffBaseStorage)
+        storage, HashingDiffBaseStorage
+    )
 
 
 def locate(fn: Any) -> str:
     """Where the function is: its name, file, and line."""
     while isinstance(fn, partial):
         fn = fn.func
-    code = getattr(fn, '__code__', None)
-    name = getattr(fn, '__qualname__', repr(fn))
+    code = getattr(fn, "__code__", None)
+    name = getattr(fn, "__qualname__", repr(fn))
     return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"

@@ -3,6 +3,7 @@
 They are executed within an attempt of their parent, one step at a time, with the progress stored
 on the object along with the parent's one. The parent is called again until all of them are over.
 """
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,9 +22,9 @@ from kopf_core.intents.registries import OperatorRegistry, deduplicate
 
 
 async def run_subhandlers(
-        invocation: Invocation,
-        handlers: Sequence[BaseHandler],
-        lifecycle: Lifecycle | None = None,
+    invocation: Invocation,
+    handlers: Sequence[BaseHandler],
+    lifecycle: Lifecycle | None = None,
 ) -> None:
     """Make one step over the sub-handlers of the current attempt.
 
@@ -33,10 +34,15 @@ async def run_subhandlers(
     assert isinstance(cause, ChangingCause)
     storage = execution.settings.persistence.progress_storage
     selected = deduplicate(
-        handler for handler in handlers
-        if isinstance(handler, ChangingHandler) and matches(handler, cause))
+        handler
+        for handler in handlers
+        if isinstance(handler, ChangingHandler) and matches(handler, cause)
+    )
     state = State.from_storage(
-        selected, body=cause.body, storage=storage, now=execution.clock.now(),
+        selected,
+        body=cause.body,
+        storage=storage,
+        now=execution.clock.now(),
     ).with_purpose(cause.reason, selected)
     outcomes = await execution.run(selected, cause, state, lifecycle)
     state = state.with_outcomes(outcomes, now=execution.clock.now())
@@ -51,12 +57,12 @@ Fns = Mapping[Any, Callable[..., Any]] | Iterable[Callable[..., Any]]
 
 
 async def execute(
-        *,
-        fns: Fns | None = None,
-        handlers: Iterable[ChangingHandler] | None = None,
-        registry: OperatorRegistry | None = None,
-        lifecycle: Lifecycle | None = None,
-        cause: ChangingCause | None = None,
+    *,
+    fns: Fns | None = None,
+    handlers: Iterable[ChangingHandler] | None = None,
+    registry: OperatorRegistry | None = None,
+    lifecycle: Lifecycle | None = None,
+    cause: ChangingCause | None = None,
 ) -> None:
     """Run the sub-handlers of the current handler now, in place of doing so when it returns.
 
@@ -85,9 +91,8 @@ async def execute(
 
 def _make_of_functions(fns: Fns, parent: BaseHandler) -> list[ChangingHandler]:
     pairs: Iterable[tuple[Any, Callable[..., Any]]] = (
-        fns.items() if isinstance(fns, Mapping) else ((None, fn) for fn in fns))
+        fns.items() if isinstance(fns, Mapping) else ((None, fn) for fn in fns)
+    )
     return [
-        make_subhandler(fn, parent, {'id': None if id is None else str(id)})
-        for id, fn in pairs
+        make_subhandler(fn, parent, {"id": None if id is None else str(id)}) for id, fn in pairs
     ]
-

@@ -1,4 +1,5 @@
 """What the spine works with: an object in the course of processing, and what lives beside it."""
+
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -20,8 +21,11 @@ class Background(Protocol):
     """Daemons and timers, as the spine needs them."""
 
     def adjust(
-            self, key: ObjectKey, memory: ObjectMemory, cause: SpawningCause,
-            handlers: ResourceHandlers,
+        self,
+        key: ObjectKey,
+        memory: ObjectMemory,
+        cause: SpawningCause,
+        handlers: ResourceHandlers,
     ) -> None:
         """Spawn what matches and is not there yet, stop what does not match anymore."""
 

@@ -1,4 +1,5 @@
 """An engine with nothing around it, in a loop where hours pass in no time."""
+
 import asyncio
 import copy
 import datetime
@@ -57,10 +58,12 @@ class LoopClock:
 
 def timeless(fn: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Run the test in the virtual time."""
+
     @functools.wraps(fn)
     def wrapper(**kwargs: Any) -> None:
         with asyncio.Runner(loop_factory=VirtualLoop) as runner:
             runner.run(fn(**kwargs))  # type: ignore[arg-type]
+
     return wrapper
 
 
@@ -81,16 +84,17 @@ class Yard:
         self.execution = Execution(settings=settings, lifecycle=all_at_once, clock=self.clock)
         self.engine: BackgroundEngine = None  # type: ignore[assignment]
         self.body: dict[str, Any] = {
-            'apiVersion': 'kopf.dev/v1', 'kind': 'KopfExample',
-            'metadata': {'name': 'obj', 'namespace': 'ns', 'uid': 'uid1', 'resourceVersion': '1'},
-            'spec': {'field': 'v1'},
+            "apiVersion": "kopf.dev/v1",
+            "kind": "KopfExample",
+            "metadata": {"name": "obj", "namespace": "ns", "uid": "uid1", "resourceVersion": "1"},
+            "spec": {"field": "v1"},
         }
 
     def daemon(self, **kwargs: Any) -> Any:
-        return daemon('kopfexamples', registry=self.registry, **{'id': 'fn'} | kwargs)
+        return daemon("kopfexamples", registry=self.registry, **{"id": "fn"} | kwargs)
 
     def timer(self, **kwargs: Any) -> Any:
-        return timer('kopfexamples', registry=self.registry, **{'id': 'fn'} | kwargs)
+        return timer("kopfexamples", registry=self.registry, **{"id": "fn"} | kwargs)
 
     def time(self) -> float:
         return round(asyncio.get_running_loop().time(), 2)
@@ -100,34 +104,43 @@ class Yard:
         self.ticks.append(self.time())
         return len(self.ticks)
 
-    def see(self, uid: str = 'uid1', **changes: Any) -> Any:
+    def see(self, uid: str = "uid1", **changes: Any) -> Any:
         """Let the engine see the object in a new state; the changes are merged into it."""
         if self.engine is None:
             self.engine = BackgroundEngine(
-                client=None, settings=self.settings, indices={},  # type: ignore[arg-type]
-                execution=self.execution, wake=self.woken.append)
+                client=None,
+                settings=self.settings,
+                indices={},  # type: ignore[arg-type]
+                execution=self.execution,
+                wake=self.woken.append,
+            )
         self.body = copy.deepcopy(self.body)
-        self.body['metadata']['uid'] = uid
+        self.body["metadata"]["uid"] = uid
         for key, val in changes.items():
             self.body.setdefault(key, {}).update(val)
         memory = self.memories.recall(uid)
         cause = SpawningCause(
-            resource=self.resource, body=Body(self.body), patch=Patch(), settings=self.settings,
-            memo=memory.memo, indices={})
+            resource=self.resource,
+            body=Body(self.body),
+            patch=Patch(),
+            settings=self.settings,
+            memo=memory.memo,
+            indices={},
+        )
         handlers = self.registry.get_resource_handlers(self.resource)
         self.engine.adjust(uid, memory, cause, handlers)
         return memory
 
     def label(self, value: str | None) -> Any:
-        return self.see(metadata={'labels': {} if value is None else {'label': value}})
+        return self.see(metadata={"labels": {} if value is None else {"label": value}})
 
-    def delete(self, uid: str = 'uid1') -> None:
+    def delete(self, uid: str = "uid1") -> None:
         self.engine.stop_deleted(self.memories.recall(uid), Body(self.body))
 
     async def apply(self, *, body: Any, marks: Any, patch: Any, **_: Any) -> Applied:
         """In place of the requests to the API."""
         merged = merge_patches(marks, marks.results, patch)
-        self.patches.append(dict(merged) | ({'fns': merged.fns} if merged.fns else {}))
+        self.patches.append(dict(merged) | ({"fns": merged.fns} if merged.fns else {}))
         if self.errors:
             raise self.errors.pop()
         carried = self.conflicts.pop() if self.conflicts else ()
@@ -137,6 +150,5 @@ class Yard:
 @pytest.fixture
 def yard(settings: Any, resource: Any, registry: Any, monkeypatch: Any) -> Yard:
     yard = Yard(settings, resource, registry)
-    monkeypatch.setattr(attempts, 'apply_patches', yard.apply)
+    monkeypatch.setattr(attempts, "apply_patches", yard.apply)
     return yard
-

@@ -1,4 +1,5 @@
 """Daemons: spawned, restarted, stopped in stages, and never in two instances."""
+
 import asyncio
 import logging
 import threading
@@ -29,8 +30,8 @@ CANCELLED = DaemonStoppingReason.DAEMON_CANCELLED
 ABANDONED = DaemonStoppingReason.DAEMON_ABANDONED
 
 
-@pytest.mark.docs('daemons/spawning')
-@pytest.mark.docs('daemons/resources')
+@pytest.mark.docs("daemons/spawning")
+@pytest.mark.docs("daemons/resources")
 @timeless
 async def test_daemon_is_one_task_for_every_object(yard):
     @yard.daemon()
@@ -41,27 +42,27 @@ async def test_daemon_is_one_task_for_every_object(yard):
     seen = []
     before = asyncio.all_tasks()
     for _ in range(3):
-        yard.see(uid='a')
-        yard.see(uid='b')
+        yard.see(uid="a")
+        yard.see(uid="b")
         await asyncio.sleep(1)
-    assert seen == ['a', 'b']
+    assert seen == ["a", "b"]
     assert len(asyncio.all_tasks() - before) == 2
 
 
-@pytest.mark.docs('daemons/restarting')
-@pytest.mark.parametrize('error', [None, PermanentError("no")])
+@pytest.mark.docs("daemons/restarting")
+@pytest.mark.parametrize("error", [None, PermanentError("no")])
 @timeless
 async def test_daemon_is_not_restarted_after_it_exits(yard, logged, error):
-    @yard.daemon(labels={'label': 'yes'})
+    @yard.daemon(labels={"label": "yes"})
     async def fn(**_):
         yard.tick()
         if error:
             raise error
 
-    memory = yard.label('yes')
+    memory = yard.label("yes")
     await asyncio.sleep(1)
-    yard.label('no')
-    yard.label('yes')
+    yard.label("no")
+    yard.label("yes")
     await asyncio.sleep(1)
     assert yard.ticks == [0]
     assert logged()[-1] == OWN
@@ -69,10 +70,15 @@ async def test_daemon_is_not_restarted_after_it_exits(yard, logged, error):
     assert not yard.woken
 
 
-@pytest.mark.docs('daemons/restarting')
-@pytest.mark.parametrize(('delay', 'expected'), [
-    (10, [0, 11, 22]), (None, [0, 1, 2]), (0, [0, 1, 2]),
-])
+@pytest.mark.docs("daemons/restarting")
+@pytest.mark.parametrize(
+    ("delay", "expected"),
+    [
+        (10, [0, 11, 22]),
+        (None, [0, 1, 2]),
+        (0, [0, 1, 2]),
+    ],
+)
 @timeless
 async def test_daemon_is_restarted_by_temporary_errors(yard, delay, expected):
     @yard.daemon()
@@ -88,7 +94,7 @@ async def test_daemon_is_restarted_by_temporary_errors(yard, delay, expected):
     assert yard.ticks == expected
 
 
-@pytest.mark.docs('daemons/errors')
+@pytest.mark.docs("daemons/errors")
 @timeless
 async def test_errors_of_daemons_are_handled_as_of_any_handlers(yard):
     @yard.daemon(backoff=2, retries=10)
@@ -119,8 +125,8 @@ async def test_task_cancelled_by_its_own_function_is_restarted(yard):
     assert yard.ticks == [0, 60]
 
 
-@pytest.mark.docs('daemons/postponing')
-@pytest.mark.parametrize('delay', [30, lambda name, **_: 30 if name == 'obj' else 0])
+@pytest.mark.docs("daemons/postponing")
+@pytest.mark.parametrize("delay", [30, lambda name, **_: 30 if name == "obj" else 0])
 @timeless
 async def test_initial_delay_costs_no_task(yard, logged, delay):
     @yard.daemon(initial_delay=delay)
@@ -151,23 +157,25 @@ async def test_postponed_daemon_is_stopped_at_once(yard, logged):
     assert not yard.ticks
 
 
-@pytest.mark.docs('daemons/fields')
+@pytest.mark.docs("daemons/fields")
 @timeless
 async def test_fields_are_live(yard):
     @yard.daemon()
     async def fn(body, spec, meta, labels, status, name, **_):
         for _ in range(2):
-            seen.append((spec['field'], labels.get('label'), status.get('x'), meta.labels, name))
+            seen.append((spec["field"], labels.get("label"), status.get("x"), meta.labels, name))
             await asyncio.sleep(10)
-            assert body['spec'] == spec
+            assert body["spec"] == spec
 
     seen = []
     yard.see()
     await asyncio.sleep(5)
-    yard.see(spec={'field': 'v2'}, status={'x': 1}, metadata={'labels': {'label': 'yes'}})
+    yard.see(spec={"field": "v2"}, status={"x": 1}, metadata={"labels": {"label": "yes"}})
     await asyncio.sleep(10)
-    assert seen == [('v1', None, None, {'label': 'yes'}, 'obj'),
-                    ('v2', 'yes', 1, {'label': 'yes'}, 'obj')]
+    assert seen == [
+        ("v1", None, None, {"label": "yes"}, "obj"),
+        ("v2", "yes", 1, {"label": "yes"}, "obj"),
+    ]
 
 
 @timeless
@@ -181,14 +189,14 @@ async def test_terminating_daemon_sees_the_deletion(yard):
     seen = []
     yard.see()
     await asyncio.sleep(1)
-    yard.body['metadata']['deletionTimestamp'] = '2020-01-01T00:00:00Z'
+    yard.body["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
     yard.delete()
     await asyncio.sleep(1)
-    assert seen == ['2020-01-01T00:00:00Z']
+    assert seen == ["2020-01-01T00:00:00Z"]
 
 
-@pytest.mark.docs('daemons/results')
-@pytest.mark.docs('daemons/patching')
+@pytest.mark.docs("daemons/results")
+@pytest.mark.docs("daemons/patching")
 @timeless
 async def test_results_and_patches_are_applied_after_every_iteration(yard):
     def change(body): ...
@@ -196,11 +204,11 @@ async def test_results_and_patches_are_applied_after_every_iteration(yard):
     @yard.daemon()
     async def fn(patch, retry, **_):
         carried.append(list(patch.fns))
-        patch.status['replicas'] = retry
+        patch.status["replicas"] = retry
         if retry == 0:
             patch.fns.append(change)
             raise TemporaryError("again", delay=5)
-        return {'finished': True}
+        return {"finished": True}
 
     carried = []
     yard.conflicts.append((change,))
@@ -208,12 +216,12 @@ async def test_results_and_patches_are_applied_after_every_iteration(yard):
     await asyncio.sleep(10)
     assert carried == [[], [change]]
     assert yard.patches == [
-        {'status': {'replicas': 0}, 'fns': [change]},
-        {'status': {'fn': {'finished': True}, 'replicas': 1}, 'fns': [change]},
+        {"status": {"replicas": 0}, "fns": [change]},
+        {"status": {"fn": {"finished": True}, "replicas": 1}, "fns": [change]},
     ]
 
 
-@pytest.mark.docs('daemons/termination')
+@pytest.mark.docs("daemons/termination")
 @timeless
 async def test_instantly_exiting_daemon_ends_within_the_same_cycle_of_processing(yard, logged):
     @yard.daemon(cancellation_backoff=5, cancellation_timeout=5)
@@ -248,10 +256,10 @@ async def test_instant_exit_is_by_time_if_set(yard, settings, logged):
     await yard.engine.settle(memory)
     assert yard.time() == 3
     assert not yard.engine.is_stopping(memory)
-    assert not any('force' in message for message in logged())
+    assert not any("force" in message for message in logged())
 
 
-@pytest.mark.docs('daemons/timeouts')
+@pytest.mark.docs("daemons/timeouts")
 @timeless
 async def test_three_stages_of_termination(yard, logged):
     @yard.daemon(cancellation_backoff=10, cancellation_timeout=20)
@@ -262,7 +270,7 @@ async def test_three_stages_of_termination(yard, logged):
             try:
                 await asyncio.sleep(8)
             except asyncio.CancelledError:
-                reasons.append((yard.time(), 'cancelled'))
+                reasons.append((yard.time(), "cancelled"))
 
     reasons = []
     memory = yard.see()
@@ -274,11 +282,14 @@ async def test_three_stages_of_termination(yard, logged):
     with pytest.warns(ResourceWarning, match="Daemon 'fn' did not exit in time"):
         await asyncio.sleep(3)
     assert not yard.engine.is_running(memory)
-    assert yard.woken == ['uid1']
+    assert yard.woken == ["uid1"]
     assert len(yard.engine.orphans) == 1
     assert reasons == [
-        (1, DELETED), (9, DELETED | SIGNALLED), (11, 'cancelled'),
-        (11, DELETED | SIGNALLED | CANCELLED), (19, DELETED | SIGNALLED | CANCELLED),
+        (1, DELETED),
+        (9, DELETED | SIGNALLED),
+        (11, "cancelled"),
+        (11, DELETED | SIGNALLED | CANCELLED),
+        (19, DELETED | SIGNALLED | CANCELLED),
         (27, DELETED | SIGNALLED | CANCELLED),
     ]
     await asyncio.sleep(4)
@@ -293,7 +304,7 @@ async def test_three_stages_of_termination(yard, logged):
     await yard.engine.exit()
 
 
-@pytest.mark.docs('daemons/timeouts')
+@pytest.mark.docs("daemons/timeouts")
 @timeless
 async def test_cancellation_is_immediate_without_backoff(yard, logged):
     @yard.daemon(cancellation_timeout=20)
@@ -309,7 +320,7 @@ async def test_cancellation_is_immediate_without_backoff(yard, logged):
     yard.delete()
     await asyncio.sleep(1)
     assert reasons == [(1, DELETED | CANCELLED)]
-    assert yard.woken == ['uid1']
+    assert yard.woken == ["uid1"]
     assert logged()[-2:] == ["Daemon 'fn' is cancelled. Will escalate.", REQUEST]
 
 
@@ -322,13 +333,13 @@ async def test_daemon_cancelled_before_its_first_step_is_over(yard, settings):
     settings.background.instant_exit_zero_time_cycles = 0
     memory = yard.see()
     await asyncio.sleep(0)  # the task is made, but not started
-    run, = yard.engine.runs
+    (run,) = yard.engine.runs
     assert run.is_working
     yard.delete()
     assert yard.engine.is_running(memory)
     await asyncio.sleep(1)
     assert not yard.engine.is_running(memory)
-    assert yard.woken == ['uid1']
+    assert yard.woken == ["uid1"]
 
 
 @timeless
@@ -345,16 +356,16 @@ async def test_zero_cancellation_timeout_still_lets_the_daemon_end(yard):
     assert not yard.engine.orphans
 
 
-@pytest.mark.docs('daemons/timeouts')
-@pytest.mark.parametrize('where', ['handler', 'settings'])
+@pytest.mark.docs("daemons/timeouts")
+@pytest.mark.parametrize("where", ["handler", "settings"])
 @timeless
 async def test_daemon_with_no_timeout_is_waited_for_with_reminders(yard, settings, logged, where):
-    @yard.daemon(**({'cancellation_polling': 20} if where == 'handler' else {}))
+    @yard.daemon(**({"cancellation_polling": 20} if where == "handler" else {}))
     async def fn(stopped, **_):
         await stopped.wait()
         await asyncio.sleep(50)
 
-    settings.background.cancellation_polling = 20 if where == 'settings' else 60
+    settings.background.cancellation_polling = 20 if where == "settings" else 60
     memory = yard.see()
     await asyncio.sleep(1)
     yard.delete()
@@ -363,7 +374,7 @@ async def test_daemon_with_no_timeout_is_waited_for_with_reminders(yard, setting
     assert not yard.woken
     await asyncio.sleep(2)
     assert not yard.engine.is_running(memory)
-    assert yard.woken == ['uid1']
+    assert yard.woken == ["uid1"]
     assert logged() == [
         "Daemon 'fn' is invoked.",
         *["Daemon 'fn' is still exiting. The next check is in 20 seconds."] * 3,
@@ -372,12 +383,12 @@ async def test_daemon_with_no_timeout_is_waited_for_with_reminders(yard, setting
     ]
 
 
-@pytest.mark.docs('daemons/deletion-prevention')
-@pytest.mark.parametrize('style', ['async', 'sync'])
-@pytest.mark.parametrize('how', ['deletion', 'mismatch', 'pause', 'exit'])
+@pytest.mark.docs("daemons/deletion-prevention")
+@pytest.mark.parametrize("style", ["async", "sync"])
+@pytest.mark.parametrize("how", ["deletion", "mismatch", "pause", "exit"])
 @timeless
 async def test_d7_daemon_that_ignores_everything_is_abandoned(yard, logged, style, how):
-    options = {'labels': {'label': 'yes'}, 'cancellation_backoff': 1, 'cancellation_timeout': 2}
+    options = {"labels": {"label": "yes"}, "cancellation_backoff": 1, "cancellation_timeout": 2}
     loop, started, release = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
     @yard.daemon(**options)
@@ -393,21 +404,21 @@ async def test_d7_daemon_that_ignores_everything_is_abandoned(yard, logged, styl
             except asyncio.CancelledError:
                 pass
 
-    if style == 'async':
+    if style == "async":
         yard.registry = OperatorRegistry()
         yard.daemon(**options)(async_fn)
-    memory = yard.label('yes')
+    memory = yard.label("yes")
     await started.wait()
 
     async def stop():
         match how:
-            case 'deletion':
+            case "deletion":
                 yard.delete()
-            case 'mismatch':
-                yard.label('no')
-            case 'pause':
+            case "mismatch":
+                yard.label("no")
+            case "pause":
                 await yard.engine.pause()
-            case 'exit':
+            case "exit":
                 await yard.engine.exit()
         await asyncio.sleep(4)
 
@@ -415,11 +426,11 @@ async def test_d7_daemon_that_ignores_everything_is_abandoned(yard, logged, styl
         await stop()
     assert not yard.engine.is_running(memory)
     assert not yard.engine.runs
-    assert yard.woken == ([] if how in ('pause', 'exit') else ['uid1'])
-    count = 1 if style == 'sync' else 0
+    assert yard.woken == ([] if how in ("pause", "exit") else ["uid1"])
+    count = 1 if style == "sync" else 0
     assert f"Orphaned daemons: 1, including {count} in threads." in logged(logging.WARNING)
     release.set()
-    if how != 'exit':  # they do not report to the engine anymore
+    if how != "exit":  # they do not report to the engine anymore
         while yard.engine.orphans:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert logged()[-1] == REQUEST
@@ -438,13 +449,14 @@ async def test_daemons_abandoned_at_once_are_reported_at_once(yard, logged):
                 pass
 
     for number in range(10):
-        yard.see(f'uid{number}')
+        yard.see(f"uid{number}")
     await asyncio.sleep(1)
     await yard.engine.pause()
     with pytest.warns(ResourceWarning):
         await asyncio.sleep(2)
     assert [text for text in logged(logging.WARNING) if text.startswith("Orphaned")] == [
-        "Orphaned daemons: 10, including 0 in threads."]
+        "Orphaned daemons: 10, including 0 in threads."
+    ]
     release.set()
     await asyncio.sleep(1)
 
@@ -453,7 +465,7 @@ async def test_daemons_abandoned_at_once_are_reported_at_once(yard, logged):
 async def test_d10_flapping_filters_never_make_two_instances(yard):
     active, highest = 0, 0
 
-    @yard.daemon(labels={'label': 'yes'})
+    @yard.daemon(labels={"label": "yes"})
     async def fn(stopped, **_):
         nonlocal active, highest
         active += 1
@@ -463,37 +475,37 @@ async def test_d10_flapping_filters_never_make_two_instances(yard):
         active -= 1
 
     for number in range(1001):
-        memory = yard.label('yes' if number % 2 == 0 else 'no')
+        memory = yard.label("yes" if number % 2 == 0 else "no")
         await asyncio.sleep(0.01)
     assert highest == 1
     await asyncio.sleep(1)
     assert active == 1
     assert yard.engine.is_running(memory)
     assert not yard.engine.is_stopping(memory)
-    yard.label('no')
+    yard.label("no")
     await asyncio.sleep(1)
     assert active == 0
     assert not yard.engine.is_running(memory)
 
 
-@pytest.mark.docs('daemons/filtering')
+@pytest.mark.docs("daemons/filtering")
 @timeless
 async def test_mismatched_daemon_is_stopped_and_spawned_again_when_it_matches(yard, logged):
-    @yard.daemon(labels={'label': 'yes'})
+    @yard.daemon(labels={"label": "yes"})
     async def fn(stopped, **_):
         yard.tick()
         await stopped.wait()
         reasons.append(stopped.reason)
 
     reasons = []
-    yard.label('no')
+    yard.label("no")
     await asyncio.sleep(1)
     assert not yard.ticks
-    yard.label('yes')
+    yard.label("yes")
     await asyncio.sleep(1)
-    yard.label('no')
+    yard.label("no")
     await asyncio.sleep(1)
-    yard.label('yes')
+    yard.label("yes")
     await asyncio.sleep(1)
     assert yard.ticks == [1, 3]
     assert reasons == [MISMATCH]
@@ -501,17 +513,17 @@ async def test_mismatched_daemon_is_stopped_and_spawned_again_when_it_matches(ya
 
 @timeless
 async def test_restart_of_a_lingering_daemon_is_not_lost_without_further_events(yard):
-    @yard.daemon(labels={'label': 'yes'})
+    @yard.daemon(labels={"label": "yes"})
     async def fn(stopped, **_):
         yard.tick()
         await stopped.wait()
         await asyncio.sleep(10)
 
-    yard.label('yes')
+    yard.label("yes")
     await asyncio.sleep(1)
-    yard.label('no')
+    yard.label("no")
     await asyncio.sleep(1)
-    yard.label('yes')
+    yard.label("yes")
     await asyncio.sleep(20)
     assert yard.ticks == [0, 11]
     assert not yard.woken
@@ -519,26 +531,26 @@ async def test_restart_of_a_lingering_daemon_is_not_lost_without_further_events(
 
 @timeless
 async def test_lingering_daemon_is_not_restarted_for_a_deleted_object(yard):
-    @yard.daemon(labels={'label': 'yes'})
+    @yard.daemon(labels={"label": "yes"})
     async def fn(stopped, **_):
         yard.tick()
         await stopped.wait()
         await asyncio.sleep(10)
 
-    yard.label('yes')
+    yard.label("yes")
     await asyncio.sleep(1)
-    yard.label('no')
-    yard.label('yes')
+    yard.label("no")
+    yard.label("yes")
     yard.delete()
     await asyncio.sleep(20)
     assert yard.ticks == [0]
-    assert yard.woken == ['uid1']
+    assert yard.woken == ["uid1"]
 
 
 @timeless
 async def test_a15_deletion_reported_after_the_fact_stops_everything(yard):
-    @yard.timer(interval=1, id='timer')
-    @yard.daemon(id='daemon')
+    @yard.timer(interval=1, id="timer")
+    @yard.daemon(id="daemon")
     async def fn(stopped, **_):
         await stopped.wait()
 
@@ -554,28 +566,28 @@ async def test_a15_deletion_reported_after_the_fact_stops_everything(yard):
 async def test_a16_recreated_object_has_its_own_daemon(yard):
     @yard.daemon()
     async def fn(stopped, uid, **_):
-        seen.append(('started', uid))
+        seen.append(("started", uid))
         await stopped.wait()
-        seen.append(('stopped', uid))
+        seen.append(("stopped", uid))
 
     seen = []
-    yard.see(uid='old')
+    yard.see(uid="old")
     await asyncio.sleep(1)
-    yard.delete(uid='old')
-    yard.see(uid='new')
+    yard.delete(uid="old")
+    yard.see(uid="new")
     await asyncio.sleep(1)
-    assert sorted(seen) == [('started', 'new'), ('started', 'old'), ('stopped', 'old')]
+    assert sorted(seen) == [("started", "new"), ("started", "old"), ("stopped", "old")]
 
 
 @timeless
 async def test_f10_pausing_stops_everything_and_resuming_starts_it_again(yard):
-    @yard.daemon(id='daemon')
+    @yard.daemon(id="daemon")
     async def daemon(stopped, **_):
         yard.tick()
         await stopped.wait()
         reasons.append(stopped.reason)
 
-    @yard.timer(id='timer', interval=1)
+    @yard.timer(id="timer", interval=1)
     async def timer(**_):
         calls.append(yard.time())
 
@@ -595,19 +607,19 @@ async def test_f10_pausing_stops_everything_and_resuming_starts_it_again(yard):
     assert calls == [0, 1, 11.5, 12.5]
 
 
-@pytest.mark.parametrize('delay', [None, 5])
+@pytest.mark.parametrize("delay", [None, 5])
 @timeless
 async def test_f10_nothing_starts_after_a_pause_in_the_middle_of_spawning(yard, delay):
-    @yard.daemon(id='daemon', initial_delay=delay)
+    @yard.daemon(id="daemon", initial_delay=delay)
     async def daemon(**_):
         yard.tick()
 
-    @yard.timer(id='timer', interval=1, initial_delay=delay)
+    @yard.timer(id="timer", interval=1, initial_delay=delay)
     async def timer(**_):
         yard.tick()
 
     for number in range(1000):
-        yard.see(f'uid{number}')
+        yard.see(f"uid{number}")
     await yard.engine.pause()
     started = len(yard.ticks)
     assert started < 2000
@@ -616,7 +628,7 @@ async def test_f10_nothing_starts_after_a_pause_in_the_middle_of_spawning(yard, 
     assert not yard.engine.runs
 
 
-@pytest.mark.docs('daemons/filtering')
+@pytest.mark.docs("daemons/filtering")
 @timeless
 async def test_criteria_are_checked_when_the_object_changes_and_not_by_themselves(yard):
     @yard.daemon(when=lambda **_: is_wanted)
@@ -659,7 +671,7 @@ async def test_daemon_lingering_over_the_pause_is_restarted_after_it(yard):
     assert yard.ticks == [0, 11]
 
 
-@pytest.mark.docs('daemons/termination')
+@pytest.mark.docs("daemons/termination")
 @timeless
 async def test_exit_waits_for_what_the_daemons_have_declared(yard):
     @yard.daemon(cancellation_backoff=10, cancellation_timeout=20)
@@ -698,7 +710,7 @@ async def test_exit_cancels_those_with_no_limits_after_the_timeout(yard):
 
 @timeless
 async def test_f2_exit_leaves_behind_those_who_ignore_it(yard):
-    @yard.daemon(id='async')
+    @yard.daemon(id="async")
     async def async_fn(stopped, **_):
         while True:
             try:
@@ -706,7 +718,7 @@ async def test_f2_exit_leaves_behind_those_who_ignore_it(yard):
             except asyncio.CancelledError:
                 pass
 
-    @yard.daemon(id='sync')
+    @yard.daemon(id="sync")
     def sync_fn(stopped, **_):
         release.wait()
 
@@ -732,7 +744,7 @@ async def test_exit_with_warnings_as_errors_still_exits(yard):
     yard.see()
     await asyncio.sleep(1)
     with warnings.catch_warnings():
-        warnings.simplefilter('error')
+        warnings.simplefilter("error")
         await yard.engine.exit()
     assert not yard.engine.runs
     release.set()
@@ -748,10 +760,10 @@ async def test_removed_resources_are_stopped(yard, resource):
     reasons = []
     yard.see()
     await asyncio.sleep(1)
-    yard.engine.stop_resource(resource, 'other-namespace')
+    yard.engine.stop_resource(resource, "other-namespace")
     await asyncio.sleep(1)
     assert not reasons
-    yard.engine.stop_resource(resource, 'ns')
+    yard.engine.stop_resource(resource, "ns")
     await asyncio.sleep(1)
     assert reasons == [DELETED]
 
@@ -773,17 +785,17 @@ async def test_two_functions_with_one_id_are_one_daemon(yard):
 
 @timeless
 async def test_object_with_nothing_matching_has_no_record(yard):
-    @yard.daemon(labels={'label': 'yes'})
+    @yard.daemon(labels={"label": "yes"})
     async def fn(**_): ...
 
-    memory = yard.label('no')
+    memory = yard.label("no")
     assert memory.background is None
     assert not yard.engine.is_running(memory)
     assert not yard.engine.is_stopping(memory)
     yard.delete()
 
 
-@pytest.mark.docs('daemons/safe-sleep')
+@pytest.mark.docs("daemons/safe-sleep")
 @timeless
 async def test_sleep_ends_by_time_or_when_the_daemon_is_stopped(yard):
     @yard.daemon()
@@ -801,7 +813,7 @@ async def test_sleep_ends_by_time_or_when_the_daemon_is_stopped(yard):
     assert yard.ticks == [0, 3600, 4000]
 
 
-@pytest.mark.docs('daemons/safe-sleep')
+@pytest.mark.docs("daemons/safe-sleep")
 async def test_sleep_in_a_thread_ends_when_the_daemon_is_stopped(yard):
     loop, started = asyncio.get_running_loop(), asyncio.Event()
     yard.execution = Execution(settings=yard.settings, lifecycle=all_at_once)
@@ -820,9 +832,10 @@ async def test_sleep_in_a_thread_ends_when_the_daemon_is_stopped(yard):
     assert DaemonStoppingReason.RESOURCE_DELETED in reasons[0]
 
 
-@pytest.mark.docs('daemons/safe-sleep')
-@pytest.mark.parametrize(('style', 'checker'), [
-    ('sync', SyncDaemonStopperChecker), ('async', AsyncDaemonStopperChecker)])
+@pytest.mark.docs("daemons/safe-sleep")
+@pytest.mark.parametrize(
+    ("style", "checker"), [("sync", SyncDaemonStopperChecker), ("async", AsyncDaemonStopperChecker)]
+)
 async def test_stop_flags_are_for_the_kind_of_the_function(yard, style, checker):
     loop, types = asyncio.get_running_loop(), asyncio.Queue()
     yard.execution = Execution(settings=yard.settings, lifecycle=all_at_once)
@@ -833,7 +846,7 @@ async def test_stop_flags_are_for_the_kind_of_the_function(yard, style, checker)
     async def afn(stopped, **_):
         fn(stopped)
 
-    yard.daemon()(fn if style == 'sync' else afn)
+    yard.daemon()(fn if style == "sync" else afn)
     yard.see()
     assert await types.get() is checker
     await yard.engine.exit()

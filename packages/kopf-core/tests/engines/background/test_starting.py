@@ -1,4 +1,5 @@
 """Many starts at once do not make the loop deaf."""
+
 import asyncio
 
 from kopf_core.engines.background.starting import PORTION, Starter
@@ -10,10 +11,10 @@ from .conftest import timeless
 async def test_simultaneous_starts_let_others_run_in_between():
     starter, order = Starter(), []
     for _ in range(PORTION * 3):
-        starter.call_at(10, 0, lambda: order.append('start'))
-    asyncio.get_running_loop().call_later(10, order.append, 'other')
+        starter.call_at(10, 0, lambda: order.append("start"))
+    asyncio.get_running_loop().call_later(10, order.append, "other")
     await asyncio.sleep(11)
-    assert order.index('other') <= PORTION
+    assert order.index("other") <= PORTION
     assert len(order) == PORTION * 3 + 1
 
 

@@ -1,4 +1,5 @@
 """Synchronous daemons have threads of their own, unless the user has decided otherwise."""
+
 import asyncio
 import concurrent.futures
 import logging
@@ -23,7 +24,7 @@ async def test_d6_hundreds_of_daemons_run_at_once_and_let_the_process_exit():
     loop = asyncio.get_running_loop()
     futures = [loop.run_in_executor(threads, barrier.wait) for _ in range(100)]
     assert threads.count == 100
-    assert all(t.daemon for t in threading.enumerate() if t.name.startswith('kopf-daemon'))
+    assert all(t.daemon for t in threading.enumerate() if t.name.startswith("kopf-daemon"))
     await loop.run_in_executor(None, barrier.wait)
     assert sorted(await asyncio.gather(*futures))[-1] >= 99
     while threads.count:  # noqa: ASYNC110
@@ -39,7 +40,7 @@ def test_d6_exhausted_system_is_reported_and_retried(monkeypatch):
     def start(self):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, 'start', start)
+    monkeypatch.setattr(threading.Thread, "start", start)
     threads = DaemonThreads()
     with pytest.raises(TemporaryError, match=r"0 threads.*can't start new thread"):
         threads.submit(print)
@@ -104,7 +105,7 @@ def manual(settings):
     settings.execution._executor = None
 
 
-@pytest.mark.docs('timers/resources', 'configuration/executor')
+@pytest.mark.docs("timers/resources", "configuration/executor")
 @timeless
 async def test_d6_queue_of_slow_timers_is_reported_once_with_the_limit(manual, settings, logged):
     watched = WatchedExecutor(settings.execution)

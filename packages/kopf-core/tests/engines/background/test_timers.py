@@ -1,4 +1,5 @@
 """Timers: each of them is a handle in the loop while it waits, and a task while it works."""
+
 import asyncio
 import threading
 
@@ -11,7 +12,7 @@ from kopf_core.intents.stoppers import DaemonStoppingReason
 from .conftest import timeless
 
 
-@pytest.mark.docs('timers/intervals')
+@pytest.mark.docs("timers/intervals")
 @timeless
 async def test_interval_is_between_the_runs(yard):
     @yard.timer(interval=10)
@@ -24,7 +25,7 @@ async def test_interval_is_between_the_runs(yard):
     assert yard.ticks == [0, 13, 26]
 
 
-@pytest.mark.docs('timers/sharpness')
+@pytest.mark.docs("timers/sharpness")
 @timeless
 async def test_d9_sharp_timer_keeps_its_grid_for_an_hour_with_a_stall(yard):
     @yard.timer(interval=1, sharp=True)
@@ -37,7 +38,7 @@ async def test_d9_sharp_timer_keeps_its_grid_for_an_hour_with_a_stall(yard):
     assert yard.ticks == [*range(100), *range(105, 3601)]
 
 
-@pytest.mark.docs('timers/resources')
+@pytest.mark.docs("timers/resources")
 @timeless
 async def test_waiting_timer_is_not_a_task(yard):
     @yard.timer(interval=10)
@@ -45,19 +46,19 @@ async def test_waiting_timer_is_not_a_task(yard):
 
     before = asyncio.all_tasks()
     for number in range(100):
-        yard.see(uid=f'uid{number}')
+        yard.see(uid=f"uid{number}")
     await asyncio.sleep(5)
     assert len(yard.engine.runs) == 100
     assert asyncio.all_tasks() == before
 
 
-@pytest.mark.docs('timers/intervals')
+@pytest.mark.docs("timers/intervals")
 @timeless
 async def test_timer_never_overlaps_with_itself_but_does_with_others(yard):
     active = []
 
-    @yard.timer(interval=1, id='a')
-    @yard.timer(interval=1, id='b', sharp=True)
+    @yard.timer(interval=1, id="a")
+    @yard.timer(interval=1, id="b", sharp=True)
     async def fn(**_):
         active.append(len(active))
         yard.tick()
@@ -70,25 +71,25 @@ async def test_timer_never_overlaps_with_itself_but_does_with_others(yard):
     assert max(yard.ticks.count(tick) for tick in yard.ticks) == 2
 
 
-@pytest.mark.docs('timers/idling')
+@pytest.mark.docs("timers/idling")
 @timeless
 async def test_idling_with_no_interval_runs_once_after_every_change(yard):
     @yard.timer(idle=10)
     async def fn(spec, **_):
         yard.tick()
-        values.append(spec['field'])
+        values.append(spec["field"])
 
     values = []
     yard.see()
     await asyncio.sleep(100)
-    yard.see(spec={'field': 'v2'})
+    yard.see(spec={"field": "v2"})
     await asyncio.sleep(5)
-    yard.see(spec={'field': 'v3'})
+    yard.see(spec={"field": "v3"})
     await asyncio.sleep(100)
     yard.see()
     await asyncio.sleep(100)
     assert yard.ticks == [10, 115]
-    assert values == ['v1', 'v3']
+    assert values == ["v1", "v3"]
 
 
 @timeless
@@ -100,12 +101,12 @@ async def test_change_while_idle_timer_works_is_not_lost(yard):
 
     yard.see()
     await asyncio.sleep(15)
-    yard.see(spec={'field': 'v2'})
+    yard.see(spec={"field": "v2"})
     await asyncio.sleep(100)
     assert yard.ticks == [10, 30]
 
 
-@pytest.mark.docs('timers/idling')
+@pytest.mark.docs("timers/idling")
 @timeless
 async def test_idling_and_interval_together(yard):
     @yard.timer(idle=10, interval=3)
@@ -114,7 +115,7 @@ async def test_idling_and_interval_together(yard):
 
     yard.see()
     await asyncio.sleep(20)
-    yard.see(status={'any': 'thing'})
+    yard.see(status={"any": "thing"})
     await asyncio.sleep(15)
     assert yard.ticks == [10, 13, 16, 19, 30, 33]
 
@@ -127,19 +128,19 @@ async def test_idling_is_not_disturbed_by_marks_of_the_framework(yard):
 
     yard.see()
     await asyncio.sleep(5)
-    yard.see(metadata={'annotations': {'kopf.zalando.org/fn': '{}'}, 'finalizers': ['x']})
+    yard.see(metadata={"annotations": {"kopf.zalando.org/fn": "{}"}, "finalizers": ["x"]})
     await asyncio.sleep(15)
     assert yard.ticks == [10]
 
 
-@pytest.mark.docs('timers/idling')
-@pytest.mark.docs('timers/results')
+@pytest.mark.docs("timers/idling")
+@pytest.mark.docs("timers/results")
 @timeless
 async def test_results_of_the_timer_itself_reset_its_idling(yard):
     @yard.timer(idle=10, interval=1)
     async def fn(**_):
         count = yard.tick()
-        asyncio.get_running_loop().call_later(0.5, lambda: yard.see(status={'fn': count}))
+        asyncio.get_running_loop().call_later(0.5, lambda: yard.see(status={"fn": count}))
         return count
 
     yard.see()
@@ -156,13 +157,13 @@ async def test_sharp_grid_starts_anew_after_idling(yard):
 
     yard.see()
     await asyncio.sleep(4)
-    yard.see(spec={'field': 'v2'})
+    yard.see(spec={"field": "v2"})
     await asyncio.sleep(4)
     assert yard.ticks == [2.5, 3.5, 6.5, 7.5]
 
 
-@pytest.mark.docs('timers/postponing')
-@pytest.mark.parametrize('delay', [5, lambda body, spec, **_: 5 if body['spec'] == spec else 0])
+@pytest.mark.docs("timers/postponing")
+@pytest.mark.parametrize("delay", [5, lambda body, spec, **_: 5 if body["spec"] == spec else 0])
 @timeless
 async def test_initial_delay_is_for_the_first_run_only(yard, delay):
     @yard.timer(interval=3, initial_delay=delay)
@@ -174,7 +175,7 @@ async def test_initial_delay_is_for_the_first_run_only(yard, delay):
     assert yard.ticks == [5, 8, 11]
 
 
-@pytest.mark.docs('timers/combined')
+@pytest.mark.docs("timers/combined")
 @timeless
 async def test_combined_timing(yard):
     @yard.timer(initial_delay=60, interval=10, idle=600)
@@ -183,7 +184,7 @@ async def test_combined_timing(yard):
 
     yard.see()
     await asyncio.sleep(615)
-    yard.see(spec={'field': 'v2'})
+    yard.see(spec={"field": "v2"})
     await asyncio.sleep(605)
     assert yard.ticks == [600, 610, 1215]
 
@@ -197,10 +198,10 @@ async def test_broken_initial_delay_is_reported_and_ignored(yard, logged):
     yard.see()
     await asyncio.sleep(1)
     assert yard.ticks == [0]
-    assert any("'fn'" in message and 'division by zero' in message for message in logged())
+    assert any("'fn'" in message and "division by zero" in message for message in logged())
 
 
-@pytest.mark.docs('timers/errors')
+@pytest.mark.docs("timers/errors")
 @timeless
 async def test_errors_override_the_schedule(yard):
     retries = []
@@ -218,7 +219,7 @@ async def test_errors_override_the_schedule(yard):
     assert retries == [(0, 0), (1, 5), (2, 10), (3, 15), (0, 0)]
 
 
-@pytest.mark.docs('timers/errors')
+@pytest.mark.docs("timers/errors")
 @timeless
 async def test_temporary_error_has_its_own_delay_and_a_sharp_timer_returns_to_its_grid(yard):
     @yard.timer(interval=10, sharp=True)
@@ -231,27 +232,32 @@ async def test_temporary_error_has_its_own_delay_and_a_sharp_timer_returns_to_it
     assert yard.ticks == [0, 10, 23, 30]
 
 
-@pytest.mark.docs('timers/errors')
+@pytest.mark.docs("timers/errors")
 @timeless
 async def test_permanent_error_stops_the_timer_for_ever(yard):
-    @yard.timer(interval=10, labels={'label': 'yes'})
+    @yard.timer(interval=10, labels={"label": "yes"})
     async def fn(**_):
         yard.tick()
         raise PermanentError()
 
-    memory = yard.label('yes')
+    memory = yard.label("yes")
     await asyncio.sleep(100)
-    yard.label('no')
-    yard.label('yes')
+    yard.label("no")
+    yard.label("yes")
     await asyncio.sleep(100)
     assert yard.ticks == [0]
     assert not yard.engine.is_running(memory)
 
 
-@pytest.mark.docs('timers/errors')
-@pytest.mark.parametrize('options', [
-    {'errors': ErrorsMode.PERMANENT}, {'retries': 1}, {'timeout': 5, 'backoff': 20},
-])
+@pytest.mark.docs("timers/errors")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"errors": ErrorsMode.PERMANENT},
+        {"retries": 1},
+        {"timeout": 5, "backoff": 20},
+    ],
+)
 @timeless
 async def test_failed_series_of_attempts_does_not_stop_the_schedule(yard, options):
     retries = []
@@ -280,20 +286,20 @@ async def test_ignored_error_is_a_success(yard):
     assert yard.ticks == [0, 10]
 
 
-@pytest.mark.docs('timers/results')
+@pytest.mark.docs("timers/results")
 @timeless
 async def test_results_and_patches_are_applied_after_each_run(yard):
     @yard.timer(interval=10)
     async def fn(patch, retry, **_):
         assert not patch
-        patch.spec['field'] = yard.tick()
+        patch.spec["field"] = yard.tick()
         if retry == 0:
             raise TemporaryError("again", delay=1)
         return len(yard.ticks)
 
     yard.see()
     await asyncio.sleep(5)
-    assert yard.patches == [{'spec': {'field': 1}}, {'spec': {'field': 2}, 'status': {'fn': 2}}]
+    assert yard.patches == [{"spec": {"field": 1}}, {"spec": {"field": 2}, "status": {"fn": 2}}]
 
 
 @timeless
@@ -312,19 +318,19 @@ async def test_patch_of_one_run_is_not_in_the_next_one(yard):
     async def fn(patch, spec, **_):
         assert not patch
         if yard.tick() == 2:
-            patch.spec['field'] = 'patched'
-        values.append(spec['field'])
+            patch.spec["field"] = "patched"
+        values.append(spec["field"])
 
     values = []
     yard.see()
     await asyncio.sleep(25)
-    yard.see(spec={'field': 'v2'})
+    yard.see(spec={"field": "v2"})
     await asyncio.sleep(10)
-    assert yard.patches == [{'spec': {'field': 'patched'}}]
-    assert values == ['v1', 'v1', 'v1', 'v2']
+    assert yard.patches == [{"spec": {"field": "patched"}}]
+    assert values == ["v1", "v1", "v1", "v2"]
 
 
-@pytest.mark.docs('timers/patching')
+@pytest.mark.docs("timers/patching")
 @timeless
 async def test_conflicting_functions_are_carried_to_the_next_run(yard):
     seen = []
@@ -341,7 +347,7 @@ async def test_conflicting_functions_are_carried_to_the_next_run(yard):
     yard.see()
     await asyncio.sleep(25)
     assert seen == [[], [change], []]
-    assert yard.patches == [{'fns': [change]}] * 3
+    assert yard.patches == [{"fns": [change]}] * 3
 
 
 @timeless
@@ -358,24 +364,24 @@ async def test_failed_patch_does_not_stop_the_timer(yard, logged):
     yard.see()
     await asyncio.sleep(15)
     assert yard.ticks == [0, 10]
-    assert yard.patches == [{'fns': [change]}] * 2
+    assert yard.patches == [{"fns": [change]}] * 2
     assert any("no network" in message for message in logged())
 
 
-@pytest.mark.docs('timers/filtering')
+@pytest.mark.docs("timers/filtering")
 @timeless
 async def test_timer_runs_while_it_matches(yard):
-    @yard.timer(interval=10, labels={'label': 'yes'})
+    @yard.timer(interval=10, labels={"label": "yes"})
     async def fn(**_):
         yard.tick()
 
-    yard.label('no')
+    yard.label("no")
     await asyncio.sleep(5)
-    yard.label('yes')
+    yard.label("yes")
     await asyncio.sleep(15)
-    yard.label('no')
+    yard.label("no")
     await asyncio.sleep(95)
-    yard.label('yes')
+    yard.label("yes")
     await asyncio.sleep(5)
     assert yard.ticks == [5, 15, 115]
 
@@ -388,13 +394,13 @@ async def test_timer_with_no_interval_and_no_idling_runs_once(yard):
 
     memory = yard.see()
     await asyncio.sleep(100)
-    yard.see(spec={'field': 'v2'})
+    yard.see(spec={"field": "v2"})
     await asyncio.sleep(100)
     assert yard.ticks == [0]
     assert not yard.engine.is_running(memory)
 
 
-@pytest.mark.parametrize('how', ['deleted', 'paused', 'exiting'])
+@pytest.mark.parametrize("how", ["deleted", "paused", "exiting"])
 @timeless
 async def test_d8_idle_timer_with_no_interval_stops_after_its_only_run(yard, how):
     @yard.timer(idle=10)
@@ -403,18 +409,18 @@ async def test_d8_idle_timer_with_no_interval_stops_after_its_only_run(yard, how
 
     memory = yard.see()
     await asyncio.sleep(50)
-    if how == 'deleted':
+    if how == "deleted":
         yard.delete()
-    elif how == 'paused':
+    elif how == "paused":
         await yard.engine.pause()
     else:
         await yard.engine.exit()
     assert not yard.engine.is_running(memory)
     assert not yard.engine.runs
     assert yard.time() == 50
-    yard.see(spec={'field': 'v2'})
+    yard.see(spec={"field": "v2"})
     await asyncio.sleep(50)
-    assert yard.ticks == [10] if how != 'deleted' else [10, 60]
+    assert yard.ticks == [10] if how != "deleted" else [10, 60]
 
 
 @timeless
@@ -434,7 +440,7 @@ async def test_timer_sees_that_it_is_stopped_while_working(yard):
     await yard.engine.settle(memory)
     assert not yard.engine.is_running(memory)
     assert stops == [DaemonStoppingReason.RESOURCE_DELETED]
-    assert yard.woken == ['uid1']
+    assert yard.woken == ["uid1"]
 
 
 @timeless
@@ -450,5 +456,5 @@ async def test_sync_timers_run_in_the_executor_of_handlers(yard, settings):
     yard.see()
     while not done.is_set():  # noqa: ASYNC110
         await asyncio.sleep(0)
-    assert names[0].startswith('kopf-handler')
+    assert names[0].startswith("kopf-handler")
     await yard.engine.exit()

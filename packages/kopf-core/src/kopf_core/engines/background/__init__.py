@@ -10,6 +10,7 @@
 * :mod:`.starting`: the starts of attempts, in portions.
 * :mod:`.threads`: where synchronous daemons run.
 """
+
 from kopf_core.engines.background.engine import BackgroundEngine
 
-__all__ = ['BackgroundEngine']
+__all__ = ["BackgroundEngine"]

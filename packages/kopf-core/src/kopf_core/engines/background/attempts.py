@@ -1,4 +1,5 @@
 """The calls of one function for one object: with what arguments, where, and what comes of them."""
+
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -39,10 +40,16 @@ class Attempts:
     """The attempts of one daemon or timer. What is to be kept between them, is kept here."""
 
     __slots__ = (
-        '_carried', '_cause', '_handler', '_record', '_resources', '_stopper', '_warned',
+        "_carried",
+        "_cause",
+        "_handler",
+        "_record",
+        "_resources",
+        "_stopper",
+        "_warned",
     )
 
-    def __init__(self, handler: SpawningHandler, record: 'Record', resources: Resources) -> None:
+    def __init__(self, handler: SpawningHandler, record: "Record", resources: Resources) -> None:
         self._handler = handler
         self._record = record
         self._resources = resources
@@ -63,11 +70,12 @@ class Attempts:
         if callable(delay):
             cause = self._make_cause()
             try:
-                delay = delay(**cause.kwargs | {'param': self._handler.param})
+                delay = delay(**cause.kwargs | {"param": self._handler.param})
             except Exception as e:
                 cause.logger.error(
                     f"{self._handler} is started with no delay, as its initial delay "
-                    f"cannot be calculated: {safe_message(e)}")
+                    f"cannot be calculated: {safe_message(e)}"
+                )
                 delay = None
         return sane_delay(delay) or 0.0
 
@@ -103,15 +111,21 @@ class Attempts:
             deliver_results({self._handler.id: outcome.result}, marks=marks, logger=cause.logger)
         try:
             applied = await apply_patches(
-                client=self._resources.client, resource=self._record.resource, body=body,
-                marks=marks, patch=cause.patch, logger=cause.logger)
+                client=self._resources.client,
+                resource=self._record.resource,
+                body=body,
+                marks=marks,
+                patch=cause.patch,
+                logger=cause.logger,
+            )
         except APIError as e:
             self._carried = tuple(cause.patch.fns)
             cause.logger.error(f"{self._handler} could not change the object: {e}")
         else:
             self._carried = applied.carried
             self._warned = warn_of_inconsistencies(
-                applied.inconsistencies, self._record.resource, self._warned, cause.logger)
+                applied.inconsistencies, self._record.resource, self._warned, cause.logger
+            )
 
     def _make_cause(self) -> DaemonCause:
         patch, self._carried = Patch(fns=self._carried), ()
@@ -130,4 +144,5 @@ class Attempts:
     def _is_frequent(self) -> bool:
         handler = self._handler
         return isinstance(handler, TimerHandler) and (
-            handler.interval is not None and handler.interval <= FREQUENT_INTERVAL)
+            handler.interval is not None and handler.interval <= FREQUENT_INTERVAL
+        )

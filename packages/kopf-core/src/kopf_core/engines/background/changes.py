@@ -1,4 +1,5 @@
 """Which changes of an object matter for idling: anyone's except for the framework's own marks."""
+
 from typing import Any, cast
 
 from kopf_cogs.configs.settings import PersistenceSettings
@@ -13,26 +14,28 @@ def is_changed(old: Body, new: Body, persistence: PersistenceSettings) -> bool:
     count: otherwise, the operator would disturb its own idling timers.
     """
     for key in old.keys() | new.keys():
-        if key != 'metadata' and old.get(key) != new.get(key) and (
-                key != 'status' or _get_status(old, persistence) != _get_status(new, persistence)):
+        if (
+            key != "metadata"
+            and old.get(key) != new.get(key)
+            and (key != "status" or _get_status(old, persistence) != _get_status(new, persistence))
+        ):
             return True
     old_meta, new_meta = old.metadata, new.metadata
     if dict(old_meta.labels) != dict(new_meta.labels):
         return True
-    return (
-        dict(old_meta.annotations) != dict(new_meta.annotations)
-        and _get_annotations(old, persistence) != _get_annotations(new, persistence)
-    )
+    return dict(old_meta.annotations) != dict(new_meta.annotations) and _get_annotations(
+        old, persistence
+    ) != _get_annotations(new, persistence)
 
 
 def _get_status(body: Body, persistence: PersistenceSettings) -> Any:
-    status = {key: json_copy(val) for key, val in body.status.items() if key != 'kopf'}
-    essence: Any = persistence.progress_storage.clear(essence=cast('Any', {'status': status}))
-    return essence.get('status') or None
+    status = {key: json_copy(val) for key, val in body.status.items() if key != "kopf"}
+    essence: Any = persistence.progress_storage.clear(essence=cast("Any", {"status": status}))
+    return essence.get("status") or None
 
 
 def _get_annotations(body: Body, persistence: PersistenceSettings) -> Any:
-    system = {key: body.get(key) for key in ('apiVersion', 'kind', 'metadata')}
+    system = {key: body.get(key) for key in ("apiVersion", "kind", "metadata")}
     essence: Any = persistence.diffbase_storage.build(body=Body(system))
     essence = persistence.progress_storage.clear(essence=essence)
-    return essence.get('metadata', {}).get('annotations') or None
+    return essence.get("metadata", {}).get("annotations") or None

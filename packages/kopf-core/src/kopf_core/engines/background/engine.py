@@ -1,4 +1,5 @@
 """Daemons and timers of all objects: they are started, adjusted, and stopped here."""
+
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -23,7 +24,7 @@ from kopf_core.intents.handlers import SpawningHandler, TimerHandler
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.intents.stoppers import DaemonStoppingReason
 
-logger = logging.getLogger('kopf.background')
+logger = logging.getLogger("kopf.background")
 
 EXIT_TIMEOUT = 5.0
 """How long (in seconds) the exiting operator waits for those who have no limits or exceed them."""
@@ -40,8 +41,13 @@ class BackgroundEngine:
     """
 
     def __init__(
-            self, *, client: Client, settings: OperatorSettings, indices: Mapping[str, Any],
-            execution: Execution, wake: Callable[[ObjectKey], None],
+        self,
+        *,
+        client: Client,
+        settings: OperatorSettings,
+        indices: Mapping[str, Any],
+        execution: Execution,
+        wake: Callable[[ObjectKey], None],
     ) -> None:
         self._wake = wake
         self._clock = execution.clock
@@ -54,7 +60,9 @@ class BackgroundEngine:
         self._surroundings = Surroundings(
             resources=Resources(client, execution, indices, DaemonExecutors(settings.execution)),
             starter=Starter(),
-            on_ended=self._on_ended, on_abandoned=self._on_abandoned)
+            on_ended=self._on_ended,
+            on_abandoned=self._on_abandoned,
+        )
 
     @property
     def runs(self) -> Collection[Run]:
@@ -67,8 +75,11 @@ class BackgroundEngine:
         return self._orphans
 
     def adjust(
-            self, key: ObjectKey, memory: ObjectMemory, cause: SpawningCause,
-            handlers: ResourceHandlers,
+        self,
+        key: ObjectKey,
+        memory: ObjectMemory,
+        cause: SpawningCause,
+        handlers: ResourceHandlers,
     ) -> None:
         """Spawn what matches and is not there yet, stop what does not match anymore.
 
@@ -84,8 +95,12 @@ class BackgroundEngine:
             if not matching:
                 return
             record = memory.background = Record(
-                key=key, resource=cause.resource, body=cause.body, memo=memory.memo,
-                now=self._clock.monotonic())
+                key=key,
+                resource=cause.resource,
+                body=cause.body,
+                memo=memory.memo,
+                now=self._clock.monotonic(),
+            )
         record.is_deleted = False
         for handler in matching:
             run = record.runs.get(handler.id)
@@ -114,7 +129,8 @@ class BackgroundEngine:
         """Whether there is anything that is going to end soon; :meth:`wake` will be called."""
         record: Record | None = memory.background
         return record is not None and any(
-            run.is_stopping and not run.is_abandoned for run in record.runs.values())
+            run.is_stopping and not run.is_abandoned for run in record.runs.values()
+        )
 
     def get_finished(self, memory: ObjectMemory) -> Collection[HandlerId]:
         """Those that have ended on their own and will never run for the object again."""

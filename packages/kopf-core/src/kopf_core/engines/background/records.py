@@ -1,4 +1,5 @@
 """What is known of one object which has (or had) daemons or timers."""
+
 from kopf_cogs.configs.settings import PersistenceSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.ids import HandlerId
@@ -13,11 +14,24 @@ class Record:
     """The background work of one object. It belongs to the object's memory."""
 
     __slots__ = (
-        'body', 'changed_at', 'finished', 'is_deleted', 'key', 'memo', 'resource', 'runs',
+        "body",
+        "changed_at",
+        "finished",
+        "is_deleted",
+        "key",
+        "memo",
+        "resource",
+        "runs",
     )
 
     def __init__(
-            self, *, key: ObjectKey, resource: Resource, body: Body, memo: AnyMemo, now: float,
+        self,
+        *,
+        key: ObjectKey,
+        resource: Resource,
+        body: Body,
+        memo: AnyMemo,
+        now: float,
     ) -> None:
         self.key = key
         self.resource = resource

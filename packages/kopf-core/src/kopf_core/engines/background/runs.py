@@ -3,6 +3,7 @@
 There is a task only for an attempt: while the function works. While it waits for its time
 (the initial delay, the interval, the delay after an error), it is only a handle in the loop.
 """
+
 import asyncio
 import inspect
 import logging
@@ -39,21 +40,35 @@ class Surroundings:
 
     resources: Resources
     starter: Starter
-    on_ended: 'Callable[[Run], None]'
-    on_abandoned: 'Callable[[Run], None]'
+    on_ended: "Callable[[Run], None]"
+    on_abandoned: "Callable[[Run], None]"
 
 
 class Run:
     """A daemon or timer that works, waits, or is being stopped; over when ended by any reason."""
 
     __slots__ = (
-        '_anchor', '_attempts', '_due', '_handle', '_is_dormant', '_is_over', '_state',
-        '_surroundings', '_task', '_termination', 'handler', 'is_abandoned', 'record',
-        'replacement',
+        "_anchor",
+        "_attempts",
+        "_due",
+        "_handle",
+        "_is_dormant",
+        "_is_over",
+        "_state",
+        "_surroundings",
+        "_task",
+        "_termination",
+        "handler",
+        "is_abandoned",
+        "record",
+        "replacement",
     )
 
     def __init__(
-            self, handler: SpawningHandler, record: 'Record', surroundings: Surroundings,
+        self,
+        handler: SpawningHandler,
+        record: "Record",
+        surroundings: Surroundings,
     ) -> None:
         self.handler = handler
         self.record = record
@@ -91,7 +106,7 @@ class Run:
         return self._termination is not None
 
     @property
-    def task(self) -> 'asyncio.Task[None] | None':
+    def task(self) -> "asyncio.Task[None] | None":
         """The attempt that is being made now."""
         return self._task
 
@@ -109,8 +124,11 @@ class Run:
         now = self._now()
         delay = self._attempts.get_initial_delay()
         if isinstance(self.handler, TimerHandler):
-            self._wait_until(get_first_tick(
-                self.handler, now=now, delay=delay, changed_at=self.record.changed_at))
+            self._wait_until(
+                get_first_tick(
+                    self.handler, now=now, delay=delay, changed_at=self.record.changed_at
+                )
+            )
         else:
             self._wait_until(now + delay)
 
@@ -158,7 +176,9 @@ class Run:
         try:
             warnings.warn(
                 f"{self.handler} did not exit in time. It is left running, with its resources.",
-                ResourceWarning, stacklevel=2)
+                ResourceWarning,
+                stacklevel=2,
+            )
         except ResourceWarning:
             pass  # if warnings are errors, they must not affect others: it is in the log anyway
 
@@ -209,7 +229,8 @@ class Run:
             self._termination.end()
             self.stopper.set(DaemonStoppingReason.DONE)
             is_left = (  # it was only the waiting for its thread that has ended
-                self.is_abandoned and isinstance(outcome.exception, asyncio.CancelledError))
+                self.is_abandoned and isinstance(outcome.exception, asyncio.CancelledError)
+            )
             if isinstance(self.handler, DaemonHandler) and not is_left:
                 self.log("has exited on request and will not be retried or restarted.")
             self._end()
@@ -219,7 +240,8 @@ class Run:
         is_timer = isinstance(self.handler, TimerHandler)
         if not outcome.final:
             self._state = self._state.with_outcome(
-                outcome, self._surroundings.resources.execution.clock.now())
+                outcome, self._surroundings.resources.execution.clock.now()
+            )
             self._wait_until(now + (sane_delay(outcome.delay) or 0.0))
         elif is_timer and not _is_given_up(outcome.exception) and self._has_future():
             self._wait_for_tick(now)
@@ -233,14 +255,19 @@ class Run:
     def _has_future(self) -> bool:
         handler = self.handler
         return isinstance(handler, TimerHandler) and (
-            handler.interval is not None or handler.idle is not None)
+            handler.interval is not None or handler.idle is not None
+        )
 
     def _wait_for_tick(self, now: float) -> None:
         assert isinstance(self.handler, TimerHandler)
         self._state = None
         due = get_next_tick(
-            self.handler, now=now, anchor=self._anchor if self._anchor is not None else now,
-            changed_at=self.record.changed_at, ticked_at=self._due)
+            self.handler,
+            now=now,
+            anchor=self._anchor if self._anchor is not None else now,
+            changed_at=self.record.changed_at,
+            ticked_at=self._due,
+        )
         if due is None:
             self._is_dormant = True
         else:
@@ -257,11 +284,11 @@ class Run:
         self._surroundings.on_ended(self)
 
 
-
 def _is_given_up(exc: BaseException | None) -> bool:
     """Whether a timer has said itself that it must never be called again.
 
     Other failures, such as exhausted retries, end only one series of attempts, not the schedule.
     """
     return isinstance(exc, PermanentError) and not isinstance(
-        exc, HandlerRetriesError | HandlerTimeoutError)
+        exc, HandlerRetriesError | HandlerTimeoutError
+    )

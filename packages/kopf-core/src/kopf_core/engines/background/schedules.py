@@ -2,6 +2,7 @@
 
 The wall-clock time does not matter: nothing is affected when it jumps.
 """
+
 import math
 
 from kopf_core.actions.retrying import sane_delay
@@ -12,14 +13,23 @@ TOLERANCE = 0.001
 
 
 def get_first_tick(
-        handler: TimerHandler, *, now: float, delay: float, changed_at: float,
+    handler: TimerHandler,
+    *,
+    now: float,
+    delay: float,
+    changed_at: float,
 ) -> float:
     """The time of the first tick: both the initial delay and the idling must be over."""
     return max(now + delay, get_idle_end(handler, changed_at=changed_at))
 
 
 def get_next_tick(
-        handler: TimerHandler, *, now: float, anchor: float, changed_at: float, ticked_at: float,
+    handler: TimerHandler,
+    *,
+    now: float,
+    anchor: float,
+    changed_at: float,
+    ticked_at: float,
 ) -> float | None:
     """The time of the tick after the one that has just been successfully handled.
 
@@ -44,5 +54,4 @@ def get_idle_end(handler: TimerHandler, *, changed_at: float) -> float:
 
 def is_idle(handler: TimerHandler, *, now: float, changed_at: float) -> bool:
     """Whether the object is unchanged for long enough."""
-    return not handler.idle or (
-        get_idle_end(handler, changed_at=changed_at) - now <= TOLERANCE)
+    return not handler.idle or (get_idle_end(handler, changed_at=changed_at) - now <= TOLERANCE)

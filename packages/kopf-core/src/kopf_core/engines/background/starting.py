@@ -3,6 +3,7 @@
 Thousands of timers can come due at the same moment (e.g. if they were started together).
 If all of them were started in one iteration of the event loop, the loop would be deaf meanwhile.
 """
+
 import asyncio
 from collections import deque
 from collections.abc import Callable

@@ -5,6 +5,7 @@
     signalled --cancellation_backoff--> cancelled --cancellation_timeout--> abandoned
               --(no timeout)--> waited for, with a reminder every cancellation_polling seconds
 """
+
 import asyncio
 import warnings
 from collections.abc import Callable
@@ -26,9 +27,9 @@ class Termination:
     It only keeps the time and says what is next: what stops by itself, ends it by :meth:`end`.
     """
 
-    __slots__ = ('_backoff', '_handle', '_polling', '_run', '_timeout')
+    __slots__ = ("_backoff", "_handle", "_polling", "_run", "_timeout")
 
-    def __init__(self, run: 'Run') -> None:
+    def __init__(self, run: "Run") -> None:
         settings = run.settings.background
         handler = run.handler
         self._run = run
@@ -93,7 +94,7 @@ class Termination:
             self._handle = loop.call_soon(self._after_cycles, count - 1, fn)
 
 
-def disown(task: 'asyncio.Task[Any]') -> None:
+def disown(task: "asyncio.Task[Any]") -> None:
     """Hide the task from the loop: it ignores cancellation, and the loop would wait for ever."""
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     try:

@@ -6,6 +6,7 @@ for handlers, and nobody would know why the operator does nothing.
 Timers are called and return, so they share the threads with handlers. If they are so slow
 that there is a queue for the threads, it is said in the log.
 """
+
 import asyncio
 import itertools
 import logging
@@ -17,10 +18,10 @@ from typing import Any, ParamSpec, TypeVar
 from kopf_cogs.configs.settings import ExecutionSettings
 from kopf_core.actions.errors import TemporaryError
 
-P = ParamSpec('P')
-T = TypeVar('T')
+P = ParamSpec("P")
+T = TypeVar("T")
 
-logger = logging.getLogger('kopf.background')
+logger = logging.getLogger("kopf.background")
 
 PATIENCE = 10.0
 """How long (in seconds) a call can wait for a free worker before it is worth an error."""
@@ -54,7 +55,8 @@ class DaemonThreads(Executor):
                 self._threads.discard(threading.current_thread())
 
         thread = threading.Thread(
-            target=call, name=f'kopf-daemon-{next(self._counter)}', daemon=True)
+            target=call, name=f"kopf-daemon-{next(self._counter)}", daemon=True
+        )
         self._threads.add(thread)
         try:
             thread.start()
@@ -62,7 +64,8 @@ class DaemonThreads(Executor):
             self._threads.discard(thread)
             raise TemporaryError(
                 f"There are {self.count} threads of synchronous daemons already, and the system "
-                f"does not let more of them start ({e}). Consider asynchronous daemons.") from e
+                f"does not let more of them start ({e}). Consider asynchronous daemons."
+            ) from e
         return future
 
 
@@ -98,12 +101,13 @@ class WatchedExecutor(Executor):
             self._watch(self._latest)
 
     def _report(self) -> None:
-        limit = getattr(self._settings.executor, '_max_workers', 'the')
+        limit = getattr(self._settings.executor, "_max_workers", "the")
         logger.error(
             f"A synchronous timer has been waiting for a free worker for {PATIENCE:.0f} seconds: "
             f"all {limit} workers of the executor are busy, so synchronous handlers have to wait, "
             f"too. Either raise the limit (settings.execution.max_workers), "
-            f"or make the timers faster or asynchronous.")
+            f"or make the timers faster or asynchronous."
+        )
 
 
 def _is_started(future: Future[Any]) -> bool:
@@ -129,7 +133,7 @@ class DaemonExecutors:
         if not self._settings.is_customized:
             return self._threads
         executor = self._settings.executor
-        limit = getattr(executor, '_max_workers', None)
+        limit = getattr(executor, "_max_workers", None)
         self._shared += 1
         if limit is not None and self._shared >= limit and not self._is_reported:
             self._is_reported = True
@@ -137,7 +141,8 @@ class DaemonExecutors:
                 f"All {limit} workers of the executor are occupied by synchronous daemons: neither "
                 f"other daemons nor synchronous handlers can run. Either raise the limit "
                 f"(settings.execution.max_workers={limit}), or make the daemons asynchronous, "
-                f"or leave the executor unset: then, the daemons have threads of their own.")
+                f"or leave the executor unset: then, the daemons have threads of their own."
+            )
         return executor
 
     def release(self, executor: Executor) -> None:

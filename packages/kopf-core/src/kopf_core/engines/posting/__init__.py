@@ -8,11 +8,18 @@ and never hold or fail the handlers: what cannot be posted in time is dropped an
 * :mod:`.logs`: events made of log messages.
 * :mod:`.levels`: types of events by their importance. Pure.
 """
+
 from kopf_core.engines.posting.functions import event, exception, info, warn
 from kopf_core.engines.posting.logs import EventLogging, EventPostingHandler, event_logging
 from kopf_core.engines.posting.recorder import EventRecorder
 
 __all__ = [
-    'EventLogging', 'EventPostingHandler', 'EventRecorder', 'event', 'event_logging', 'exception',
-    'info', 'warn',
+    "EventLogging",
+    "EventPostingHandler",
+    "EventRecorder",
+    "event",
+    "event_logging",
+    "exception",
+    "info",
+    "warn",
 ]

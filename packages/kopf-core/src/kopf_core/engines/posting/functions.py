@@ -1,4 +1,5 @@
 """Events posted by handlers: about any objects, in any form."""
+
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,12 +11,12 @@ from kopf_core.engines.posting.levels import type_of_level
 
 
 def event(
-        objs: Any,
-        *,
-        type: str,
-        reason: str,
-        message: str = '',
-        backoffs: float | Iterable[float] | None = None,
+    objs: Any,
+    *,
+    type: str,
+    reason: str,
+    message: str = "",
+    backoffs: float | Iterable[float] | None = None,
 ) -> None:
     """Post an event about an object, or about each of several objects.
 
@@ -26,41 +27,53 @@ def event(
     if operator is None:
         raise LookupError("Events can only be posted from inside of an operator.")
     for ref in _references(objs):
-        operator.recorder.record(
-            ref, type=type, reason=reason, message=message, backoffs=backoffs)
+        operator.recorder.record(ref, type=type, reason=reason, message=message, backoffs=backoffs)
 
 
 def info(
-        objs: Any, *, reason: str, message: str = '',
-        backoffs: float | Iterable[float] | None = None,
+    objs: Any,
+    *,
+    reason: str,
+    message: str = "",
+    backoffs: float | Iterable[float] | None = None,
 ) -> None:
     """Post a normal event, unless ``settings.posting.level`` is higher than that."""
     _event_of_level(logging.INFO, objs, reason, message, backoffs)
 
 
 def warn(
-        objs: Any, *, reason: str, message: str = '',
-        backoffs: float | Iterable[float] | None = None,
+    objs: Any,
+    *,
+    reason: str,
+    message: str = "",
+    backoffs: float | Iterable[float] | None = None,
 ) -> None:
     """Post a warning event, unless ``settings.posting.level`` is higher than that."""
     _event_of_level(logging.WARNING, objs, reason, message, backoffs)
 
 
 def exception(
-        objs: Any, *, reason: str = '', message: str = '', exc: BaseException | None = None,
-        backoffs: float | Iterable[float] | None = None,
+    objs: Any,
+    *,
+    reason: str = "",
+    message: str = "",
+    exc: BaseException | None = None,
+    backoffs: float | Iterable[float] | None = None,
 ) -> None:
     """Post an error event about an exception: by default, the one being handled now."""
     exc = exc if exc is not None else sys.exc_info()[1]
     if exc is not None:
         reason = reason or type(exc).__name__
-        message = f'{message} {exc}' if message else f'{exc}'
+        message = f"{message} {exc}" if message else f"{exc}"
     _event_of_level(logging.ERROR, objs, reason, message, backoffs)
 
 
 def _event_of_level(
-        level: int, objs: Any, reason: str, message: str,
-        backoffs: float | Iterable[float] | None,
+    level: int,
+    objs: Any,
+    reason: str,
+    message: str,
+    backoffs: float | Iterable[float] | None,
 ) -> None:
     operator = operator_var.get(None)
     if operator is None or level >= operator.settings.posting.level:
@@ -70,9 +83,9 @@ def _event_of_level(
 def _references(objs: Any) -> Iterator[ObjectReference]:
     if isinstance(objs, Mapping):
         yield build_object_reference(objs)
-    elif hasattr(objs, 'obj'):  # pykube-ng
+    elif hasattr(objs, "obj"):  # pykube-ng
         yield build_object_reference(objs.obj)
-    elif hasattr(objs, 'to_dict'):  # models of the official client
+    elif hasattr(objs, "to_dict"):  # models of the official client
         yield _reference_of_model(objs)
     else:
         for obj in objs:
@@ -80,9 +93,11 @@ def _references(objs: Any) -> Iterator[ObjectReference]:
 
 
 def _reference_of_model(obj: Any) -> ObjectReference:
-    meta = getattr(obj, 'metadata', None)
-    return build_object_reference({
-        'apiVersion': getattr(obj, 'api_version', None),
-        'kind': getattr(obj, 'kind', None),
-        'metadata': {name: getattr(meta, name, None) for name in ('name', 'namespace', 'uid')},
-    })
+    meta = getattr(obj, "metadata", None)
+    return build_object_reference(
+        {
+            "apiVersion": getattr(obj, "api_version", None),
+            "kind": getattr(obj, "kind", None),
+            "metadata": {name: getattr(meta, name, None) for name in ("name", "namespace", "uid")},
+        }
+    )

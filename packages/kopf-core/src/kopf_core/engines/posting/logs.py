@@ -1,4 +1,5 @@
 """Events made of the log messages about objects."""
+
 import logging
 import threading
 
@@ -14,16 +15,20 @@ class EventPostingHandler(logging.Handler):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        ref = getattr(record, 'k8s_ref', None)
+        ref = getattr(record, "k8s_ref", None)
         operator = operator_var.get(None)
-        if ref is None or operator is None or getattr(record, 'k8s_skip', False):
+        if ref is None or operator is None or getattr(record, "k8s_skip", False):
             return
         posting = operator.settings.posting
         if not posting.enabled or not posting.loggers or record.levelno < posting.level:
             return
         operator.recorder.record(
-            ref, type=type_of_level(record.levelno), reason='Logging',
-            message=self.format(record), backoffs=posting.logging_backoffs)
+            ref,
+            type=type_of_level(record.levelno),
+            reason="Logging",
+            message=self.format(record),
+            backoffs=posting.logging_backoffs,
+        )
 
 
 class EventLogging:

@@ -1,4 +1,5 @@
 """The recorder of events: posts them in the background, in order for each object."""
+
 import asyncio
 import logging
 import threading
@@ -13,7 +14,7 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import ObjectReference
 
-logger = logging.getLogger('kopf.events')
+logger = logging.getLogger("kopf.events")
 
 MAX_PENDING = 10_000
 """How many events may wait before the new ones are dropped."""
@@ -26,6 +27,7 @@ MAX_REMEMBERED = 4_096
 
 AGGREGATION_WINDOW = 600.0
 """For how long (in seconds) a repeated event is counted into the previous one."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Event:
@@ -42,7 +44,7 @@ class _Event:
     @property
     def object_identity(self) -> tuple[Any, ...]:
         ref = self.ref
-        return (ref.get('uid'), ref.get('kind'), ref.get('namespace'), ref.get('name'))
+        return (ref.get("uid"), ref.get("kind"), ref.get("namespace"), ref.get("name"))
 
 
 @dataclass(slots=True)
@@ -78,13 +80,13 @@ class EventRecorder:
         """How many events were not posted since the operator's start."""
 
     def record(
-            self,
-            ref: ObjectReference,
-            *,
-            type: str,
-            reason: str,
-            message: str,
-            backoffs: float | Iterable[float] | None = None,
+        self,
+        ref: ObjectReference,
+        *,
+        type: str,
+        reason: str,
+        message: str,
+        backoffs: float | Iterable[float] | None = None,
     ) -> None:
         """Take an event to be posted soon. Returns at once."""
         if not self._settings.posting.enabled or _is_event(ref) or self._closed:
@@ -117,7 +119,8 @@ class EventRecorder:
             self.dropped += 1
             if self.dropped == 1 or self.dropped % 1000 == 0:
                 logger.warning(
-                    f"The events API is too slow: {self.dropped} events are dropped so far.")
+                    f"The events API is too slow: {self.dropped} events are dropped so far."
+                )
             return
         self._pending += 1
         key = event.object_identity
@@ -133,7 +136,7 @@ class EventRecorder:
             self._spawn(key)
 
     def _spawn(self, key: Any) -> None:
-        task = asyncio.create_task(self._work(key), name=f'kopf-events-{key}')
+        task = asyncio.create_task(self._work(key), name=f"kopf-events-{key}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -156,21 +159,29 @@ class EventRecorder:
                 await self._create(event)
         except APIError as e:
             self.dropped += 1
-            logger.warning(f"Failed to post an event. Ignoring and continuing. "
-                           f"Object: {_describe(event.ref)}. Error: {e}. "
-                           f"Event: {event.type} {event.reason}: {event.message[:256]}")
+            logger.warning(
+                f"Failed to post an event. Ignoring and continuing. "
+                f"Object: {_describe(event.ref)}. Error: {e}. "
+                f"Event: {event.type} {event.reason}: {event.message[:256]}"
+            )
         except Exception as e:
             self.dropped += 1
             logger.error(f"Failed to post an event: {type(e).__name__}: {e}")
 
     async def _create(self, event: _Event) -> None:
         created = await post_event(
-            self._client, ref=event.ref, type=event.type, reason=event.reason,
-            message=event.message, backoffs=event.backoffs)
-        meta: Mapping[str, Any] = (created or {}).get('metadata') or {}
-        if self._aggregates and meta.get('name'):
+            self._client,
+            ref=event.ref,
+            type=event.type,
+            reason=event.reason,
+            message=event.message,
+            backoffs=event.backoffs,
+        )
+        meta: Mapping[str, Any] = (created or {}).get("metadata") or {}
+        if self._aggregates and meta.get("name"):
             self._recent[event.identity] = _Posted(
-                meta['name'], meta.get('namespace') or '', 1, self._loop.time())
+                meta["name"], meta.get("namespace") or "", 1, self._loop.time()
+            )
             if len(self._recent) > MAX_REMEMBERED:
                 self._recent.popitem(last=False)
 
@@ -184,7 +195,8 @@ class EventRecorder:
             return False
         try:
             await aggregate_event(
-                self._client, namespace=posted.namespace, name=posted.name, count=posted.count + 1)
+                self._client, namespace=posted.namespace, name=posted.name, count=posted.count + 1
+            )
         except APIForbiddenError:
             logger.debug("No permission to patch events: repeated events are posted as new ones.")
             self._aggregates = False
@@ -199,9 +211,9 @@ class EventRecorder:
 
 def _is_event(ref: ObjectReference) -> bool:
     """Events of events would be a chain reaction."""
-    return ref.get('kind') == 'Event' and ref.get('apiVersion') in ('v1', 'events.k8s.io/v1')
+    return ref.get("kind") == "Event" and ref.get("apiVersion") in ("v1", "events.k8s.io/v1")
 
 
 def _describe(ref: ObjectReference) -> str:
-    name = '/'.join(filter(None, (ref.get('namespace'), ref.get('name'))))
+    name = "/".join(filter(None, (ref.get("namespace"), ref.get("name"))))
     return f"{ref.get('kind')} {name}"
