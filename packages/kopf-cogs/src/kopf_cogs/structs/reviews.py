@@ -114,8 +114,32 @@ class WebhookClientConfig(TypedDict, total=False):
     service: WebhookClientConfigService | None
 
 
+class ReviewError(ValueError):
+    """What has come is not a review that can be answered: the mistake is on the sender's side.
+
+    Webhook servers respond with the HTTP ``status`` and the text of the error: it is one line,
+    and has nothing that the sender does not know already.
+    """
+
+    status = 400
+
+
+class UnknownWebhookError(ReviewError):
+    """There is no webhook with this id, or the resource in the review is not known."""
+
+    status = 404
+
+
 class WebhookFn(Protocol):
-    """The framework's function which webhook servers call for every admission request."""
+    """The framework's function which webhook servers call for every admission request.
+
+    ``request`` is the parsed JSON of the body, of whatever type and contents it has come.
+    ``webhook`` is the id of the only handler to be called: what is in the URL after the path
+    of the server, be it URL-decoded or not. Without it, all the handlers that match are called.
+
+    Raises :class:`ReviewError` if there is nothing to answer to. The failures of handlers
+    are in the response.
+    """
 
     async def __call__(
         self,
