@@ -198,8 +198,9 @@ class Orchestrator:
         served: dict[Resource, ResourceHandlers] = {}
         for resource in {res for found in chosen.values() for res in found}:
             handlers = self._registry.get_resource_handlers(
-                resource, lambda selector, res=resource: res in chosen[selector]
-            )  # type: ignore[misc]
+                resource,
+                lambda selector, res=resource: res in chosen[selector],  # type: ignore[misc]
+            )
             if self._is_servable(resource, handlers):
                 served[resource] = handlers
         return served
