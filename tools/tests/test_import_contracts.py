@@ -17,9 +17,13 @@ OFFENCES = {
     "cogs": ("kopf_cogs/structs/offender.py", "import kopf_cogs.clients"),
     "structs-are-pure": ("kopf_cogs/structs/offender2.py", "import asyncio"),
     "core": ("kopf_core/actions/offender.py", "import kopf_core.reactor"),
-    "engines": ("kopf_core/engines/daemons.py", "import kopf_core.engines.indexing"),
+    "engines": (
+        "kopf_core/engines/background/offender.py",
+        "import kopf_core.engines.indexing",
+    ),
     "kits": ("kopf_kits/sandbox/offender.py", "import kopf_kits.cli"),
     "sandbox-is-alone": ("kopf_kits/sandbox/offender2.py", "import kopf_cogs.structs"),
+    "sandbox": ("kopf_kits/sandbox/store/offender.py", "import kopf_kits.sandbox.http"),
     "third-party-clients": ("kopf_core/intents/offender.py", "import kubernetes"),
     "click-in-cli": ("kopf_cogs/helpers/offender2.py", "import click"),
 }

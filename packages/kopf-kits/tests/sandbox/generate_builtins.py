@@ -93,8 +93,8 @@ def main(kubernetes: str, *roots: str) -> None:
         opaque = name.rpartition(".")[2] in OPAQUE
         needed[name] = {"type": "object"} if opaque else simplify(definitions[name])
         queue |= references(needed[name]) - needed.keys()
-    write("builtins.json", {"kinds": kinds, "definitions": needed})
-    write("protobufs.json", select_protobufs(kinds, definitions, read_protobufs(*roots)))
+    write("kinds/builtins.json", {"kinds": kinds, "definitions": needed})
+    write("http/protobufs.json", select_protobufs(kinds, definitions, read_protobufs(*roots)))
 
 
 def select_protobufs(

@@ -1,6 +1,6 @@
 import pytest
 
-from kopf_kits.sandbox.resources import version_priority
+from kopf_kits.sandbox.store.resources import version_priority
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

@@ -1,7 +1,7 @@
 import pytest
 
-from kopf_kits.sandbox.expressions import compile_expression
-from kopf_kits.sandbox.functions import EvaluationError, Unsupported
+from kopf_kits.sandbox.cel.expressions import compile_expression
+from kopf_kits.sandbox.cel.functions import EvaluationError, Unsupported
 
 SELF = {
     "name": "abc",

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from kopf_kits.sandbox import Journal
-from kopf_kits.sandbox.calls import Call
+from kopf_kits.sandbox.http.calls import Call
 
 OBJECTS = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"
 

@@ -1,7 +1,7 @@
 import pytest
 
-from kopf_kits.sandbox.patches import apply_json_patch, merge
-from kopf_kits.sandbox.statuses import StatusError
+from kopf_kits.sandbox.base.statuses import StatusError
+from kopf_kits.sandbox.fields.patches import apply_json_patch, merge
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from kopf_kits.sandbox.routing import Target, parse
+from kopf_kits.sandbox.http.routing import Target, parse
 
 
 @pytest.mark.parametrize(

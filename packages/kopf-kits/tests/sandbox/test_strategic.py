@@ -1,7 +1,7 @@
 import pytest
 
-from kopf_kits.sandbox.builtins import builtin_schemas
-from kopf_kits.sandbox.strategic import merge
+from kopf_kits.sandbox.fields.strategic import merge
+from kopf_kits.sandbox.kinds.builtins import builtin_schemas
 
 POD = builtin_schemas().compile("v1", "Pod")
 

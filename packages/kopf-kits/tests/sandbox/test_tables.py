@@ -2,8 +2,8 @@ import datetime
 
 import pytest
 
-from kopf_kits.sandbox.ages import show_age
-from kopf_kits.sandbox.jsonpaths import compile_path
+from kopf_kits.sandbox.schemas.jsonpaths import compile_path
+from kopf_kits.sandbox.tables.ages import show_age
 
 from .conftest import make_crd
 

@@ -1,8 +1,8 @@
 import pytest
 
-from kopf_kits.sandbox.formats import is_format
-from kopf_kits.sandbox.schemas import Node
-from kopf_kits.sandbox.validation import validate
+from kopf_kits.sandbox.schemas.formats import is_format
+from kopf_kits.sandbox.schemas.schemas import Node
+from kopf_kits.sandbox.schemas.validation import validate
 
 
 def check(spec, value):

@@ -4,11 +4,11 @@ It is a tool for development: it listens on the loopback interface only, speaks 
 any credentials, and forgets everything when it stops.
 """
 
+from .base.statuses import StatusError
 from .cluster import ClusterOptions
-from .faults import Fault, Faults
-from .journal import Entry, Journal
+from .http.faults import Fault, Faults
+from .http.journal import Entry, Journal
 from .sandbox import Sandbox
-from .statuses import StatusError
 from .threads import SandboxThread
 
 __all__ = [

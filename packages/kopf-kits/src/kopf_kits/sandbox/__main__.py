@@ -11,8 +11,8 @@ from pathlib import Path
 
 import yaml
 
+from .base.statuses import StatusError
 from .sandbox import Sandbox
-from .statuses import StatusError
 
 
 def main(args: Sequence[str] | None = None) -> int:

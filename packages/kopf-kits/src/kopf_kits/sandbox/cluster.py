@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .admission import Admission
-from .definitions import Definitions
-from .deletions import Deleter
-from .garbage import Garbage
-from .kinds import register_builtins
-from .resources import Registry
-from .storage import Versions
-from .writes import WriteOptions, Writer
+from .admission.admission import Admission
+from .controllers.definitions import Definitions
+from .controllers.garbage import Garbage
+from .kinds.kinds import register_builtins
+from .store.resources import Registry
+from .store.storage import Versions
+from .store.writeoptions import WriteOptions
+from .verbs.deletions import Deleter
+from .verbs.writes import Writer
 
 INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 

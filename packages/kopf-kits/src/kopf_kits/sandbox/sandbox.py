@@ -12,16 +12,19 @@ from typing import Any
 
 import yaml
 
-from . import jsons, kubeconfigs, patches
+from . import kubeconfigs
+from .base import jsons
 from .cluster import Cluster, ClusterOptions
-from .deletions import DeleteOptions
-from .faults import Faults
-from .journal import Journal
-from .reads import list_page
-from .resources import Endpoint
-from .server import Server
-from .storage import Stored
-from .writes import Modify, WriteOptions
+from .fields import patches
+from .http.faults import Faults
+from .http.journal import Journal
+from .http.server import Server
+from .store.resources import Endpoint
+from .store.storage import Stored
+from .store.writeoptions import WriteOptions
+from .verbs.deletions import DeleteOptions
+from .verbs.reads import list_page
+from .verbs.writes import Modify
 
 Obj = dict[str, Any]
 Objs = list[Obj]

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from .faults import Faults
-from .journal import Journal
+from .http.faults import Faults
+from .http.journal import Journal
 from .sandbox import Manifest, Obj, Objs, Sandbox
 
 T = TypeVar("T")

@@ -1,0 +1,1 @@
+"""Admission: the webhooks that are asked before writing."""

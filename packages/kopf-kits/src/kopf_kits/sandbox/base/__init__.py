@@ -1,0 +1,1 @@
+"""What everything else here is made of: JSON and failures."""

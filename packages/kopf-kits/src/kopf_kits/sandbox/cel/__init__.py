@@ -1,0 +1,1 @@
+"""Expressions of CEL: the syntax and the functions."""

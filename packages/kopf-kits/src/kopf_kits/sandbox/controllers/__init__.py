@@ -1,0 +1,1 @@
+"""Controllers that operators rely on."""

@@ -1,0 +1,1 @@
+"""Changes of objects: patches, and who set which fields."""

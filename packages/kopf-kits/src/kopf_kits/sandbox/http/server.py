@@ -1,0 +1,156 @@
+"""The HTTP side of the sandbox: requests in, responses and streams out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from fnmatch import fnmatchcase
+from urllib.parse import parse_qsl, unquote
+
+from aiohttp import web
+
+from kopf_kits.sandbox.base.statuses import StatusError, internal
+from kopf_kits.sandbox.cluster import Cluster
+
+from .api import API
+from .calls import Call, Reply
+from .faults import Dropped, Fault, Faults
+from .journal import Journal
+
+logger = logging.getLogger(__name__)
+_MAX_BODY = 3 * 1024 * 1024
+
+
+class Server:
+    """Listens on the loopback interface, and answers by the API of a cluster."""
+
+    def __init__(self, cluster: Cluster, faults: Faults, journal: Journal) -> None:
+        self._cluster = cluster
+        self._faults = faults
+        self._journal = journal
+        self._streams: dict[Call, web.BaseRequest] = {}
+        self._api = API(cluster, lambda: f"{self.host}:{self.port}")
+        self._runner: web.ServerRunner | None = None
+        self.host = ""
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        """Start listening; port 0 is any free port. Raises ``OSError`` if it is taken."""
+        server = web.Server(self._handle, handler_cancellation=True, access_log=None)
+        runner = web.ServerRunner(server, shutdown_timeout=1)
+        await runner.setup()
+        site = web.TCPSite(runner, host, port)
+        try:
+            await site.start()
+        except BaseException:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        self.host, self.port = runner.addresses[0][:2]
+
+    async def stop(self) -> None:
+        """End all streams, and stop listening."""
+        await self._cluster.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        call = await _read_call(request)
+        entry = self._journal.record(call)
+        taken = self._faults.take(call)
+        try:
+            reply = await self._faults.precede(taken) if taken else None
+            if reply is None:
+                reply = await self._answer(call)
+            _add_warnings(call, reply)
+            self._journal.answered(entry, reply.status)
+            if reply.stream is not None:
+                return await self._stream(request, call, reply, taken)
+            return await _send(request, reply)
+        except Dropped:
+            if entry.status is None:
+                self._journal.answered(entry, 0)
+            _abort(request)
+            return web.Response()
+
+    async def _answer(self, call: Call) -> Reply:
+        try:
+            return await self._api.answer(call)
+        except StatusError as error:
+            return Reply(error.code, error.as_bytes() + b"\n")
+        except Exception as error:
+            logger.exception("The sandbox failed on %s %s", call.method, call.path)
+            failure = internal(f"{type(error).__name__}: {error}")
+            return Reply(failure.code, failure.as_bytes() + b"\n")
+
+    async def _stream(
+        self, request: web.BaseRequest, call: Call, reply: Reply, taken: list[Fault]
+    ) -> web.StreamResponse:
+        assert reply.stream is not None
+        reply.stream = self._faults.shape(call, reply.stream, taken)
+        self._streams[call] = request
+        try:
+            return await _send(request, reply)
+        finally:
+            del self._streams[call]
+
+    def cut(self, path: str) -> int:
+        """Close the connections of the watch-streams with such paths; returns how many."""
+        found = [one for call, one in self._streams.items() if fnmatchcase(call.path, path)]
+        for request in found:
+            _abort(request)
+        return len(found)
+
+
+def _abort(request: web.BaseRequest) -> None:
+    if request.transport is not None:
+        request.transport.abort()
+
+
+async def _read_call(request: web.BaseRequest) -> Call:
+    raw_path, _, raw_query = request.raw_path.partition("?")
+    headers = request.headers
+    return Call(
+        method=request.method,
+        path=unquote(raw_path) if "%" in raw_path else raw_path,
+        query=dict(parse_qsl(raw_query, keep_blank_values=True)) if raw_query else {},
+        accept=headers.get("Accept", ""),
+        content_type=headers.get("Content-Type", ""),
+        agent=headers.get("User-Agent", ""),
+        body=await request.read() if request.can_read_body else b"",
+    )
+
+
+def _add_warnings(call: Call, reply: Reply) -> None:
+    for text in call.warnings:
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        reply.headers.append(("Warning", f'299 - "{quoted}"'))
+
+
+async def _send(request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
+    headers: list[tuple[str, str]] = [
+        ("Content-Type", reply.media_type),
+        ("Cache-Control", "no-cache, private"),
+    ]
+    headers.extend(reply.headers)
+    if reply.chunks is None and reply.stream is None:
+        return web.Response(status=reply.status, body=reply.body, headers=headers)
+    response = web.StreamResponse(status=reply.status, headers=headers)
+    response.enable_chunked_encoding()
+    try:
+        await response.prepare(request)
+        await _pour(response, reply)
+    except ConnectionError:
+        pass  # The client is gone, which is its right.
+    return response
+
+
+async def _pour(response: web.StreamResponse, reply: Reply) -> None:
+    for chunk in reply.chunks or ():
+        await response.write(chunk)
+        await asyncio.sleep(0)  # Long lists should not keep all the others waiting.
+    if reply.stream is not None:
+        async for chunk in reply.stream:
+            await response.write(chunk)
+    await response.write_eof()

@@ -1,0 +1,1 @@
+"""The kinds that are served: built-in ones and definitions of custom ones."""

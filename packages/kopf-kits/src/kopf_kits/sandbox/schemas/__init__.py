@@ -1,0 +1,1 @@
+"""Schemas, names, and selectors: what values may be."""

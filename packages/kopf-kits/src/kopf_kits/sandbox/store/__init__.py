@@ -1,0 +1,1 @@
+"""Resources and their objects: what is stored, and how it is prepared for that."""
