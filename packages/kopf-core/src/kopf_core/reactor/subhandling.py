@@ -15,7 +15,7 @@ from kopf_core.actions.execution import collect_results
 from kopf_core.actions.lifecycles import Lifecycle
 from kopf_core.actions.states import State
 from kopf_core.intents.causes import ChangingCause
-from kopf_core.intents.decorators import make_subhandler
+from kopf_core.intents.decorators.subhandlers import make_subhandler
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.matching import matches
 from kopf_core.intents.registries import OperatorRegistry, deduplicate

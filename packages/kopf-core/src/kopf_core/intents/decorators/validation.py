@@ -37,8 +37,8 @@ def validate_execution(options: Mapping[str, Any]) -> None:
 
 def validate_filters(options: Mapping[str, Any]) -> None:
     """Check the filters of objects. Raises :class:`TypeError` or :class:`ValueError`."""
-    validate_meta_filter("labels", options["labels"])
-    validate_meta_filter("annotations", options["annotations"])
+    validate_meta_filter("labels", options.get("labels"))
+    validate_meta_filter("annotations", options.get("annotations"))
     when = options.get("when")
     if when is not None and not callable(when):
         raise TypeError(f"when= must be a function, not {when!r}.")
@@ -49,12 +49,11 @@ def validate_filters(options: Mapping[str, Any]) -> None:
         raise TypeError("If value=, old=, or new= is specified, then field= must be, too.")
 
 
-def validate_selector(options: Mapping[str, Any]) -> None:
+def validate_selector(fn: Any) -> None:
     """Check that it is not the handler itself, decorated with the parentheses forgotten.
 
     Raises :class:`TypeError`. Functions are good selectors if they accept a resource.
     """
-    fn = options["arg1"]
     if inspect.isroutine(fn) and not _is_selecting(fn):
         raise TypeError(
             f"The decorator needs parentheses with a resource, e.g. "

@@ -1,0 +1,32 @@
+"""The decorators that declare handlers: ``@kopf.on.create()``, ``@kopf.daemon()``, and others.
+
+There is a module for each kind of handlers. What can be passed to the decorators is in
+:mod:`.options`, and checked in :mod:`.validation`; what they make of it is in :mod:`.declaring`.
+"""
+
+from kopf_core.intents.decorators.activities import cleanup, login, probe, startup
+from kopf_core.intents.decorators.background import daemon, timer
+from kopf_core.intents.decorators.changes import create, delete, field, resume, update
+from kopf_core.intents.decorators.declaring import Decorator
+from kopf_core.intents.decorators.events import event
+from kopf_core.intents.decorators.indices import index
+from kopf_core.intents.decorators.subhandlers import register, subhandler
+
+__all__ = [
+    "Decorator",
+    "cleanup",
+    "create",
+    "daemon",
+    "delete",
+    "event",
+    "field",
+    "index",
+    "login",
+    "probe",
+    "register",
+    "resume",
+    "startup",
+    "subhandler",
+    "timer",
+    "update",
+]

@@ -1,0 +1,42 @@
+"""The decorators for what runs in background of objects: ``@kopf.daemon``, ``@kopf.timer``."""
+
+from typing import Unpack
+
+from kopf_core.intents.decorators.declaring import Decorator, declare_for_resource
+from kopf_core.intents.decorators.options import DaemonOptions, SelectorArg, TimerOptions
+from kopf_core.intents.decorators.signatures import spelled_out
+from kopf_core.intents.handlers import DaemonHandler, TimerHandler
+
+
+@spelled_out
+def daemon(
+    arg1: SelectorArg = None,
+    arg2: SelectorArg = None,
+    arg3: SelectorArg = None,
+    /,
+    **options: Unpack[DaemonOptions],
+) -> Decorator:
+    """Runs in background for every object, for as long as it exists and matches.
+
+    ``initial_delay`` is in seconds, or a function of the handler's keyword arguments.
+    When the daemon is to exit: it is signalled, then cancelled after ``cancellation_backoff``,
+    then abandoned after ``cancellation_timeout``; if there is no timeout, it is waited for,
+    with a reminder in the log every ``cancellation_polling`` seconds.
+    """
+    return declare_for_resource(DaemonHandler, (arg1, arg2, arg3), options)
+
+
+@spelled_out
+def timer(
+    arg1: SelectorArg = None,
+    arg2: SelectorArg = None,
+    arg3: SelectorArg = None,
+    /,
+    **options: Unpack[TimerOptions],
+) -> Decorator:
+    """Called for every object by schedule, for as long as it exists and matches.
+
+    ``interval`` seconds pass between calls: from the end of one to the start of the next one,
+    or from start to start if ``sharp``. With ``idle``, the object must stay unchanged for so long.
+    """
+    return declare_for_resource(TimerHandler, (arg1, arg2, arg3), options)

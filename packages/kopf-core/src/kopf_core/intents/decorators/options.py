@@ -1,0 +1,187 @@
+"""The options of the decorators: a dictionary for each kind of handlers, made of common parts.
+
+Type checkers and editors take the names, types, and requirements from here; so do the runtime
+signatures (see :mod:`.signatures`). Everything is optional, unless it is marked as required.
+"""
+
+from collections.abc import Callable
+from typing import Any, Required, TypedDict
+
+from kopf_cogs.structs.dicts import FieldSpec
+from kopf_cogs.structs.selectors import Marker
+from kopf_core.actions.bases import AnyBackoff
+from kopf_core.actions.errors import ErrorsMode
+from kopf_core.intents.filters import MetaFilter, ValueFilter, WhenFn
+from kopf_core.intents.registries import OperatorRegistry
+
+SelectorArg = str | Marker | Callable[..., bool] | None
+"""A resource as in positional arguments: any of its names, a marker, or a function."""
+
+# --- Parts ---
+
+
+class SelectorOptions(TypedDict, total=False):
+    """Which resources are meant; see :class:`kopf_cogs.structs.selectors.Selector`."""
+
+    group: str | None
+    version: str | None
+    kind: str | Marker | None
+    plural: str | Marker | None
+    singular: str | Marker | None
+    shortcut: str | Marker | None
+    category: str | Marker | None
+
+
+class HandlerOptions(TypedDict, total=False):
+    """What the handler is by itself."""
+
+    id: str | None
+    """The identity of the handler on the object; by default, the name of the function."""
+
+    param: Any
+    """An arbitrary value, passed to the function as it is."""
+
+
+class RetryOptions(TypedDict, total=False):
+    """What to do about failures."""
+
+    errors: ErrorsMode | None
+    """How to treat arbitrary exceptions; by default, they are temporary."""
+
+    timeout: float | None
+    """For how long to retry, in seconds since the first attempt; by default, for ever."""
+
+    retries: int | None
+    """How many attempts to make in total; by default, any number of them."""
+
+    backoff: AnyBackoff | None
+    """Seconds between attempts, or a function of the attempt's number, counted from zero,
+    e.g. :class:`kopf.ExponentialBackoff`. By default, ``settings.execution.default_backoff``."""
+
+
+class MetaOptions(TypedDict, total=False):
+    """Which objects are meant: all the filters must match."""
+
+    labels: MetaFilter | None
+    annotations: MetaFilter | None
+
+    when: WhenFn | None
+    """A function of the keyword arguments of the handler."""
+
+
+class FieldOptions(TypedDict, total=False):
+    """Which objects are meant, by one of their fields."""
+
+    field: FieldSpec
+    """Where to look: ``"spec.field"``, or ``("spec", "field")``. Handlers of changes see
+    ``old``, ``new``, ``diff`` of this field only."""
+
+    value: ValueFilter
+    """The expected value: a literal, ``kopf.PRESENT``, ``kopf.ABSENT``, or a function."""
+
+
+class TransitionOptions(TypedDict, total=False):
+    """Which changes of the field are meant. They exclude ``value``."""
+
+    old: ValueFilter
+    new: ValueFilter
+
+
+class RegistryOptions(TypedDict, total=False):
+    """Where to put the handler."""
+
+    registry: OperatorRegistry | None
+    """By default, the registry of this process: :func:`kopf.get_default_registry`."""
+
+
+class SpawningOptions(TypedDict, total=False):
+    """When to start in background."""
+
+    initial_delay: float | Callable[..., float] | None
+    """Seconds before the first call, or a function of the keyword arguments."""
+
+
+# --- Kinds of handlers ---
+
+
+class ActivityOptions(HandlerOptions, RetryOptions, RegistryOptions):
+    """The options of ``@kopf.on.startup/cleanup/login/probe``."""
+
+
+class EventOptions(SelectorOptions, HandlerOptions, MetaOptions, FieldOptions, RegistryOptions):
+    """The options of ``@kopf.on.event``: it is never retried."""
+
+
+class ResourceOptions(
+    SelectorOptions, HandlerOptions, RetryOptions, MetaOptions, FieldOptions, RegistryOptions
+):
+    """The options of ``@kopf.on.create``, ``@kopf.index``, and a part of the options below."""
+
+
+class ResumeOptions(ResourceOptions, total=False):
+    """The options of ``@kopf.on.resume``."""
+
+    deleted: bool | None
+    """Whether to call it for the objects that are being deleted; by default, it is not."""
+
+
+class UpdateOptions(ResourceOptions, TransitionOptions):
+    """The options of ``@kopf.on.update``."""
+
+
+class DeleteOptions(ResourceOptions, total=False):
+    """The options of ``@kopf.on.delete``."""
+
+    optional: bool | None
+    """Whether the object can vanish before it is handled; by default, it cannot."""
+
+
+class FieldChangeOptions(
+    SelectorOptions,
+    HandlerOptions,
+    RetryOptions,
+    MetaOptions,
+    TransitionOptions,
+    RegistryOptions,
+    total=False,
+):
+    """The options of ``@kopf.on.field``."""
+
+    field: Required[FieldSpec]
+    """The field to be watched for changes: ``"spec.field"``, or ``("spec", "field")``."""
+
+    value: ValueFilter
+
+
+class DaemonOptions(ResourceOptions, SpawningOptions, total=False):
+    """The options of ``@kopf.daemon``: what to do when it must exit, in seconds."""
+
+    cancellation_backoff: float | None
+    """How long to wait since it is asked to exit until it is cancelled."""
+
+    cancellation_timeout: float | None
+    """How long to wait since it is cancelled until it is abandoned; by default, for ever."""
+
+    cancellation_polling: float | None
+    """How often to remind of it in the log while it is waited for."""
+
+
+class TimerOptions(ResourceOptions, SpawningOptions, total=False):
+    """The options of ``@kopf.timer``; the times are in seconds."""
+
+    interval: float | None
+    """From the end of a call to the start of the next one; without it, there is one call."""
+
+    sharp: bool | None
+    """Whether the interval is from start to start."""
+
+    idle: float | None
+    """For how long the object must stay unchanged before a call."""
+
+
+class RegisterOptions(HandlerOptions, RetryOptions, MetaOptions):
+    """The options of ``kopf.register()``."""
+
+
+class SubhandlerOptions(RegisterOptions, FieldOptions, TransitionOptions):
+    """The options of ``@kopf.subhandler``."""

@@ -1,0 +1,54 @@
+"""Signatures of the decorators: the options are declared once, as a dictionary of types.
+
+``**options: Unpack[SomeOptions]`` is enough for type checkers and editors. At run time, it means
+"anything"; so, :func:`spelled_out` refuses unknown options, and puts the known ones into
+the signature for ``help()``, documentation, and everyone else who inspects it.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar, get_args, get_type_hints
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def spelled_out(fn: F) -> F:
+    """Make the function take only the options of ``**options: Unpack[SomeOptions]``.
+
+    Its callers get :class:`TypeError` for unknown and missing ones, as of a usual signature.
+    """
+    signature = inspect.signature(fn)
+    *positional, variadic = signature.parameters.values()
+    [options] = get_args(variadic.annotation)
+    known, required = set(options.__annotations__), options.__required_keys__
+
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs.keys() <= known:
+            raise TypeError(_explain_unknown(fn.__name__, sorted(kwargs.keys() - known), known))
+        if not required <= kwargs.keys():
+            names = ", ".join(f"{name}=" for name in sorted(required - kwargs.keys()))
+            raise TypeError(f"{fn.__name__}() needs the keyword argument {names}")
+        return fn(*args, **kwargs)
+
+    parameters = [*positional, *_spell(options)]
+    wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return wrapper  # type: ignore[return-value]
+
+
+def _spell(options: Any) -> Iterator[inspect.Parameter]:
+    for name, annotation in get_type_hints(options).items():
+        default = inspect.Parameter.empty if name in options.__required_keys__ else None
+        yield inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        )
+
+
+def _explain_unknown(name: str, unknown: Iterable[str], known: Iterable[str]) -> str:
+    import difflib  # only for mistakes
+
+    word, *_ = unknown
+    close = difflib.get_close_matches(word, known, n=1)
+    hint = f". Did you mean {close[0]!r}?" if close else ""
+    return f"{name}() got an unexpected keyword argument {word!r}{hint}"
