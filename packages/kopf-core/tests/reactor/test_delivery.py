@@ -11,8 +11,8 @@ from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.marks import Marks
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.reactor.delivery import is_only_marked
-from kopf_core.reactor.queueing import Slot
 from kopf_core.reactor.subjects import Subject
+from kopf_core.reactor.work import WorkItem
 
 BEFORE: Any = {
     "kind": "KopfExample",
@@ -39,7 +39,7 @@ def make_after() -> Any:
 def make_subject(marks: Any = MARKS, patch: Any = ()) -> Subject:
     key: Any = ObjectKey
     return Subject(
-        Slot(key),
+        WorkItem(key),
         ObjectMemory(None, is_listed=False),
         patch=Patch(patch),
         settings=OperatorSettings(),

@@ -2,14 +2,20 @@
 
 import asyncio
 import contextlib
+import time
 
 import pytest
 
-from kopf_core.reactor.queueing import Again, Slot, WorkQueue, summarize
+from kopf_core.reactor.queueing import WorkQueue, summarize
+from kopf_core.reactor.work import DONE, Requeue
 
 
 def event(n=0, type="MODIFIED", **meta):
     return {"type": type, "object": {"metadata": {"resourceVersion": str(n), **meta}}}
+
+
+def later(delay, **kwargs):
+    return Requeue(at=time.monotonic() + delay, **kwargs)
 
 
 class Recorder:
@@ -23,10 +29,10 @@ class Recorder:
         self.changed = asyncio.Event()
         self.responses = {}
 
-    async def __call__(self, slot):
-        taken = [int(e["object"]["metadata"]["resourceVersion"]) for e in slot.events]
-        slot.events.clear()
-        self.calls.append((slot.key, taken))
+    async def __call__(self, item):
+        taken = [int(e["object"]["metadata"]["resourceVersion"]) for e in item.events]
+        item.events.clear()
+        self.calls.append((item.key, taken))
         self.active += 1
         self.peak = max(self.peak, self.active)
         self.changed.set()
@@ -35,11 +41,11 @@ class Recorder:
         finally:
             self.active -= 1
             self.changed.set()
-        responses = self.responses.get(slot.key)
+        responses = self.responses.get(item.key)
         response = responses.pop(0) if responses else None
         if isinstance(response, Exception):
             raise response
-        return response
+        return response or DONE
 
     async def until(self, predicate):
         async with asyncio.timeout(10):
@@ -157,7 +163,7 @@ async def test_finished_objects_cost_nothing(make_queue, process):
 
 async def test_delayed_objects_are_processed_again_without_events(make_queue, process):
     queue = make_queue()
-    process.responses["a"] = [Again(after=0.001), Again(after=0), None]
+    process.responses["a"] = [later(0.001), later(0), None]
     queue.put("a", event(1))
     await process.until(lambda: len(process.calls) == 3)
     assert process.calls == [("a", [1]), ("a", []), ("a", [])]
@@ -167,7 +173,7 @@ async def test_delayed_objects_are_processed_again_without_events(make_queue, pr
 
 async def test_events_interrupt_delays(make_queue, process):
     queue = make_queue()
-    process.responses["a"] = [Again(after=999)]
+    process.responses["a"] = [later(999)]
     queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     await settle()
@@ -180,7 +186,7 @@ async def test_events_interrupt_delays(make_queue, process):
 
 async def test_delayed_objects_can_be_woken_up(make_queue, process):
     queue = make_queue()
-    process.responses["a"] = [Again(after=999)]
+    process.responses["a"] = [later(999)]
     queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     await settle()
@@ -191,7 +197,7 @@ async def test_delayed_objects_can_be_woken_up(make_queue, process):
 async def test_waking_up_while_processing_is_not_lost(make_queue, process):
     """E.g. a daemon ends right when its object is being processed, which has seen it running."""
     queue = make_queue()
-    process.responses["a"] = [Again(after=999)]
+    process.responses["a"] = [later(999)]
     process.gate.clear()
     queue.put("a", event(1))
     await process.until(lambda: process.active)
@@ -203,7 +209,7 @@ async def test_waking_up_while_processing_is_not_lost(make_queue, process):
 @pytest.mark.docs("configuration/throttling")
 async def test_held_objects_are_left_alone_for_their_time(make_queue, process):
     queue = make_queue(limit=1)
-    process.responses["a"] = [Again(after=999, is_held=True)]
+    process.responses["a"] = [later(999, is_held=True)]
     queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     queue.put("a", event(2))
@@ -217,7 +223,7 @@ async def test_held_objects_are_left_alone_for_their_time(make_queue, process):
 @pytest.mark.docs("configuration/throttling")
 async def test_held_objects_are_processed_with_all_events_after_their_time(make_queue, process):
     queue = make_queue()
-    process.responses["a"] = [Again(after=0.05, is_held=True)]
+    process.responses["a"] = [later(0.05, is_held=True)]
     queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     queue.put("a", event(2))
@@ -237,13 +243,13 @@ async def test_the_latest_state_is_kept_between_delays(make_queue):
     seen = []
     done = asyncio.Event()
 
-    async def process(slot):
-        if slot.events:
-            slot.latest = slot.events.pop()["object"]
-            return Again(after=0)
-        seen.append(slot.latest["metadata"]["resourceVersion"])
+    async def process(item):
+        if item.events:
+            item.latest = item.events.pop()["object"]
+            return later(0)
+        seen.append(item.latest["metadata"]["resourceVersion"])
         done.set()
-        return None
+        return DONE
 
     queue = WorkQueue(process)
     queue.open()
@@ -300,7 +306,7 @@ async def test_closed_queues_collect_but_do_not_process(make_queue, process):
 
 async def test_clearing_forgets_everything(make_queue, process):
     queue = make_queue()
-    process.responses["a"] = [Again(after=0.001)]
+    process.responses["a"] = [later(0.001)]
     queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     await queue.close(1)
@@ -311,49 +317,3 @@ async def test_clearing_forgets_everything(make_queue, process):
     queue.put("c", event(3))
     await process.until(lambda: len(process.calls) == 2)
     assert process.calls == [("a", [1]), ("c", [3])]
-
-
-# --- Consistency ---
-
-
-@pytest.mark.docs("configuration/consistency")
-def test_unpatched_objects_are_consistent():
-    slot = Slot("a")
-    assert slot.inconsistent_for(0) == 0
-    slot.notice({"metadata": {"resourceVersion": "1"}})
-    assert slot.inconsistent_for(0) == 0
-
-
-@pytest.mark.docs("configuration/consistency")
-@pytest.mark.parametrize(
-    ("version", "remaining"), [("10", 0), ("11", 0), ("9", 5), (None, 5), ("abc", 5)]
-)
-def test_c2_patched_objects_are_inconsistent_until_the_version_comes(version, remaining):
-    slot = Slot("a")
-    slot.expect("10", 100)
-    assert slot.inconsistent_for(95) == 5
-    slot.notice({"metadata": {"resourceVersion": version}})
-    assert slot.inconsistent_for(95) == remaining
-
-
-def test_c2_versions_that_are_not_numbers_are_compared_as_they_are():
-    slot = Slot("a")
-    slot.expect("abc", 100)
-    slot.notice({"metadata": {"resourceVersion": "abd"}})
-    assert slot.inconsistent_for(95) == 5
-    slot.notice({"metadata": {"resourceVersion": "abc"}})
-    assert slot.inconsistent_for(95) == 0
-
-
-@pytest.mark.docs("configuration/consistency")
-def test_inconsistency_is_limited_in_time():
-    slot = Slot("a")
-    slot.expect("10", 100)
-    assert slot.inconsistent_for(100) == slot.inconsistent_for(200) == 0
-
-
-def test_deletion_resets_the_expectations():
-    slot = Slot("a")
-    slot.expect("10", 100)
-    slot.expect(None)
-    assert slot.inconsistent_for(0) == 0

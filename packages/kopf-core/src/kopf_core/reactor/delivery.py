@@ -17,9 +17,9 @@ from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import Applied, apply_patches, warn_of_inconsistencies
 from kopf_core.engines.memories import is_newer, is_same, parse_version
 from kopf_core.reactor.catching import refresh_seen
-from kopf_core.reactor.queueing import Again
 from kopf_core.reactor.safeguards import get_conflict_delay, keep_refused
 from kopf_core.reactor.subjects import Subject
+from kopf_core.reactor.work import DONE, AwaitChange, Requeue, TurnResult
 
 FOREVER = float("inf")
 """The delay of those who only wait for changes."""
@@ -48,24 +48,24 @@ class Delivery:
 
     def notice(self, subject: Subject, event: RawEvent) -> None:
         """Keep the newest state of the object: streams can lag behind our own patches."""
-        slot = subject.slot
+        item = subject.item
         if event["type"] in (None, "DELETED"):
             subject.memory.patched_version = None
-            slot.expect(None)
-        elif slot.latest is not None and is_newer(slot.latest, event["object"]):
+            item.awaited = None
+        elif item.latest is not None and is_newer(item.latest, event["object"]):
             return
-        elif slot.latest is not None and is_same(slot.latest, event["object"]):
+        elif item.latest is not None and is_same(item.latest, event["object"]):
             # Ours is preferred: when it removes the last finalizer, the version can be the same.
-            slot.notice(event["object"])
+            item.notice(event["object"])
             return
-        slot.latest, slot.type = event["object"], event["type"]
-        slot.notice(event["object"])
+        item.latest, item.type = event["object"], event["type"]
+        item.notice(event["object"])
 
-    def remaining(self, subject: Subject) -> float:
-        """For how many seconds to wait until the state is settled; zero if it is."""
-        return subject.slot.inconsistent_for(self._clock.monotonic())
+    def get_awaited(self, subject: Subject) -> AwaitChange | None:
+        """What to wait for until the state is settled; ``None`` if it is."""
+        return subject.item.get_awaited(self._clock.monotonic())
 
-    async def apply(self, subject: Subject, delay: float | None = None) -> Again | None:
+    async def apply(self, subject: Subject, delay: float | None = None) -> TurnResult:
         """Send the changes to the API, and decide on when to get back to the object."""
         if delay == FOREVER:
             delay = None
@@ -73,25 +73,29 @@ class Delivery:
         if not subject.marks and not subject.patch:
             if delay:
                 subject.logger.debug(f"Sleeping for {delay} seconds for the delayed handlers.")
-            return None if delay is None else Again(after=delay)
+            return self._requeue(delay)
         if delay:
             subject.logger.debug(
                 f"Sleeping was skipped because of the patch, {delay} seconds left."
             )
-        source: RawBody | Any = subject.slot.latest
+        source: RawBody | Any = subject.item.latest
         applied = await self._send(subject, source)
         patched = applied.body
         if patched is None or _get_version(patched) == _get_version(source):
             if applied.is_refused and delay is None:
                 # The newer state is usually on its way; if it is not, there is another reason.
-                return Again(after=get_conflict_delay(subject.memory))
+                return self._requeue(get_conflict_delay(subject.memory))
             # If nothing has changed though it should have, a new attempt would be the same.
-            return None if delay is None else Again(after=max(delay, NOTHING_CHANGED_DELAY))
+            return self._requeue(None if delay is None else max(delay, NOTHING_CHANGED_DELAY))
         timeout = self._settings.persistence.consistency_timeout
-        subject.slot.latest, subject.slot.type = patched, "MODIFIED"
-        subject.slot.expect(_get_version(patched), self._clock.monotonic() + timeout)
+        subject.item.latest, subject.item.type = patched, "MODIFIED"
         subject.memory.patched_version = parse_version(patched)
-        return Again(after=timeout)
+        until = self._clock.monotonic() + timeout
+        subject.item.awaited = AwaitChange(_get_version(patched) or "", until)
+        return subject.item.awaited
+
+    def _requeue(self, delay: float | None) -> TurnResult:
+        return DONE if delay is None else Requeue(at=self._clock.monotonic() + delay)
 
     async def _send(self, subject: Subject, source: RawBody) -> Applied:
         memory = subject.memory
@@ -120,7 +124,7 @@ class Delivery:
                 memory.settled_version = _get_version(applied.body)
         subject.patch.clear()
         subject.marks.clear()
-        keep_refused(memory, applied, subject.logger, has_news=bool(subject.slot.events))
+        keep_refused(memory, applied, subject.logger, has_news=bool(subject.item.events))
         return applied
 
     def _refresh_seen(self, subject: Subject, before: RawBody, after: RawBody) -> None:

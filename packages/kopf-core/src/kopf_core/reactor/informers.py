@@ -40,7 +40,9 @@ class Informer:
         self._readiness = readiness
         self._indexing: deque[RawEvent] = deque()
         self._is_listed = False
-        self.queue = WorkQueue(reconciler.process, limit=settings.queueing.worker_limit)
+        self.queue = WorkQueue(
+            reconciler.process, limit=settings.queueing.worker_limit, clock=client.clock
+        )
         self.reflector = Reflector(client, self.resource, namespace, settings=settings, sink=self)
         if indexer is not None:
             readiness.hold(self)

@@ -12,53 +12,23 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
 from typing import Any
 
-from kopf_cogs.structs.bodies import RawBody, RawEvent, RawEventType
+from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_core.engines.memories import is_as_new
+from kopf_core.reactor.work import DONE, Done, Requeue, TurnResult, WorkItem
 
 logger = logging.getLogger("kopf.reactor.queueing")
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
-    """What comes next for the object: to be processed again, even if nothing happens to it."""
-
-    after: float
-    """In seconds from now."""
-
-    is_held: bool = False
-    """Whether to wait for that time even if something happens to it before."""
-
-
-class Slot:
+class _Slot:
     """The place of one object in the queue."""
 
-    __slots__ = (
-        "_deadline",
-        "_expected",
-        "_timer",
-        "events",
-        "is_held",
-        "is_waiting",
-        "is_woken",
-        "key",
-        "latest",
-        "task",
-        "type",
-    )
+    __slots__ = ("_timer", "is_held", "is_waiting", "is_woken", "item", "task")
 
     def __init__(self, key: ObjectKey) -> None:
-        self.key = key
-        self.events: deque[RawEvent] = deque()
-        self.latest: RawBody | None = None
-        """The newest known state of the object: streamed or returned from our own patch."""
-
-        self.type: RawEventType = None
-        """How that state has come."""
-
+        self.item = WorkItem(key)
         self.task: asyncio.Task[None] | None = None
         self.is_waiting = False
         """There is work for it, but it cannot be started right now."""
@@ -70,25 +40,6 @@ class Slot:
         """To be processed once more: something has happened while it was being processed."""
 
         self._timer: asyncio.TimerHandle | None = None
-        self._expected: str | None = None
-        self._deadline = 0.0
-
-    def expect(self, version: str | None, deadline: float = 0.0) -> None:
-        """The state is inconsistent until our own patch comes back, or the deadline passes."""
-        self._expected = version
-        self._deadline = deadline
-
-    def notice(self, body: RawBody) -> None:
-        """A state has come from the stream: maybe, this is the one we waited for."""
-        if self._expected is not None and (
-            body["metadata"].get("resourceVersion") == self._expected
-            or is_as_new(body, self._expected)
-        ):
-            self._expected = None
-
-    def inconsistent_for(self, now: float) -> float:
-        """For how long to wait until the state can be relied on; zero if it can be now."""
-        return 0.0 if self._expected is None else max(0.0, self._deadline - now)
 
     def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
         if self._timer is not None:
@@ -96,7 +47,7 @@ class Slot:
         self._timer = timer
 
 
-Process = Callable[[Slot], Awaitable[Again | None]]
+Process = Callable[[WorkItem], Awaitable[TurnResult]]
 
 
 class WorkQueue:
@@ -106,11 +57,18 @@ class WorkQueue:
     It takes all the events away, and never raises. Nothing is processed until the queue is opened.
     """
 
-    def __init__(self, process: Process, *, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        process: Process,
+        *,
+        limit: int | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self._process = process
+        self._clock = clock or SystemClock()
         self._limit = limit
-        self._slots: dict[ObjectKey, Slot] = {}
-        self._waiting: deque[Slot] = deque()
+        self._slots: dict[ObjectKey, _Slot] = {}
+        self._waiting: deque[_Slot] = deque()
         self._running = 0
         self._is_open = False
         self._idle: asyncio.Event = asyncio.Event()
@@ -123,8 +81,8 @@ class WorkQueue:
         """Take an event. The object's worker gets it when it is done with the earlier ones."""
         slot = self._slots.get(key)
         if slot is None:
-            slot = self._slots[key] = Slot(key)
-        slot.events.append(event)
+            slot = self._slots[key] = _Slot(key)
+        slot.item.events.append(event)
         self._start(slot)
 
     def wake(self, key: ObjectKey) -> None:
@@ -143,7 +101,7 @@ class WorkQueue:
         """Forget all the events and timers, e.g. because everything is going to be listed anew."""
         for slot in self._slots.values():
             slot.set_timer(None)
-            slot.events.clear()
+            slot.item.events.clear()
             slot.is_waiting = slot.is_held = False
         self._slots.clear()
         self._waiting.clear()
@@ -170,7 +128,7 @@ class WorkQueue:
             task.cancel()
         return tasks
 
-    def _start(self, slot: Slot) -> None:
+    def _start(self, slot: _Slot) -> None:
         if slot.task is not None or slot.is_waiting or slot.is_held:
             return
         slot.set_timer(None)
@@ -191,41 +149,43 @@ class WorkQueue:
             slot.is_waiting = False
             self._start(slot)
 
-    async def _work(self, slot: Slot) -> None:
-        again: Again | None = None
+    async def _work(self, slot: _Slot) -> None:
+        result: TurnResult = DONE
         try:
             while True:
                 slot.is_woken = False
-                again = await self._process(slot)
-                if not (slot.events or slot.is_woken) or not self._is_open:
+                result = await self._process(slot.item)
+                if not (slot.item.events or slot.is_woken) or not self._is_open:
                     break
-                if again is not None and again.is_held:
+                if isinstance(result, Requeue) and result.is_held:
                     break
         except asyncio.CancelledError:
             pass  # only when the queue is being closed
         except Exception as e:
-            logger.error(f"The processing of {slot.key} has failed: {e!r}", exc_info=e)
+            logger.error(f"The processing of {slot.item.key} has failed: {e!r}", exc_info=e)
         finally:
             slot.task = None
             self._running -= 1
             if not self._running:
                 self._idle.set()
-        self._settle(slot, again)
+        self._settle(slot, result)
         self._start_waiting()
 
-    def _settle(self, slot: Slot, again: Again | None) -> None:
+    def _settle(self, slot: _Slot, result: TurnResult) -> None:
         if not self._is_open:
             return
-        if again is not None and (again.is_held or not slot.events):
-            slot.is_held = again.is_held
-            loop = asyncio.get_running_loop()
-            slot.set_timer(loop.call_later(again.after, self._release, slot))
-        elif slot.events:  # those left after a failure
+        is_held = isinstance(result, Requeue) and result.is_held
+        if not isinstance(result, Done) and (is_held or not slot.item.events):
+            slot.is_held = is_held
+            at = result.at if isinstance(result, Requeue) else result.until
+            delay = max(0.0, at - self._clock.monotonic())
+            slot.set_timer(asyncio.get_running_loop().call_later(delay, self._release, slot))
+        elif slot.item.events:  # those left after a failure
             self._start(slot)
         else:
-            self._slots.pop(slot.key, None)
+            self._slots.pop(slot.item.key, None)
 
-    def _release(self, slot: Slot) -> None:
+    def _release(self, slot: _Slot) -> None:
         slot.is_held = False
         self._start(slot)
 

@@ -44,7 +44,6 @@ from kopf_core.intents.matching import FilterError, may_match
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.catching import find_outdated, select_catching_up
 from kopf_core.reactor.delivery import FOREVER, Delivery
-from kopf_core.reactor.queueing import Again, Slot
 from kopf_core.reactor.safeguards import (
     get_lost_marks_delay,
     is_too_large,
@@ -53,6 +52,7 @@ from kopf_core.reactor.safeguards import (
     warn_of_clashes,
 )
 from kopf_core.reactor.subjects import Background, Subject
+from kopf_core.reactor.work import DONE, Done, TurnResult, WorkItem
 
 NOT_INTERESTED = "Something has changed, but we are not interested (the essence is the same)."
 
@@ -90,25 +90,25 @@ class Reconciler:
             build_essence=self._build_essence,
         )
 
-    async def process(self, slot: Slot) -> Again | None:
+    async def process(self, item: WorkItem) -> TurnResult:
         """Process all that is there for the object, and say when to do it again."""
-        is_listed = bool(slot.events) and slot.events[0]["type"] is None
-        memory = self._memories.recall(slot.key, is_listed=is_listed)
-        subject = Subject(slot, memory, settings=self.settings)
+        is_listed = bool(item.events) and item.events[0]["type"] is None
+        memory = self._memories.recall(item.key, is_listed=is_listed)
+        subject = Subject(item, memory, settings=self.settings)
         if memory.pending is not None:
             subject.marks, subject.patch = memory.pending
         try:
-            while slot.events:
-                await self.on_event(subject, slot.events.popleft())
-                if slot.events and (subject.patch or subject.marks):
+            while item.events:
+                await self.on_event(subject, item.events.popleft())
+                if item.events and (subject.patch or subject.marks):
                     await self._delivery.apply(subject)
-            again = await self._reconcile_if_settled(subject)
+            result = await self._reconcile_if_settled(subject)
         except (APIError, FilterError) as e:
-            return throttle(subject, f"{e}", None)
+            return throttle(subject, f"{e}", None, self._clock.monotonic())
         except Exception as e:
-            return throttle(subject, repr(e), e)
+            return throttle(subject, repr(e), e, self._clock.monotonic())
         unthrottle(subject)
-        return again
+        return result
 
     async def on_event(self, subject: Subject, event: RawEvent) -> None:
         """Process one event: see what it is, call the handlers of events, adjust the daemons."""
@@ -127,11 +127,11 @@ class Reconciler:
                 self._background.stop_deleted(subject.memory, body)
             else:
                 spawning = self._make_cause(SpawningCause, subject, body)
-                self._background.adjust(subject.slot.key, subject.memory, spawning, self._handlers)
+                self._background.adjust(subject.item.key, subject.memory, spawning, self._handlers)
             if self._background.is_stopping(subject.memory):
                 await self._background.settle(subject.memory)
 
-    async def reconcile(self, subject: Subject) -> Again | None:
+    async def reconcile(self, subject: Subject) -> TurnResult:
         """Bring the object to the state where all its changes are handled. One step of that."""
         cause = self._detect(subject)
         is_ours = self._handlers.is_interested(cause)
@@ -139,8 +139,8 @@ class Reconciler:
             case Reason.GONE:
                 if is_ours:
                     cause.logger.debug("Deleted, really deleted, and we are notified.")
-                self._memories.forget(subject.slot.key)
-                return None
+                self._memories.forget(subject.item.key)
+                return DONE
             case Reason.FREE:
                 if is_ours:
                     cause.logger.debug("Deletion, but we are done with it, and we do not care.")
@@ -278,29 +278,29 @@ class Reconciler:
             return True
         return False
 
-    async def _reconcile_if_settled(self, subject: Subject) -> Again | None:
-        slot = subject.slot
-        if slot.latest is None:
-            return None
-        subject.type = slot.type
-        if subject.body._cell[0] is not slot.latest:
-            subject.body = Body(slot.latest)
+    async def _reconcile_if_settled(self, subject: Subject) -> TurnResult:
+        item = subject.item
+        if item.latest is None:
+            return DONE
+        subject.type = item.type
+        if subject.body._cell[0] is not item.latest:
+            subject.body = Body(item.latest)
         if subject.type == "DELETED":
             return await self.reconcile(subject)
         if subject.memory.pending is not None:  # its handlers must not be called again for that
-            again = await self._delivery.apply(subject)
-            if again is not None:
-                return again
+            result = await self._delivery.apply(subject)
+            if not isinstance(result, Done):
+                return result
         if not self._handlers.requires_patching and not is_deletion_blocked(
             subject.body, self.settings.persistence.finalizer
         ):
             return await self._delivery.apply(subject)
-        remaining = self._delivery.remaining(subject)
-        if remaining:
+        awaited = self._delivery.get_awaited(subject)
+        if awaited is not None:
             if subject.patch or subject.marks:
                 return await self._delivery.apply(subject)
-            return Again(after=remaining)
-        if subject.memory.is_outdated(slot.latest) or self._is_echo(subject):
+            return awaited
+        if subject.memory.is_outdated(item.latest) or self._is_echo(subject):
             return await self._delivery.apply(subject)
         return await self.reconcile(subject)
 
@@ -309,7 +309,7 @@ class Reconciler:
 
         Daemons and timers can end without any change of the object, so they are always checked.
         """
-        if self._handlers.spawning or not subject.memory.is_settled(subject.slot.latest):
+        if self._handlers.spawning or not subject.memory.is_settled(subject.item.latest):
             return False
         if subject.logger.isEnabledFor(logging.DEBUG):
             ObjectLogger(body=subject.body, settings=self.settings).debug(NOT_INTERESTED)

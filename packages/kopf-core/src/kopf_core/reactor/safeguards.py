@@ -19,8 +19,8 @@ from kopf_core.actions.throttling import Throttler
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.registries import find_clashes
-from kopf_core.reactor.queueing import Again
 from kopf_core.reactor.subjects import Subject
+from kopf_core.reactor.work import DONE, Requeue, TurnResult
 
 MAX_ANNOTATIONS_SIZE = 256 * 1024
 """In bytes, all keys and values of an object. The API servers reject objects beyond that."""
@@ -129,7 +129,7 @@ def get_conflict_delay(memory: ObjectMemory) -> float:
     return min(2.0**memory.conflicts, MAX_CONFLICT_DELAY)
 
 
-def throttle(subject: Subject, reason: str, exc: Exception | None) -> Again | None:
+def throttle(subject: Subject, reason: str, exc: Exception | None, now: float) -> TurnResult:
     """Leave the object alone for a while: something is wrong with it, or with us."""
     throttler = subject.memory.throttler
     if throttler is None:
@@ -137,11 +137,11 @@ def throttle(subject: Subject, reason: str, exc: Exception | None) -> Again | No
     delay = throttler.fail(subject.settings.queueing.error_delays)
     if delay is None:
         subject.logger.error(f"Processing has failed: {reason}", exc_info=exc)
-        return None
+        return DONE
     subject.logger.error(
         f"Throttling for {delay} seconds due to an unexpected error: {reason}", exc_info=exc
     )
-    return Again(after=delay, is_held=True)
+    return Requeue(at=now + delay, is_held=True)
 
 
 def unthrottle(subject: Subject) -> None:

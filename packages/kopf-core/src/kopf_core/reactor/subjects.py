@@ -14,7 +14,7 @@ from kopf_core.actions.marks import Marks
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents.causes import SpawningCause
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.queueing import Slot
+from kopf_core.reactor.work import WorkItem
 
 
 class Background(Protocol):
@@ -52,7 +52,7 @@ NOTHING = Body({})
 class Subject:
     """An object in the course of processing."""
 
-    slot: Slot
+    item: WorkItem
     memory: ObjectMemory
     settings: OperatorSettings
     patch: Patch = field(default_factory=Patch)
@@ -77,6 +77,6 @@ class Subject:
     @property
     def logger(self) -> LocalObjectLogger:
         """For the details that stay in the logs, and never become events of the object."""
-        if self._logger is None and self.slot.latest is not None:
-            self._logger = LocalObjectLogger(body=Body(self.slot.latest), settings=self.settings)
+        if self._logger is None and self.item.latest is not None:
+            self._logger = LocalObjectLogger(body=Body(self.item.latest), settings=self.settings)
         return self._logger or LocalObjectLogger(body=NOTHING, settings=self.settings)
