@@ -14,6 +14,7 @@ from kopf_cogs.structs.bodies import Body, ObjectReference
 from kopf_cogs.structs.ids import HandlerId
 
 if TYPE_CHECKING:
+    from kopf_cogs.clients.session import Client
     from kopf_core.actions.bases import BaseCause, BaseHandler
     from kopf_core.actions.execution import Execution
 
@@ -38,6 +39,8 @@ class OperatorContext:
 
     settings: OperatorSettings
     recorder: Recorder
+    client: "Client | None" = None
+    """The operator's own connection to the API; for webhook servers which need it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ class Operator:
         Stopping by the flag is a normal exit. Cancelling is re-raised after the clean-up.
         """
         logger.debug(f"Starting Kopf {get_version()}.")
-        operator_var.set(OperatorContext(self._settings, self._recorder))
+        operator_var.set(OperatorContext(self._settings, self._recorder, self._client))
         with event_logging:
             try:
                 check_registry(self._options.registry, logger)
