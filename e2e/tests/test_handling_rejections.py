@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 
@@ -231,23 +232,78 @@ async def test_e5_rejected_secrets_are_not_quoted(world, errors, caplog):
 
 
 @pytest.mark.docs("filtering")
-async def test_o6_failing_filters_are_reported_and_retried(world, errors):
-    """It is not known which handlers to call, so none is called until it is known."""
+async def test_e4_failing_filters_of_changes_are_reported_and_retried(world, errors):
+    """It costs only that handler; the change is not handled until the filter works."""
 
     @on.create(
-        *KEX, id="one", registry=world.registry, field="spec.n", value=lambda value, **_: value > 10
+        *KEX,
+        id="one",
+        registry=world.registry,
+        field="spec.n",
+        value=lambda value, **_: value > 10,
+        backoff=0.05,
     )
     @on.create(*KEX, id="two", registry=world.registry)
     def fn(spec, **_):
-        world.calls(spec["n"])
+        world.calls(spec.get("n"))
 
     async with world.operator():
         await world.create({})
-        await errors.until(lambda calls: len(calls) >= 2)
+        await errors.until(lambda calls: None in calls and len(calls) >= 3)
+        assert get_essence(await world.get()) is None
         await world.patch({"spec": {"n": 11}})
         await world.until_handled(spec={"n": 11})
-    assert errors[-2:] == [11, 11]
-    for error in errors[:-2]:
-        assert "Throttling" in error
+    called = [call for call in errors if not isinstance(call, str)]
+    assert called == [None, 11]
+    for error in [call for call in errors if isinstance(call, str)]:
         assert "filters of handler 'one/spec.n' have failed: TypeError" in error
         assert "test_handling_rejections.py:" in error
+
+
+@pytest.mark.parametrize("exc", [ValueError("boom"), SystemExit(1), asyncio.CancelledError()])
+async def test_e4_e20_failing_filters_cost_only_their_handlers(world, errors, exc):
+    """Neither other handlers, nor daemons, nor the deletion."""
+
+    def evil(**_):
+        raise exc
+
+    for decorator in (on.event, on.create, on.update, on.delete, on.daemon, on.timer, on.index):
+        decorator(*KEX, id=f"bad-{decorator.__name__}", when=evil, registry=world.registry)(
+            lambda **_: world.calls("never")
+        )
+
+    @on.event(*KEX, id="event", registry=world.registry)
+    @on.create(*KEX, id="create", registry=world.registry)
+    @on.delete(*KEX, id="delete", registry=world.registry)
+    def good(reason=None, **_):
+        world.calls(reason)
+
+    @on.daemon(*KEX, registry=world.registry)
+    async def daemon(stopped, **_):
+        world.calls("started")
+        await stopped.wait()
+        world.calls("stopped")
+
+    async with world.operator():
+        await world.create()
+        await errors.until(lambda calls: {"create", "started", None} <= {*calls})
+        await world.delete()
+        await world.until_gone()
+    assert {"create", "delete", "started", "stopped"} <= {*errors}
+    assert "never" not in errors
+    for kind in ("event", "create", "delete", "daemon", "timer"):
+        assert any(f"filters of handler 'bad-{kind}' have failed" in str(e) for e in errors)
+
+
+async def test_e20_patch_functions_that_exit(world, errors):
+    @on.create(*KEX, registry=world.registry)
+    def create(patch, **_):
+        def evil(_):
+            raise SystemExit(1)
+
+        patch.fns.append(evil)
+
+    async with world.operator():
+        await world.create()
+        await world.until_handled()
+    assert any("is rejected and dropped: SystemExit: 1" in error for error in errors)

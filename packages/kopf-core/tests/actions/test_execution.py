@@ -181,6 +181,29 @@ async def test_d12_unprintable_errors(attempt, logged, cls):
     assert f"<unprintable {cls.__name__}>" in logged(logging.ERROR)[0]
 
 
+class Evil(Exception):
+    def __str__(self):
+        raise SystemExit(1)
+
+    __repr__ = __str__
+
+
+async def test_e20_errors_with_evil_texts(attempt, logged):
+    outcome = await attempt(make_handler(exc=Evil()))
+    assert not outcome.final
+    assert "<unprintable Evil>" in logged(logging.ERROR)[0]
+
+
+@pytest.mark.parametrize("exc", [OverflowError(), SystemExit(1), asyncio.CancelledError()])
+async def test_e12_e20_failing_backoffs_are_replaced(attempt, logged, exc):
+    def backoff(_):
+        raise exc
+
+    outcome = await attempt(make_handler(exc=ValueError("x"), backoff=backoff))
+    assert (outcome.final, outcome.delay) == (False, 60)
+    assert "backoff function has failed" in logged(logging.ERROR)[0]
+
+
 @pytest.mark.parametrize(
     "exc",
     [

@@ -8,8 +8,9 @@ import threading
 
 import pytest
 
+from kopf_cogs.helpers.callbacks import Interrupted
 from kopf_core.actions.bases import is_async_fn
-from kopf_core.actions.invocation import HandlerInterrupted, invoke, is_being_cancelled
+from kopf_core.actions.invocation import invoke, is_being_cancelled
 
 
 def sync(*args, **kwargs):
@@ -146,7 +147,7 @@ async def test_usual_errors_are_passed_as_they_are(exc, is_async):
     ids=lambda exc: type(exc).__name__,
 )
 async def test_d2_d3_unusual_errors_are_failures(exc, is_async):
-    with pytest.raises(HandlerInterrupted) as info:
+    with pytest.raises(Interrupted) as info:
         await call(raiser(exc, is_async))
     assert info.value.__cause__ is exc
     assert type(exc).__name__ in str(info.value)
@@ -155,7 +156,7 @@ async def test_d2_d3_unusual_errors_are_failures(exc, is_async):
 
 @pytest.mark.parametrize("exc", [StopIteration(1), StopAsyncIteration()], ids=repr)
 async def test_d4_iteration_stops_in_threads_do_not_hang(exc):
-    with pytest.raises(HandlerInterrupted) as info:
+    with pytest.raises(Interrupted) as info:
         await call(raiser(exc, False))
     assert info.value.__cause__ is exc
 
@@ -171,7 +172,7 @@ async def test_d2_inner_cancellations_are_not_ours():
         inner.cancel()
         await inner
 
-    with pytest.raises(HandlerInterrupted, match="CancelledError"):
+    with pytest.raises(Interrupted, match="CancelledError"):
         await call(handler)
     assert not is_being_cancelled()
 

@@ -1,11 +1,23 @@
 """Which handlers want which causes: the filtering chapter of the documentation, by sentences."""
 
+import asyncio
+import logging
+
 import pytest
 
+from kopf_core.actions.states import HandlerState
 from kopf_core.intents import decorators as on
 from kopf_core.intents.causes import Reason
 from kopf_core.intents.filters import ABSENT, PRESENT
-from kopf_core.intents.matching import FilterError, get_field, matches, may_match, prematches
+from kopf_core.intents.matching import (
+    FilterError,
+    get_field,
+    matches,
+    may_match,
+    prematches,
+    select,
+)
+from kopf_core.intents.registries import ResourceHandlers
 
 CREATE, UPDATE, DELETE, RESUME = Reason.CREATE, Reason.UPDATE, Reason.DELETE, Reason.RESUME
 
@@ -395,3 +407,66 @@ def test_failing_filters_are_errors_naming_the_handler(make, make_cause, decorat
     assert "filters of handler 'the-id" in message
     assert "ValueError: boom" in message
     assert f"test_matching.py:{fail.__code__.co_firstlineno + 1}" in message
+
+
+EVIL = [
+    ValueError("boom"),
+    SystemExit(1),
+    KeyboardInterrupt(),
+    GeneratorExit(),
+    asyncio.CancelledError(),
+    StopIteration(),
+    BaseExceptionGroup("many", [SystemExit(2)]),
+]
+
+
+def make_evil(exc):
+    def evil(*_, **__):
+        raise exc
+
+    return evil
+
+
+@pytest.mark.parametrize("exc", EVIL, ids=lambda exc: type(exc).__name__)
+def test_e4_e20_failing_filters_cost_only_their_own_handlers(make, make_event_cause, logged, exc):
+    bad, good = make(on.event, id="bad", when=make_evil(exc)), make(on.event, id="good")
+    assert select([bad, good], make_event_cause()) == [good]
+    (message,) = logged(logging.ERROR)
+    assert "filters of handler 'bad' have failed" in message
+    assert type(exc).__name__ in message
+    assert "test_matching.py:" in message
+
+
+def test_e4_failing_filters_leave_running_handlers_as_they_are(make, make_cause):
+    bad = make(on.daemon, id="bad", when=fail)
+    assert select([bad], make_cause()) == []
+    assert select([bad], make_cause(), running={"bad"}) == [bad]
+
+
+@pytest.mark.parametrize("reason", [CREATE, UPDATE, RESUME])
+async def test_e4_change_handlers_with_failing_filters_are_tried_again(
+    make, make_cause, execution, clock, reason
+):
+    bad, good = make(on.field, id="bad", field="spec.f", when=fail, backoff=7), make(on.event)
+    cause = make_cause(reason, {"f": 2}, old={"f": 1})
+    selected, other = select([bad, good], cause)
+    assert other is good
+    outcome = await execution.attempt(selected, cause, HandlerState(started=clock.now()))
+    assert isinstance(outcome.exception, FilterError)
+    assert (outcome.final, outcome.delay) == (False, 7)
+
+
+async def test_e4_deletions_end_whatever_the_filters_are(make, make_cause, execution, clock):
+    bad = make(on.delete, id="bad", when=fail)
+    cause = make_cause(DELETE)
+    (selected,) = select([bad], cause)
+    outcome = await execution.attempt(selected, cause, HandlerState(started=clock.now()))
+    assert outcome.final
+    assert isinstance(outcome.exception, FilterError)
+
+
+def test_e4_objects_are_not_released_while_the_interest_is_unknown(make, make_cause, registry):
+    make(on.delete, id="bad", when=fail)
+    handlers = ResourceHandlers(changing=tuple(registry.resource_handlers))
+    assert handlers.is_interested(make_cause())
+    assert handlers.requires_finalizer(make_cause())

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any, cast
 
+from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.dicts import MutableMappingView, json_copy
 from kopf_cogs.structs.jsonpatch import JSONPatch, make_json_patch
@@ -131,7 +132,7 @@ class Patch(dict[str, Any]):
         new = cast("dict[str, Any]", json_copy(body))
         _merge(new, self)
         for fn in self._fns:
-            fn(new)
+            call(fn, new)
         return new
 
 

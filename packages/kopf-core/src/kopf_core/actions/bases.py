@@ -46,7 +46,10 @@ class BaseHandler:
         return f"Handler {self.id!r}"
 
     def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
-        """Narrow the keyword arguments of a cause down to what this handler must see."""
+        """Narrow the keyword arguments of a cause down to what this handler must see.
+
+        Raises whatever makes the attempt fail before it begins.
+        """
 
 
 class BaseCause(Protocol):

@@ -15,6 +15,7 @@ from typing import Any
 from kopf_cogs.clients.errors import APIClientError, APIError
 from kopf_cogs.clients.patching import PatchResult, patch_object
 from kopf_cogs.clients.session import Client
+from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_cogs.structs.credentials import LoginError
 from kopf_cogs.structs.diffs import EMPTY, Diff
@@ -24,7 +25,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.actions.marks import Marks
-from kopf_core.actions.retrying import describe
+from kopf_core.actions.retrying import describe, safe_message
 
 MAX_RESULT_SIZE = 512 * 1024
 """In bytes of JSON. API servers reject objects over about 1.5 MB as a whole."""
@@ -69,11 +70,11 @@ def deliver_results(
     """
     for id, result in results.items():
         try:
-            value, size = _to_json(result)
-        except (TypeError, ValueError, RecursionError) as e:
+            value, size = call(_to_json, result)
+        except Exception as e:
             logger.error(
                 f"Handler {id!r} has returned a result that cannot be stored "
-                f"in the status, so it is dropped: {type(e).__name__}: {e}"
+                f"in the status, so it is dropped: {type(e).__name__}: {safe_message(e)}"
             )
             continue
         if size > MAX_RESULT_SIZE:
@@ -215,11 +216,11 @@ def _drop_unusable(patch: Patch, logger: AnyLogger) -> Patch:
     usable = Patch(fns=list(patch.fns))
     for key, value in patch.items():
         try:
-            usable[key], _ = _to_json(value)
-        except (TypeError, ValueError, RecursionError) as e:
+            usable[key], _ = call(_to_json, value)
+        except Exception as e:
             logger.error(
                 f"The patch made by the handlers cannot be sent, so its field {key!r} "
-                f"is dropped: {type(e).__name__}: {e}"
+                f"is dropped: {type(e).__name__}: {safe_message(e)}"
             )
     return usable
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.ids import HandlerId
 from kopf_core.actions.bases import BaseCause, BaseHandler
 from kopf_core.actions.context import Invocation, invocation_var
@@ -73,7 +74,7 @@ class Execution:
         now = self.clock.now()
         due = [handler for handler in handlers if state[handler.id].is_awake(now)]
         pick = lifecycle or self.lifecycle
-        plan = pick(due, **cause.kwargs | {"state": state}) if due else ()
+        plan = call(pick, due, **cause.kwargs | {"state": state}) if due else ()
         return {
             handler.id: await self.attempt(handler, cause, state[handler.id]) for handler in plan
         }

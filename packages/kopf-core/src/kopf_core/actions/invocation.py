@@ -7,18 +7,8 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Any
 
+from kopf_cogs.helpers.callbacks import Interrupted
 from kopf_core.actions.bases import Fn
-
-
-class HandlerInterrupted(Exception):
-    """The function has raised something that must not go through the framework as is.
-
-    Such as ``SystemExit``, ``CancelledError`` of its own, ``StopIteration``: for the operator,
-    these are merely failures of this handler. The cause is always set.
-    """
-
-    def __str__(self) -> str:
-        return f"{type(self.__cause__).__name__}: {self.__cause__}".rstrip(": ")
 
 
 async def invoke(
@@ -42,12 +32,12 @@ async def invoke(
         if isinstance(e, asyncio.CancelledError):
             if is_being_cancelled():
                 raise
-            raise HandlerInterrupted() from e
+            raise Interrupted() from e
         raise
     except BaseException as e:
         if isinstance(e, GeneratorExit) and get_current_task() is not task:
             raise  # the whole coroutine is being destroyed from the outside, nobody waits for it
-        raise HandlerInterrupted() from e
+        raise Interrupted() from e
 
 
 def get_current_task() -> "asyncio.Task[Any] | None":
@@ -77,7 +67,7 @@ async def _invoke_in_thread(
     if inspect.iscoroutine(result):  # e.g. from a lambda that calls an async function
         result = await result
     if isinstance(error, StopIteration | StopAsyncIteration):
-        raise HandlerInterrupted() from error
+        raise Interrupted() from error
     if error is not None:
         raise error
     return result

@@ -1,13 +1,20 @@
 """The retry policy: pure decisions on whether and when a handler is tried again."""
 
 import datetime
+import logging
 import math
 import random
 from dataclasses import dataclass
 from typing import Any
 
+from kopf_cogs.helpers.callbacks import call
 from kopf_core.actions.bases import AnyBackoff, BaseHandler
 from kopf_core.actions.errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError
+
+logger = logging.getLogger("kopf.actions")
+
+FALLBACK_DELAY = 60.0
+"""In seconds: if the backoff function of users fails."""
 
 MAX_DELAY = 10 * 365 * 24 * 60 * 60.0
 MAX_MESSAGE = 4 * 1024
@@ -56,7 +63,7 @@ class RetryPolicy:
 
     def get_delay(self, retry: int) -> float:
         """The delay in seconds after the failed attempt of that number, counting from zero."""
-        return self.backoff(retry) if callable(self.backoff) else self.backoff
+        return get_delay(self.backoff, retry)
 
     def check_limits(
         self,
@@ -89,6 +96,23 @@ class RetryPolicy:
         return None
 
 
+def get_delay(backoff: AnyBackoff, retry: int) -> float:
+    """The delay in seconds after the failed attempt of that number, counting from zero.
+
+    A function of users can fail, e.g. overflow; then, the delay is :data:`FALLBACK_DELAY`.
+    """
+    if not callable(backoff):
+        return backoff
+    try:
+        return call(backoff, retry)
+    except Exception as e:
+        logger.error(
+            f"The backoff function has failed on the attempt number {retry}, so the delay "
+            f"is {FALLBACK_DELAY:.0f} seconds: {type(e).__name__}: {safe_message(e)}"
+        )
+        return FALLBACK_DELAY
+
+
 def sane_delay(delay: Any) -> float | None:
     """A delay in seconds that can be slept and stored: not negative, not NaN, not endless."""
     try:
@@ -109,14 +133,22 @@ def jittered(delay: float, ratio: float = 0.1) -> float:
 
 def describe(exc: BaseException) -> str:
     """The text of an error for the logs: never empty."""
-    return safe_message(exc) or repr(exc)
+    return safe_message(exc) or safe_repr(exc)
+
+
+def safe_repr(exc: BaseException) -> str:
+    """The class and the arguments of an error, whatever its class does in ``__repr__()``."""
+    try:
+        return repr(exc)
+    except BaseException:
+        return f"<unprintable {type(exc).__name__}>"
 
 
 def safe_message(exc: BaseException) -> str:
     """The text of an error, whatever its class does in ``__str__()``, within a sane length."""
     try:
         message = str(exc)
-    except Exception:
+    except BaseException:  # whatever users' classes do
         message = f"<unprintable {type(exc).__name__}>"
     if len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE // 2]}...{message[-MAX_MESSAGE // 2 :]}"

@@ -16,6 +16,7 @@ from collections.abc import (
 from typing import Any, Generic, TypeVar
 
 from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body, RawEvent
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
@@ -127,7 +128,7 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
                     store = self._stores[key] = Store()
                 store._items[owner] = value
             self._keys_by_object[owner] = tuple(values)
-        except Exception:
+        except BaseException:
             self._purge(owner)
             raise
 
@@ -244,7 +245,7 @@ class ResourceIndexer:
         if outcome.exception is not None:
             index._discard(key)
         elif type(outcome.result) is dict:
-            index._replace(key, outcome.result)
+            call(index._replace, key, outcome.result)  # the keys are compared by users' code
         elif outcome.result is not None:
             index._replace(key, {None: outcome.result})
 

@@ -89,7 +89,12 @@ class ChangingHandler(ResourceHandler):
     scope: FieldPath | None = None
     """For sub-handlers: the field of their parents, which they see but are not filtered by."""
 
+    unmatched: Exception | None = None
+    """Why it is not known if it matches: its filters have failed, and so does each attempt."""
+
     def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
+        if self.unmatched is not None:
+            raise self.unmatched
         field = self.field or self.scope
         if field and "diff" in kwargs:
             kwargs["old"] = resolve(kwargs["old"], field, None)

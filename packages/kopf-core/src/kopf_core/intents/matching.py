@@ -1,11 +1,15 @@
 """Matching: does this handler want this cause? Pure functions, the cheapest checks first."""
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from kopf_cogs.helpers.callbacks import Interrupted, call
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.dicts import FieldPath, resolve
+from kopf_cogs.structs.ids import HandlerId
+from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.retrying import safe_message
 from kopf_core.intents.causes import ChangingCause, Reason, ResourceCause
 from kopf_core.intents.filters import ABSENT, MISSING, PRESENT, MetaFilter, value_matches
@@ -21,12 +25,13 @@ class FilterError(Exception):
     expected = True
 
     def __init__(self, handler: ResourceHandler, exc: Exception) -> None:
+        cause = (isinstance(exc, Interrupted) and exc.__cause__) or exc
         place = ""
-        for frame, line in traceback.walk_tb(exc.__traceback__):
+        for frame, line in traceback.walk_tb(cause.__traceback__):
             place = f"{frame.f_code.co_filename}:{line}"  # the last one: where it was raised
         super().__init__(
             f"The filters of handler {str(handler.id)!r} have failed: "
-            f"{type(exc).__name__}: {safe_message(exc)} ({place})"
+            f"{type(cause).__name__}: {safe_message(cause)} ({place})"
         )
 
 
@@ -41,6 +46,43 @@ def matches(handler: ResourceHandler, cause: ResourceCause) -> bool:
     return prematches(handler, cause)
 
 
+def select(
+    handlers: Iterable[H],
+    cause: ResourceCause,
+    *,
+    running: Collection[HandlerId] = (),
+) -> list[H]:
+    """The handlers to be called for this cause; failing filters cost only their own handlers.
+
+    If it is not known whether it matches, a change handler is selected in order to fail, and
+    so to be tried again; for a deletion, to fail for good, so that the deletion ends.
+    Others are left as they are: they are only selected if they are ``running`` already.
+    """
+    selected: list[H] = []
+    for handler in handlers:
+        try:
+            if matches(handler, cause):
+                selected.append(handler)
+        except FilterError as e:
+            if isinstance(handler, ChangingHandler):
+                is_deletion = isinstance(cause, ChangingCause) and cause.reason is Reason.DELETE
+                errors = ErrorsMode.PERMANENT if is_deletion else handler.errors
+                selected.append(replace(handler, unmatched=e, errors=errors))
+                continue
+            cause.logger.error(f"{e}")
+            if handler.id in running:
+                selected.append(handler)
+    return selected
+
+
+def may_be_interested(handler: ResourceHandler, cause: ResourceCause) -> bool:
+    """Whether the handler is interested in the object, or it is unknown as its filters fail."""
+    try:
+        return prematches(handler, cause)
+    except FilterError:
+        return True
+
+
 def prematches(handler: ResourceHandler, cause: ResourceCause) -> bool:
     """Whether the handler is interested in the object at all, whatever happens to it."""
     if handler.labels or handler.annotations or handler.field or handler.when:
@@ -51,7 +93,7 @@ def prematches(handler: ResourceHandler, cause: ResourceCause) -> bool:
 def _ask(handler: H, check: Callable[[H, C], bool], cause: C) -> bool:
     """Check the filters that can be functions of users, and so can fail."""
     try:
-        return check(handler, cause)
+        return call(check, handler, cause)
     except Exception as e:
         raise FilterError(handler, e) from e
 

@@ -22,7 +22,7 @@ from kopf_core.intents.handlers import (
     SpawningHandler,
     WatchingHandler,
 )
-from kopf_core.intents.matching import matches, prematches
+from kopf_core.intents.matching import may_be_interested, select
 
 H = TypeVar("H", bound=ResourceHandler)
 
@@ -117,17 +117,21 @@ class ResourceHandlers:
     def select_indexing(self, cause: ResourceCause) -> list[IndexingHandler]:
         return _select(self.indexing, cause)
 
-    def select_spawning(self, cause: ResourceCause) -> list[SpawningHandler]:
-        return _select(self.spawning, cause)
+    def select_spawning(
+        self,
+        cause: ResourceCause,
+        running: Collection[HandlerId] = (),
+    ) -> list[SpawningHandler]:
+        return deduplicate(select(self.spawning, cause, running=running))
 
     def select_changing(self, cause: ChangingCause) -> list[ChangingHandler]:
         if self.is_unambiguous:
-            return [handler for handler in self.changing if matches(handler, cause)]
+            return select(self.changing, cause)
         return _select(self.changing, cause)
 
     def is_interested(self, cause: ChangingCause) -> bool:
         """Whether any change handler can ever be called for the object in its current state."""
-        return any(prematches(handler, cause) for handler in self.changing)
+        return any(may_be_interested(handler, cause) for handler in self.changing)
 
     def requires_finalizer(
         self,
@@ -138,18 +142,17 @@ class ResourceHandlers:
 
         The ``finished`` daemons and timers are those that will never run for it anymore.
         """
-        return any(h.requires_finalizer and prematches(h, cause) for h in self.changing) or any(
-            h.requires_finalizer and h.id not in finished and prematches(h, cause)
+        return any(
+            h.requires_finalizer and may_be_interested(h, cause) for h in self.changing
+        ) or any(
+            h.requires_finalizer and h.id not in finished and may_be_interested(h, cause)
             for h in self.spawning
         )
 
 
 def _select(handlers: tuple[H, ...], cause: ResourceCause) -> list[H]:
-    if not handlers:
-        return []
-    if len(handlers) == 1:
-        return [handlers[0]] if matches(handlers[0], cause) else []
-    return deduplicate(handler for handler in handlers if matches(handler, cause))
+    selected = select(handlers, cause)
+    return selected if len(selected) <= 1 else deduplicate(selected)
 
 
 HH = TypeVar("HH", bound=BaseHandler)

@@ -28,6 +28,7 @@ from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.effects import deliver_results, merge_into
 from kopf_core.actions.execution import Execution, collect_results
 from kopf_core.actions.loggers import ObjectLogger
+from kopf_core.actions.retrying import safe_repr
 from kopf_core.actions.states import State
 from kopf_core.engines.indexing import Indices
 from kopf_core.engines.memories import NOTHING_SEEN, ObjectMemories
@@ -40,7 +41,7 @@ from kopf_core.intents.causes import (
     WatchingCause,
 )
 from kopf_core.intents.detection import detect_reason
-from kopf_core.intents.matching import FilterError, may_match
+from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.catching import find_outdated, select_catching_up
 from kopf_core.reactor.delivery import FOREVER, Delivery
@@ -103,10 +104,10 @@ class Reconciler:
                 if item.events and (subject.patch or subject.marks):
                     await self._delivery.apply(subject)
             result = await self._reconcile_if_settled(subject)
-        except (APIError, FilterError) as e:
+        except APIError as e:
             return throttle(subject, f"{e}", None, self._clock.monotonic())
         except Exception as e:
-            return throttle(subject, repr(e), e, self._clock.monotonic())
+            return throttle(subject, safe_repr(e), e, self._clock.monotonic())
         unthrottle(subject)
         return result
 

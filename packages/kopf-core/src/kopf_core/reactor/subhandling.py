@@ -17,7 +17,7 @@ from kopf_core.actions.states import State
 from kopf_core.intents.causes import ChangingCause
 from kopf_core.intents.decorators.subhandlers import make_subhandler
 from kopf_core.intents.handlers import ChangingHandler
-from kopf_core.intents.matching import matches
+from kopf_core.intents.matching import select
 from kopf_core.intents.registries import OperatorRegistry, deduplicate
 
 
@@ -33,11 +33,7 @@ async def run_subhandlers(
     cause, execution = invocation.cause, invocation.execution
     assert isinstance(cause, ChangingCause)
     storage = execution.settings.persistence.progress_storage
-    selected = deduplicate(
-        handler
-        for handler in handlers
-        if isinstance(handler, ChangingHandler) and matches(handler, cause)
-    )
+    selected = deduplicate(select([h for h in handlers if isinstance(h, ChangingHandler)], cause))
     state = State.from_storage(
         selected,
         body=cause.body,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
+from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import apply_patches, deliver_results, warn_of_inconsistencies
@@ -70,7 +71,7 @@ class Attempts:
         if callable(delay):
             cause = self._make_cause()
             try:
-                delay = delay(**cause.kwargs | {"param": self._handler.param})
+                delay = call(delay, **cause.kwargs | {"param": self._handler.param})
             except Exception as e:
                 cause.logger.error(
                     f"{self._handler} is started with no delay, as its initial delay "

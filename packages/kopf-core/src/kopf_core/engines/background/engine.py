@@ -90,7 +90,8 @@ class BackgroundEngine:
             self._refresh(record, cause.body, handlers)
         if self._stopping_reason is not None:
             return
-        matching = handlers.select_spawning(cause)
+        running = () if record is None else record.runs.keys()
+        matching = handlers.select_spawning(cause, running)
         if record is None:
             if not matching:
                 return

@@ -16,7 +16,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.actions.errors import HandlerRetriesError, HandlerTimeoutError, PermanentError
 from kopf_core.actions.loggers import ObjectLogger
 from kopf_core.actions.outcomes import Outcome
-from kopf_core.actions.retrying import safe_message, sane_delay
+from kopf_core.actions.retrying import get_delay, safe_message, sane_delay
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.background.attempts import Attempts, Resources
 from kopf_core.engines.background.schedules import (
@@ -218,8 +218,7 @@ class Run:
         except (Exception, asyncio.CancelledError) as e:
             if not isinstance(e, asyncio.CancelledError):
                 self.log(f"could not be run: {safe_message(e)}", logging.ERROR)
-            backoff = self.settings.execution.default_backoff
-            delay = backoff(0) if callable(backoff) else backoff
+            delay = get_delay(self.settings.execution.default_backoff, 0)
             outcome = Outcome(final=False, exception=e, delay=delay)
         self._task = None
         self._on_attempted(outcome)

@@ -22,11 +22,16 @@ class EventPostingHandler(logging.Handler):
         posting = operator.settings.posting
         if not posting.enabled or not posting.loggers or record.levelno < posting.level:
             return
+        try:
+            message = self.format(record)
+        except Exception:  # such as of formats that do not fit, or of ``__repr__()``
+            self.handleError(record)
+            return
         operator.recorder.record(
             ref,
             type=type_of_level(record.levelno),
             reason="Logging",
-            message=self.format(record),
+            message=message,
             backoffs=posting.logging_backoffs,
         )
 
