@@ -11,7 +11,7 @@ from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.marks import Marks
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.reactor.delivery import is_only_marked
-from kopf_core.reactor.subjects import Subject
+from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import WorkItem
 
 BEFORE: Any = {
@@ -36,9 +36,9 @@ def make_after() -> Any:
     return after
 
 
-def make_subject(marks: Any = MARKS, patch: Any = ()) -> Subject:
+def make_turn(marks: Any = MARKS, patch: Any = ()) -> Turn:
     key: Any = ObjectKey
-    return Subject(
+    return Turn(
         WorkItem(key),
         ObjectMemory(None, is_listed=False),
         patch=Patch(patch),
@@ -48,14 +48,14 @@ def make_subject(marks: Any = MARKS, patch: Any = ()) -> Subject:
 
 
 def test_only_our_annotations_are_changed() -> None:
-    assert is_only_marked(BEFORE, make_after(), make_subject())
+    assert is_only_marked(BEFORE, make_after(), make_turn())
 
 
 def test_the_first_annotations_are_ours() -> None:
     before, after = copy.deepcopy(BEFORE), make_after()
     del before["metadata"]["annotations"]
     del after["metadata"]["annotations"]["theirs"]
-    assert is_only_marked(before, after, make_subject())
+    assert is_only_marked(before, after, make_turn())
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_changes_made_meanwhile_by_others_or_by_webhooks(path: Any, value: Any) 
     for key in path[:-1]:
         branch = branch[key]
     branch[path[-1]] = value
-    assert not is_only_marked(BEFORE, after, make_subject())
+    assert not is_only_marked(BEFORE, after, make_turn())
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_changes_made_meanwhile_by_others_or_by_webhooks(path: Any, value: Any) 
     ],
 )
 def test_other_changes_of_ours(marks: Any) -> None:
-    assert not is_only_marked(BEFORE, make_after(), make_subject(marks))
+    assert not is_only_marked(BEFORE, make_after(), make_turn(marks))
 
 
 def test_changes_of_finalizers() -> None:
-    subject = make_subject()
-    subject.marks.fns.append(lambda body: None)
-    assert not is_only_marked(BEFORE, make_after(), subject)
+    turn = make_turn()
+    turn.marks.fns.append(lambda body: None)
+    assert not is_only_marked(BEFORE, make_after(), turn)
 
 
 def test_changes_of_handlers() -> None:
-    assert not is_only_marked(BEFORE, make_after(), make_subject(patch={"spec": {}}))
+    assert not is_only_marked(BEFORE, make_after(), make_turn(patch={"spec": {}}))

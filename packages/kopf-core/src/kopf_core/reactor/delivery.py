@@ -16,9 +16,9 @@ from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import Applied, apply_patches, warn_of_inconsistencies
 from kopf_core.engines.memories import is_newer, is_same, parse_version
-from kopf_core.reactor.catching import refresh_seen
-from kopf_core.reactor.safeguards import get_conflict_delay, keep_refused
-from kopf_core.reactor.subjects import Subject
+from kopf_core.reactor.conflicts import get_conflict_delay, keep_refused
+from kopf_core.reactor.missed_changes import refresh_seen
+from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import DONE, AwaitChange, Requeue, TurnResult
 
 FOREVER = float("inf")
@@ -46,11 +46,11 @@ class Delivery:
         self._clock = clock
         self._build_essence = build_essence
 
-    def notice(self, subject: Subject, event: RawEvent) -> None:
+    def notice(self, turn: Turn, event: RawEvent) -> None:
         """Keep the newest state of the object: streams can lag behind our own patches."""
-        item = subject.item
+        item = turn.item
         if event["type"] in (None, "DELETED"):
-            subject.memory.patched_version = None
+            turn.memory.patched_version = None
             item.awaited = None
         elif item.latest is not None and is_newer(item.latest, event["object"]):
             return
@@ -61,73 +61,71 @@ class Delivery:
         item.latest, item.type = event["object"], event["type"]
         item.notice(event["object"])
 
-    def get_awaited(self, subject: Subject) -> AwaitChange | None:
+    def get_awaited(self, turn: Turn) -> AwaitChange | None:
         """What to wait for until the state is settled; ``None`` if it is."""
-        return subject.item.get_awaited(self._clock.monotonic())
+        return turn.item.get_awaited(self._clock.monotonic())
 
-    async def apply(self, subject: Subject, delay: float | None = None) -> TurnResult:
+    async def apply(self, turn: Turn, delay: float | None = None) -> TurnResult:
         """Send the changes to the API, and decide on when to get back to the object."""
         if delay == FOREVER:
             delay = None
-        subject.patch.fns[:0] = subject.memory.take_carried()
-        if not subject.marks and not subject.patch:
+        turn.patch.fns[:0] = turn.memory.take_carried()
+        if not turn.marks and not turn.patch:
             if delay:
-                subject.logger.debug(f"Sleeping for {delay} seconds for the delayed handlers.")
+                turn.logger.debug(f"Sleeping for {delay} seconds for the delayed handlers.")
             return self._requeue(delay)
         if delay:
-            subject.logger.debug(
-                f"Sleeping was skipped because of the patch, {delay} seconds left."
-            )
-        source: RawBody | Any = subject.item.latest
-        applied = await self._send(subject, source)
+            turn.logger.debug(f"Sleeping was skipped because of the patch, {delay} seconds left.")
+        source: RawBody | Any = turn.item.latest
+        applied = await self._send(turn, source)
         patched = applied.body
         if patched is None or _get_version(patched) == _get_version(source):
             if applied.is_refused and delay is None:
                 # The newer state is usually on its way; if it is not, there is another reason.
-                return self._requeue(get_conflict_delay(subject.memory))
+                return self._requeue(get_conflict_delay(turn.memory))
             # If nothing has changed though it should have, a new attempt would be the same.
             return self._requeue(None if delay is None else max(delay, NOTHING_CHANGED_DELAY))
         timeout = self._settings.persistence.consistency_timeout
-        subject.item.latest, subject.item.type = patched, "MODIFIED"
-        subject.memory.patched_version = parse_version(patched)
+        turn.item.latest, turn.item.type = patched, "MODIFIED"
+        turn.memory.patched_version = parse_version(patched)
         until = self._clock.monotonic() + timeout
-        subject.item.awaited = AwaitChange(_get_version(patched) or "", until)
-        return subject.item.awaited
+        turn.item.awaited = AwaitChange(_get_version(patched) or "", until)
+        return turn.item.awaited
 
     def _requeue(self, delay: float | None) -> TurnResult:
         return DONE if delay is None else Requeue(at=self._clock.monotonic() + delay)
 
-    async def _send(self, subject: Subject, source: RawBody) -> Applied:
-        memory = subject.memory
-        memory.pending = (subject.marks, subject.patch)  # until it is surely delivered
+    async def _send(self, turn: Turn, source: RawBody) -> Applied:
+        memory = turn.memory
+        memory.pending = (turn.marks, turn.patch)  # until it is surely delivered
         applied = await apply_patches(
             client=self._client,
             resource=self._resource,
             body=Body(source),
-            marks=subject.marks,
-            patch=subject.patch,
-            logger=subject.logger,
+            marks=turn.marks,
+            patch=turn.patch,
+            logger=turn.logger,
         )
         memory.pending = None
         memory.settled_version = None
         memory.warned = warn_of_inconsistencies(
-            applied.inconsistencies, self._resource, memory.warned, subject.logger
+            applied.inconsistencies, self._resource, memory.warned, turn.logger
         )
         if applied.body is not None:
-            if memory.seen and (subject.patch.fns or subject.patch.keys() - {"status"}):
-                self._refresh_seen(subject, source, applied.body)
+            if memory.seen and (turn.patch.fns or turn.patch.keys() - {"status"}):
+                self._refresh_seen(turn, source, applied.body)
             if memory.is_released:
                 memory.is_freed = not is_deletion_blocked(
                     applied.body, self._settings.persistence.finalizer
                 )
-            elif subject.is_finished and is_only_marked(source, applied.body, subject):
+            elif turn.is_finished and is_only_marked(source, applied.body, turn):
                 memory.settled_version = _get_version(applied.body)
-        subject.patch.clear()
-        subject.marks.clear()
-        keep_refused(memory, applied, subject.logger, has_news=bool(subject.item.events))
+        turn.patch.clear()
+        turn.marks.clear()
+        keep_refused(memory, applied, turn.logger, has_news=bool(turn.item.events))
         return applied
 
-    def _refresh_seen(self, subject: Subject, before: RawBody, after: RawBody) -> None:
+    def _refresh_seen(self, turn: Turn, before: RawBody, after: RawBody) -> None:
         """What the handlers have changed themselves is not a change to be missed by anybody.
 
         The changes of others are, and the response to the patch can have both of them. If so,
@@ -135,27 +133,27 @@ class Delivery:
         """
         essence = self._build_essence(Body(after))
         try:
-            expected = self._build_essence(Body(subject.patch.transform(before)))
+            expected = self._build_essence(Body(turn.patch.transform(before)))
         except Exception:
             return  # the functions are of users, and can fail; it is reported already
         if essence == expected:
-            refresh_seen(subject.memory, essence)
+            refresh_seen(turn.memory, essence)
 
 
-def is_only_marked(before: RawBody, after: RawBody, subject: Subject) -> bool:
+def is_only_marked(before: RawBody, after: RawBody, turn: Turn) -> bool:
     """Whether nothing but our annotations differs in these two states of the object.
 
     There is nothing to be handled then: neither by us, nor by anybody else's will.
     """
     return (
-        not subject.patch
-        and not subject.marks.fns
-        and not subject.marks.results
-        and subject.marks.keys() == {"metadata"}
-        and subject.marks["metadata"].keys() == {"annotations"}
+        not turn.patch
+        and not turn.marks.fns
+        and not turn.marks.results
+        and turn.marks.keys() == {"metadata"}
+        and turn.marks["metadata"].keys() == {"annotations"}
         and _is_same_but(before, after, "metadata")
         and _is_same_but(before["metadata"], after["metadata"], *_VOLATILE)
-        and _merge(before["metadata"].get("annotations"), subject.marks)
+        and _merge(before["metadata"].get("annotations"), turn.marks)
         == after["metadata"].get("annotations")
     )
 

@@ -13,7 +13,7 @@ from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.informers import Informer
 from kopf_core.reactor.observation import Insights
 from kopf_core.reactor.readiness import Readiness
-from kopf_core.reactor.safeguards import warn_of_exposed_secrets
+from kopf_core.reactor.warnings import warn_of_exposed_secrets
 
 logger = logging.getLogger("kopf.reactor.orchestration")
 

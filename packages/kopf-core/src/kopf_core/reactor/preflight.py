@@ -16,7 +16,7 @@ from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.registries import OperatorRegistry, deduplicate
-from kopf_core.reactor.safeguards import locate
+from kopf_core.reactor.warnings import locate
 
 
 class SettingsError(Exception):

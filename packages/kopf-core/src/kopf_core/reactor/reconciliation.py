@@ -43,16 +43,13 @@ from kopf_core.intents.causes import (
 from kopf_core.intents.detection import detect_reason
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.catching import find_outdated, select_catching_up
+from kopf_core.reactor.conflicts import get_lost_marks_delay
 from kopf_core.reactor.delivery import FOREVER, Delivery
-from kopf_core.reactor.safeguards import (
-    get_lost_marks_delay,
-    is_too_large,
-    throttle,
-    unthrottle,
-    warn_of_clashes,
-)
-from kopf_core.reactor.subjects import Background, Subject
+from kopf_core.reactor.missed_changes import find_outdated, select_catching_up
+from kopf_core.reactor.sizes import is_too_large
+from kopf_core.reactor.throttling import throttle, unthrottle
+from kopf_core.reactor.turns import Background, Turn
+from kopf_core.reactor.warnings import warn_of_clashes
 from kopf_core.reactor.work import DONE, Done, TurnResult, WorkItem
 
 NOT_INTERESTED = "Something has changed, but we are not interested (the essence is the same)."
@@ -95,94 +92,92 @@ class Reconciler:
         """Process all that is there for the object, and say when to do it again."""
         is_listed = bool(item.events) and item.events[0]["type"] is None
         memory = self._memories.recall(item.key, is_listed=is_listed)
-        subject = Subject(item, memory, settings=self.settings)
+        turn = Turn(item, memory, settings=self.settings)
         if memory.pending is not None:
-            subject.marks, subject.patch = memory.pending
+            turn.marks, turn.patch = memory.pending
         try:
             while item.events:
-                await self.on_event(subject, item.events.popleft())
-                if item.events and (subject.patch or subject.marks):
-                    await self._delivery.apply(subject)
-            result = await self._reconcile_if_settled(subject)
+                await self.on_event(turn, item.events.popleft())
+                if item.events and (turn.patch or turn.marks):
+                    await self._delivery.apply(turn)
+            result = await self._reconcile_if_settled(turn)
         except APIError as e:
-            return throttle(subject, f"{e}", None, self._clock.monotonic())
+            return throttle(turn, f"{e}", None, self._clock.monotonic())
         except Exception as e:
-            return throttle(subject, safe_repr(e), e, self._clock.monotonic())
-        unthrottle(subject)
+            return throttle(turn, safe_repr(e), e, self._clock.monotonic())
+        unthrottle(turn)
         return result
 
-    async def on_event(self, subject: Subject, event: RawEvent) -> None:
+    async def on_event(self, turn: Turn, event: RawEvent) -> None:
         """Process one event: see what it is, call the handlers of events, adjust the daemons."""
-        self._delivery.notice(subject, event)
-        subject.body = body = Body(event["object"])
+        self._delivery.notice(turn, event)
+        turn.body = body = Body(event["object"])
         if self._handlers.watching:
-            watching = self._make_cause(WatchingCause, subject, body, event=event)
+            watching = self._make_cause(WatchingCause, turn, body, event=event)
             for handler in self._handlers.select_watching(watching):
                 result = await self._execution.observe(handler, watching)
                 if result is not None:
-                    deliver_results(
-                        {handler.id: result}, marks=subject.marks, logger=watching.logger
-                    )
+                    deliver_results({handler.id: result}, marks=turn.marks, logger=watching.logger)
         if self._handlers.spawning:
             if event["type"] == "DELETED" or is_deletion_ongoing(body):
-                self._background.stop_deleted(subject.memory, body)
+                self._background.stop_deleted(turn.memory, body)
             else:
-                spawning = self._make_cause(SpawningCause, subject, body)
-                self._background.adjust(subject.item.key, subject.memory, spawning, self._handlers)
-            if self._background.is_stopping(subject.memory):
-                await self._background.settle(subject.memory)
+                spawning = self._make_cause(SpawningCause, turn, body)
+                self._background.adjust(turn.item.key, turn.memory, spawning, self._handlers)
+            if self._background.is_stopping(turn.memory):
+                await self._background.settle(turn.memory)
 
-    async def reconcile(self, subject: Subject) -> TurnResult:
+    async def reconcile(self, turn: Turn) -> TurnResult:
         """Bring the object to the state where all its changes are handled. One step of that."""
-        cause = self._detect(subject)
+        cause = self._detect(turn)
         is_ours = self._handlers.is_interested(cause)
         match cause.reason:
             case Reason.GONE:
                 if is_ours:
                     cause.logger.debug("Deleted, really deleted, and we are notified.")
-                self._memories.forget(subject.item.key)
+                self._memories.forget(turn.item.key)
                 return DONE
             case Reason.FREE:
                 if is_ours:
                     cause.logger.debug("Deletion, but we are done with it, and we do not care.")
-                    subject.logger.debug("Handling cycle is finished, waiting for new changes.")
-                return await self._delivery.apply(subject)
-            case Reason.DELETE if subject.memory.is_freed:
-                return await self._delivery.apply(subject)  # an echo of what was before the release
-            case Reason.DELETE if self._background.is_running(subject.memory):
-                return await self._delivery.apply(subject, delay=self._background_polling)
-        if cause.reason is not Reason.DELETE and self._fix_finalizer(subject, cause):
+                    turn.logger.debug("Handling cycle is finished, waiting for new changes.")
+                return await self._delivery.apply(turn)
+            case Reason.DELETE if turn.memory.is_freed:
+                return await self._delivery.apply(turn)  # an echo of what was before the release
+            case Reason.DELETE if self._background.is_running(turn.memory):
+                return await self._delivery.apply(turn, delay=self._background_polling)
+        if cause.reason is not Reason.DELETE and self._fix_finalizer(turn, cause):
             return await self._delivery.apply(
-                subject, delay=None if subject.marks else self._background_polling
+                turn, delay=None if turn.marks else self._background_polling
             )
-        if is_ours and not subject.memory.is_released:  # others are left without our marks
-            delay = await self._handle(subject, cause)
+        if is_ours and not turn.memory.is_released:  # others are left without our marks
+            delay = await self._handle(turn, cause)
             if delay is not None:
-                return await self._delivery.apply(subject, delay)
-            self._finish(subject, cause)
+                return await self._delivery.apply(turn, delay)
+            self._finish(turn, cause)
         if cause.reason is Reason.DELETE:
-            self._release(subject, cause)
-        return await self._delivery.apply(subject)
+            self._release(turn, cause)
+        return await self._delivery.apply(turn)
 
-    async def _handle(self, subject: Subject, cause: ChangingCause) -> float | None:
+    async def _handle(self, turn: Turn, cause: ChangingCause) -> float | None:
         """Make one step of the handling cycle; get the delay to the next one, if there is one."""
         if cause.reason is Reason.NOOP:
             cause.logger.debug(NOT_INTERESTED)
             return None
-        if cause.reason is Reason.CREATE and subject.memory.is_handled:
-            subject.memory.is_handled = False
-            delay = get_lost_marks_delay(subject.memory, cause.logger)
+        if cause.reason is Reason.CREATE and turn.memory.is_handled:
+            turn.memory.is_handled = False
+            delay = get_lost_marks_delay(turn.memory, cause.logger)
             if delay:
                 return delay
-        self._remember_essence(subject, cause)
+        self._remember_essence(turn, cause)
         if (
-            subject.essence is not None
+            turn.essence is not None
             and cause.reason is not Reason.DELETE
-            and is_too_large(cause.body, subject.essence, cause.logger)
+            and is_too_large(cause.body, turn.essence, cause.logger)
         ):
             return FOREVER
         storage = self.settings.persistence.progress_storage
-        handlers = select_catching_up(subject.memory, cause, self._handlers.select_changing(cause))
+        handlers = select_catching_up(turn.memory, cause, self._handlers.select_changing(cause))
         state = State.from_storage(
             self._handlers.changing,
             body=cause.body,
@@ -192,25 +187,25 @@ class Reconciler:
         self._announce(cause, state)
         if handlers:
             if not self._handlers.is_unambiguous:
-                warn_of_clashes(subject.memory, handlers, cause.logger)
+                warn_of_clashes(turn.memory, handlers, cause.logger)
             outcomes = await self._execution.run(handlers, cause, state)
             state = state.with_outcomes(outcomes, now=self._clock.now())
-            deliver_results(collect_results(outcomes), marks=subject.marks, logger=cause.logger)
+            deliver_results(collect_results(outcomes), marks=turn.marks, logger=cause.logger)
             if not state.done:
                 finals = {id: cause.new for id, outcome in outcomes.items() if outcome.final}
-                subject.memory.seen = subject.memory.seen | finals
-                state.store(body=cause.body, patch=subject.marks, storage=storage)
+                turn.memory.seen = turn.memory.seen | finals
+                state.store(body=cause.body, patch=turn.marks, storage=storage)
                 return state.delay
             title = TITLES[cause.reason].capitalize()
             cause.logger.info(f"{title} is processed: {state.summary}.")
-        self._purge(subject, cause, state)
-        storage.sweep(body=cause.body, patch=subject.marks, purpose=cause.reason.value)
-        storage.touch(body=cause.body, patch=subject.marks, value=None)
+        self._purge(turn, cause, state)
+        storage.sweep(body=cause.body, patch=turn.marks, purpose=cause.reason.value)
+        storage.touch(body=cause.body, patch=turn.marks, value=None)
         return None
 
     def _purge(
         self,
-        subject: Subject,
+        turn: Turn,
         cause: ChangingCause,
         state: State | None = None,
     ) -> None:
@@ -220,101 +215,101 @@ class Reconciler:
             state = State.from_storage(
                 handlers, body=cause.body, storage=storage, now=self._clock.now()
             )
-        state.purge(handlers, body=cause.body, patch=subject.marks, storage=storage)
+        state.purge(handlers, body=cause.body, patch=turn.marks, storage=storage)
 
-    def _finish(self, subject: Subject, cause: ChangingCause) -> None:
+    def _finish(self, turn: Turn, cause: ChangingCause) -> None:
         """The cycle is over: remember the handled state.
 
         If the object was changed when some of the handlers had already finished, the state
         that they have seen is remembered, so that they get the change as the next update.
         """
-        outdated = find_outdated(subject.memory, cause, self._handlers.changing)
-        subject.memory.catching_up = (cause.new, subject.memory.seen) if outdated else None
-        subject.memory.seen = NOTHING_SEEN
+        outdated = find_outdated(turn.memory, cause, self._handlers.changing)
+        turn.memory.catching_up = (cause.new, turn.memory.seen) if outdated else None
+        turn.memory.seen = NOTHING_SEEN
         for essence in outdated.values():
-            subject.essence = Patch()
+            turn.essence = Patch()
             self.settings.persistence.diffbase_storage.store(
-                body=cause.body, patch=subject.essence, essence=essence
+                body=cause.body, patch=turn.essence, essence=essence
             )
-            self._purge(subject, cause)  # also if the change was reverted, and the cycle dropped
+            self._purge(turn, cause)  # also if the change was reverted, and the cycle dropped
             break
-        if subject.essence is not None:
-            merge_into(subject.marks, subject.essence)
-        subject.memory.is_handled = True
-        subject.is_finished = not outdated
-        if not subject.marks and not subject.patch and cause.reason is not Reason.DELETE:
-            subject.logger.debug("Handling cycle is finished, waiting for new changes.")
+        if turn.essence is not None:
+            merge_into(turn.marks, turn.essence)
+        turn.memory.is_handled = True
+        turn.is_finished = not outdated
+        if not turn.marks and not turn.patch and cause.reason is not Reason.DELETE:
+            turn.logger.debug("Handling cycle is finished, waiting for new changes.")
 
-    def _remember_essence(self, subject: Subject, cause: ChangingCause) -> None:
+    def _remember_essence(self, turn: Turn, cause: ChangingCause) -> None:
         """Prepare the last handled state; it will be stored only when everything is handled."""
         if cause.old is None or cause.diff:
-            subject.essence = Patch()
+            turn.essence = Patch()
             self.settings.persistence.diffbase_storage.store(
-                body=cause.body, patch=subject.essence, essence=cause.new
+                body=cause.body, patch=turn.essence, essence=cause.new
             )
 
-    def _release(self, subject: Subject, cause: ChangingCause) -> None:
+    def _release(self, turn: Turn, cause: ChangingCause) -> None:
         """Everything is done about the deletion: let the object go."""
-        subject.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
-        subject.memory.is_released = True
-        subject.marks.fns.append(
+        turn.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
+        turn.memory.is_released = True
+        turn.marks.fns.append(
             partial(allow_deletion, finalizer=self.settings.persistence.finalizer)
         )
 
-    def _fix_finalizer(self, subject: Subject, cause: ChangingCause) -> bool:
+    def _fix_finalizer(self, turn: Turn, cause: ChangingCause) -> bool:
         """Add or remove the finalizer; get whether there is anything to be done about it."""
         finalizer = self.settings.persistence.finalizer
         is_blocked = is_deletion_blocked(cause.body, finalizer)
-        finished = self._background.get_finished(subject.memory)
+        finished = self._background.get_finished(turn.memory)
         is_required = self._handlers.requires_finalizer(cause, finished)
         if is_required and not is_blocked:
-            subject.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
-            subject.marks.fns.append(partial(block_deletion, finalizer=finalizer))
+            turn.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
+            turn.marks.fns.append(partial(block_deletion, finalizer=finalizer))
             return True
         if is_blocked and not is_required:
-            if self._background.is_running(subject.memory):
+            if self._background.is_running(turn.memory):
                 return True
-            subject.logger.debug("Removing the finalizer, as there are no handlers requiring it.")
-            subject.marks.fns.append(partial(allow_deletion, finalizer=finalizer))
+            turn.logger.debug("Removing the finalizer, as there are no handlers requiring it.")
+            turn.marks.fns.append(partial(allow_deletion, finalizer=finalizer))
             return True
         return False
 
-    async def _reconcile_if_settled(self, subject: Subject) -> TurnResult:
-        item = subject.item
+    async def _reconcile_if_settled(self, turn: Turn) -> TurnResult:
+        item = turn.item
         if item.latest is None:
             return DONE
-        subject.type = item.type
-        if subject.body._cell[0] is not item.latest:
-            subject.body = Body(item.latest)
-        if subject.type == "DELETED":
-            return await self.reconcile(subject)
-        if subject.memory.pending is not None:  # its handlers must not be called again for that
-            result = await self._delivery.apply(subject)
+        turn.type = item.type
+        if turn.body._cell[0] is not item.latest:
+            turn.body = Body(item.latest)
+        if turn.type == "DELETED":
+            return await self.reconcile(turn)
+        if turn.memory.pending is not None:  # its handlers must not be called again for that
+            result = await self._delivery.apply(turn)
             if not isinstance(result, Done):
                 return result
         if not self._handlers.requires_patching and not is_deletion_blocked(
-            subject.body, self.settings.persistence.finalizer
+            turn.body, self.settings.persistence.finalizer
         ):
-            return await self._delivery.apply(subject)
-        awaited = self._delivery.get_awaited(subject)
+            return await self._delivery.apply(turn)
+        awaited = self._delivery.get_awaited(turn)
         if awaited is not None:
-            if subject.patch or subject.marks:
-                return await self._delivery.apply(subject)
+            if turn.patch or turn.marks:
+                return await self._delivery.apply(turn)
             return awaited
-        if subject.memory.is_outdated(item.latest) or self._is_echo(subject):
-            return await self._delivery.apply(subject)
-        return await self.reconcile(subject)
+        if turn.memory.is_outdated(item.latest) or self._is_echo(turn):
+            return await self._delivery.apply(turn)
+        return await self.reconcile(turn)
 
-    def _is_echo(self, subject: Subject) -> bool:
+    def _is_echo(self, turn: Turn) -> bool:
         """Whether this is how we have left the object ourselves, with nothing to be done.
 
         Daemons and timers can end without any change of the object, so they are always checked.
         """
-        if self._handlers.spawning or not subject.memory.is_settled(subject.item.latest):
+        if self._handlers.spawning or not turn.memory.is_settled(turn.item.latest):
             return False
-        if subject.logger.isEnabledFor(logging.DEBUG):
-            ObjectLogger(body=subject.body, settings=self.settings).debug(NOT_INTERESTED)
-        subject.logger.debug("Handling cycle is finished, waiting for new changes.")
+        if turn.logger.isEnabledFor(logging.DEBUG):
+            ObjectLogger(body=turn.body, settings=self.settings).debug(NOT_INTERESTED)
+        turn.logger.debug("Handling cycle is finished, waiting for new changes.")
         return True
 
     @property
@@ -322,17 +317,17 @@ class Reconciler:
         """How long to wait for daemons to end: they tell when they do, so this is a last resort."""
         return self.settings.background.cancellation_polling
 
-    def _detect(self, subject: Subject) -> ChangingCause:
+    def _detect(self, turn: Turn) -> ChangingCause:
         """Find out what has happened to the object since it was handled for the last time."""
         storage = self.settings.persistence.diffbase_storage
-        is_promising = any(may_match(handler, subject.body) for handler in self._handlers.changing)
-        old = storage.fetch(body=subject.body) if is_promising else None
-        new = self._build_essence(subject.body) if is_promising else None
+        is_promising = any(may_match(handler, turn.body) for handler in self._handlers.changing)
+        old = storage.fetch(body=turn.body) if is_promising else None
+        new = self._build_essence(turn.body) if is_promising else None
         changes = diff(old, new) if old != new else EMPTY
-        initial = subject.memory.initial
+        initial = turn.memory.initial
         reason = detect_reason(
-            event_type=subject.type,
-            body=subject.body,
+            event_type=turn.type,
+            body=turn.body,
             old=old,
             diff=changes,
             initial=initial,
@@ -340,14 +335,14 @@ class Reconciler:
         )
         return self._make_cause(
             ChangingCause,
-            subject,
-            subject.body,
+            turn,
+            turn.body,
             initial=initial,
             reason=reason,
             diff=changes,
             old=old,
             new=new,
-            marks=subject.marks,
+            marks=turn.marks,
         )
 
     def _build_essence(self, body: Body) -> BodyEssence:
@@ -358,16 +353,16 @@ class Reconciler:
     def _make_cause(
         self,
         cls: type[C],
-        subject: Subject,
+        turn: Turn,
         body: Body,
         **specifics: Any,
     ) -> C:
         return cls(
             resource=self.resource,
             body=body,
-            patch=subject.patch,
+            patch=turn.patch,
             settings=self.settings,
-            memo=subject.memory.memo,
+            memo=turn.memory.memo,
             indices=self._indices,
             **specifics,
         )

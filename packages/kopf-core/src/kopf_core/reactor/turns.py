@@ -49,7 +49,7 @@ NOTHING = Body({})
 
 
 @dataclass(slots=True)
-class Subject:
+class Turn:
     """An object in the course of processing."""
 
     item: WorkItem

@@ -1,0 +1,76 @@
+"""Conflicts: other tools change the object at the same time, or revert what we do."""
+
+from kopf_core.actions.effects import Applied
+from kopf_core.actions.loggers import AnyLogger
+from kopf_core.engines.memories import ObjectMemory
+from kopf_core.reactor.warnings import locate
+
+MAX_CONFLICTS = 10
+"""How many times in a row the changes by functions can be refused before they are dropped."""
+
+MAX_CONFLICT_DELAY = 60.0
+"""In seconds: how long to wait at most for the newer state after a conflict."""
+
+LOST_MARKS_DELAYS = (0.0, 1.0, 3.0, 10.0, 30.0, 60.0)
+"""Seconds before handling an object anew when its marks are removed by others repeatedly."""
+
+
+def get_lost_marks_delay(memory: ObjectMemory, logger: AnyLogger) -> float:
+    """How long to wait (in seconds) before handling an object that was already handled.
+
+    Such an object has lost its last handled state: another tool or person has removed it.
+    """
+    memory.losses += 1
+    delay = LOST_MARKS_DELAYS[min(memory.losses, len(LOST_MARKS_DELAYS)) - 1]
+    if memory.losses == 1:
+        logger.warning(
+            "The last handled state was removed from the object, so it is handled as a new one."
+        )
+    else:
+        logger.warning(
+            f"The last handled state was removed from the object {memory.losses} times; "
+            f"is there another tool that reverts the annotations? "
+            f"The object will be handled as a new one in {delay} seconds."
+        )
+    return delay
+
+
+def keep_refused(
+    memory: ObjectMemory,
+    applied: Applied,
+    logger: AnyLogger,
+    *,
+    has_news: bool,
+) -> None:
+    """Keep the refused functions for a fresher state; drop them if they are never accepted.
+
+    API servers refuse both outdated and invalid changes in the same way, but the outdated ones
+    succeed sooner or later on fresher states. Meanwhile, they block the finalizers.
+    """
+    if not applied.is_refused:
+        memory.conflicts = 0
+        return
+    logger.debug(
+        "The object has changed meanwhile: the patch is to be completed when its newer state comes."
+    )
+    memory.carried += applied.carried
+    memory.conflicts += not has_news  # with news, it is no wonder: others change the object a lot
+    if memory.conflicts < MAX_CONFLICTS:
+        return
+    names = ", ".join(locate(fn) for fn in memory.carried)
+    if names:
+        logger.error(
+            f"The transformation functions are dropped: their changes were refused "
+            f"{MAX_CONFLICTS} times in a row, so they are probably invalid: {names}"
+        )
+    else:
+        logger.error(
+            f"The finalizer can be neither added nor removed: it was refused "
+            f"{MAX_CONFLICTS} times in a row. It will be tried further."
+        )
+    memory.carried, memory.conflicts = (), 0
+
+
+def get_conflict_delay(memory: ObjectMemory) -> float:
+    """For how long (in seconds) to wait for the newer state of the object: ever longer."""
+    return min(2.0**memory.conflicts, MAX_CONFLICT_DELAY)

@@ -1,0 +1,41 @@
+"""Sizes: objects with no place for our marks are found out before they are handled."""
+
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.loggers import AnyLogger
+
+MAX_ANNOTATIONS_SIZE = 256 * 1024
+"""In bytes, all keys and values of an object. The API servers reject objects beyond that."""
+
+HEADROOM = 4 * 1024
+"""How much of that (in bytes) is left for the progress of handlers."""
+
+ALWAYS_FITS = 32 * 1024
+"""In characters. So short annotations are within the limit, whatever characters they consist of."""
+
+
+def is_too_large(body: Body, marks: Patch, logger: AnyLogger) -> bool:
+    """Whether the object has no place for our marks. It must be found out before handling.
+
+    Otherwise, the handlers would succeed, but it would be impossible to remember that.
+    """
+    planned = (marks.get("metadata") or {}).get("annotations") or {}
+    if not planned:
+        return False
+    annotations = {**body.metadata.annotations, **planned}
+    if sum(map(len, annotations.values())) < ALWAYS_FITS and len(annotations) < 100:
+        return False
+    size = sum(
+        len(key.encode()) + len(value.encode("utf-8", "replace"))
+        for key, value in annotations.items()
+        if isinstance(value, str)
+    )
+    if size + HEADROOM <= MAX_ANNOTATIONS_SIZE:
+        return False
+    logger.error(
+        f"The object is not handled: there is no place for the last handled state "
+        f"in its annotations ({size} bytes of at most {MAX_ANNOTATIONS_SIZE}, "
+        f"{HEADROOM} of which are reserved for the progress). Make the object smaller, "
+        f"or exclude the large fields, or use another settings.persistence.diffbase_storage."
+    )
+    return True
