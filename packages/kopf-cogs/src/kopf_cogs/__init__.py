@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     )
     from kopf_cogs.clients.events import post_event
     from kopf_cogs.clients.incluster import login_with_service_account
+    from kopf_cogs.clients.kinds import AmbiguousKindError, Kinds, UnknownKindError
     from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
     from kopf_cogs.clients.listing import Page, list_objects
+    from kopf_cogs.clients.objects import Listing, ObjectsAPI
     from kopf_cogs.clients.patching import PatchResult, patch_object
     from kopf_cogs.clients.piggyback import (
         login_via_async_client,
@@ -80,6 +82,7 @@ __all__ = [
     "APIUnauthorizedError",
     "APIUnprocessableError",
     "AiohttpSession",
+    "AmbiguousKindError",
     "Body",
     "Client",
     "ConnectionInfo",
@@ -87,8 +90,11 @@ __all__ = [
     "DiffItem",
     "DiffOperation",
     "EventSink",
+    "Kinds",
     "KubeContext",
+    "Listing",
     "LoginError",
+    "ObjectsAPI",
     "OperatorSettings",
     "Page",
     "Patch",
@@ -99,6 +105,7 @@ __all__ = [
     "Resource",
     "ScanResult",
     "Selector",
+    "UnknownKindError",
     "Vault",
     "build_object_reference",
     "build_owner_reference",
@@ -122,7 +129,9 @@ _MODULES = {
     "clients.events": ["post_event"],
     "clients.incluster": ["login_with_service_account"],
     "clients.kubeconfig": ["login_with_kubeconfig"],
+    "clients.kinds": ["AmbiguousKindError", "Kinds", "UnknownKindError"],
     "clients.listing": ["Page", "list_objects"],
+    "clients.objects": ["Listing", "ObjectsAPI"],
     "clients.patching": ["PatchResult", "patch_object"],
     "clients.piggyback": ["login_via_async_client", "login_via_client", "login_via_pykube"],
     "clients.reflector": ["EventSink", "Reflector"],

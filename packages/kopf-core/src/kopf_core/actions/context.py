@@ -5,10 +5,12 @@ to the framework (``kopf.info()``, ``@kopf.subhandler``, ``kopf.adopt()``), with
 parameters. Two context variables serve them, each holding one immutable object.
 """
 
+import asyncio
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, ObjectReference
 from kopf_cogs.structs.ids import HandlerId
@@ -41,6 +43,12 @@ class OperatorContext:
     recorder: Recorder
     client: "Client | None" = None
     """The operator's own connection to the API; for webhook servers which need it."""
+
+    api: ObjectsAPI | None = None
+    """All other objects of the cluster, through the operator's own client."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+    """Where the operator runs: for those who are called in threads."""
 
 
 @dataclass(frozen=True, slots=True)

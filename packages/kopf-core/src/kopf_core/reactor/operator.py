@@ -8,6 +8,7 @@ from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.aiokits.flags import Flag, raise_flag, wait_flag
+from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings
@@ -122,7 +123,15 @@ class Operator:
         Stopping by the flag is a normal exit. Cancelling is re-raised after the clean-up.
         """
         logger.debug(f"Starting Kopf {get_version()}.")
-        operator_var.set(OperatorContext(self._settings, self._recorder, self._client))
+        operator_var.set(
+            OperatorContext(
+                self._settings,
+                self._recorder,
+                client=self._client,
+                api=ObjectsAPI(self._client),
+                loop=asyncio.get_running_loop(),
+            )
+        )
         with event_logging:
             try:
                 check_registry(self._options.registry, logger)

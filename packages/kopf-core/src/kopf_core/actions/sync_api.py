@@ -1,0 +1,67 @@
+"""Other objects of the cluster, from inside of sync handlers: ``kopf.sync_api.get(...)``.
+
+The same as :mod:`kopf.api`, with the same names, arguments, and errors, but for functions that
+run in threads. The requests are made in the operator's event loop; the thread waits for them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, ParamSpec, TypeVar
+
+from kopf_cogs.structs.bodies import RawBody
+from kopf_core.actions import api as async_api
+from kopf_core.actions.context import operator_var
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+APIConflictError = async_api.APIConflictError
+APIError = async_api.APIError
+APIForbiddenError = async_api.APIForbiddenError
+APINotFoundError = async_api.APINotFoundError
+APIUnprocessableError = async_api.APIUnprocessableError
+UnknownKindError = async_api.UnknownKindError
+HERE = async_api.HERE
+
+
+def _in_loop(fn: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
+    """The same function, to be called from threads."""
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        return _wait(lambda: fn(*args, **kwargs))
+
+    call.__name__ = fn.__name__
+    call.__qualname__ = fn.__name__
+    call.__module__ = __name__
+    call.__doc__ = fn.__doc__
+    return call
+
+
+get = _in_loop(async_api.get)
+create = _in_loop(async_api.create)
+apply = _in_loop(async_api.apply)
+patch = _in_loop(async_api.patch)
+delete = _in_loop(async_api.delete)
+
+
+def list(*args: Any, **kwargs: Any) -> Iterator[RawBody]:
+    """List objects, page by page: to be iterated, or put into a list. See :func:`kopf.api.list`."""
+    pages = async_api.list(*args, **kwargs).pages()
+    while page := _wait(lambda: anext(pages, None)):
+        yield from page
+
+
+def _wait(make: Callable[[], Awaitable[R]]) -> R:
+    async_api.current_api()  # raises the error of those who are outside of operators
+    loop = operator_var.get().loop
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        running = None
+    if loop is None or running is loop:
+        raise RuntimeError("kopf.sync_api would block the operator here; await kopf.api instead.")
+    return asyncio.run_coroutine_threadsafe(_await(make), loop).result()
+
+
+async def _await(make: Callable[[], Awaitable[R]]) -> R:
+    return await make()
