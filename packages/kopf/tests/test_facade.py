@@ -34,9 +34,11 @@ ADDED = {
     "ExponentialBackoff",
     "HashingDiffBaseStorage",
     "adjust_namespace",
+    "api",
     "harmonize_naming",
     "lifecycles",
     "on",
+    "sync_api",
 }
 
 
@@ -144,7 +146,7 @@ def test_type_checkers_see_the_same_names() -> None:
         assert isinstance(node, ast.ImportFrom)
         names = {alias.asname or alias.name for alias in node.names}
         seen.setdefault(node.module or "", set()).update(names)
-    assert seen.pop("kopf") == {"lifecycles", "on"}
+    assert seen.pop("kopf") == {"api", "lifecycles", "on", "sync_api"}
     assert seen == {module: set(names) for module, names in kopf._SOURCES.items()}
 
 

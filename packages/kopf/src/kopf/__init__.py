@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kopf import lifecycles, on
+    from kopf import api, lifecycles, on, sync_api
     from kopf_cogs.clients.incluster import (
         login_with_service_account,
     )
@@ -251,6 +251,7 @@ __all__ = [
     "adopt",
     "all_",
     "any_",
+    "api",
     "append_owner_reference",
     "build_object_reference",
     "build_owner_reference",
@@ -283,6 +284,7 @@ __all__ = [
     "set_default_registry",
     "spawn_tasks",
     "subhandler",
+    "sync_api",
     "timer",
     "warn",
 ]
@@ -436,7 +438,7 @@ _SOURCES = {
 }
 _MODULES = {name: module for module, names in _SOURCES.items() for name in names}
 _ORIGINALS = {"Logger": "AnyLogger"}  # where the names differ
-_SUBMODULES = frozenset({"cli", "lifecycles", "on", "testing"})
+_SUBMODULES = frozenset({"api", "cli", "lifecycles", "on", "sync_api", "testing"})
 
 
 def __getattr__(name: str) -> Any:

@@ -10,12 +10,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, ObjectReference
 from kopf_cogs.structs.ids import HandlerId
 
 if TYPE_CHECKING:
+    from kopf_cogs.clients.objects import ObjectsAPI
     from kopf_cogs.clients.session import Client
     from kopf_core.actions.bases import BaseCause, BaseHandler
     from kopf_core.actions.execution import Execution
@@ -41,10 +41,8 @@ class OperatorContext:
 
     settings: OperatorSettings
     recorder: Recorder
-    client: "Client | None" = None
-    """The operator's own connection to the API; for webhook servers which need it."""
-
-    api: ObjectsAPI | None = None
+    from kopf_cogs.clients.objects import ObjectsAPI
+    from kopf_cogs.clients.session import Client
     """All other objects of the cluster, through the operator's own client."""
 
     loop: asyncio.AbstractEventLoop | None = None
