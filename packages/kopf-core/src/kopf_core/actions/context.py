@@ -41,8 +41,10 @@ class OperatorContext:
 
     settings: OperatorSettings
     recorder: Recorder
-    from kopf_cogs.clients.objects import ObjectsAPI
-    from kopf_cogs.clients.session import Client
+    client: "Client | None" = None
+    """The operator's own connection to the API; for webhook servers which need it."""
+
+    api: "ObjectsAPI | None" = None
     """All other objects of the cluster, through the operator's own client."""
 
     loop: asyncio.AbstractEventLoop | None = None
