@@ -18,7 +18,7 @@ RUN := $(UV) run
 # Extra arguments for the tool behind a target, e.g. `make test ARGS="-k diffs -x"`.
 ARGS ?=
 
-.PHONY: help install demo test e2e e2e-real e2e-k3d e2e-assets compat lint format typecheck imports \
+.PHONY: help install demo test e2e e2e-real e2e-k3d e2e-assets chaos compat lint format typecheck imports \
 	bench docs changelog build all clean
 
 help: ## Show this list
@@ -39,13 +39,16 @@ test: $(UV) ## Run the unit and behaviour tests of all packages and tools
 	$(RUN) pytest $(ARGS)
 
 e2e: $(UV) ## Run the end-to-end tests on the emulator (no cluster needed)
-	$(RUN) pytest e2e --cluster emulator $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --cluster emulator $(ARGS)
 
 e2e-real: e2e-assets ## Run the end-to-end tests on a real kube-apiserver with etcd
-	$(RUN) pytest e2e --cluster envtest $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --cluster envtest $(ARGS)
 
 e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted here (K3S_VERSION=...)
-	$(RUN) pytest e2e --cluster k3d $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --cluster k3d $(ARGS)
+
+chaos: $(UV) ## Kill, stop, and lie to operators on a fake API; CHAOS_SEED and CHAOS_ROUNDS for more
+	$(RUN) pytest e2e/chaos $(ARGS)
 
 e2e-assets: $(UV) ## Build kube-apiserver and etcd with Go, once for each version, into the user's cache
 	$(RUN) python e2e/assets/build.py

@@ -1,0 +1,1 @@
+"""Operators as processes: started, signalled, and judged from outside."""
