@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from kopf_core.reactor.queueing import WorkQueue, summarize
-from kopf_core.reactor.work import DONE, Requeue
+from kopf_core.reactor.queueing import HEADROOM, Occupancy, WorkQueue, summarize
+from kopf_core.reactor.work import DONE, AwaitChange, Requeue
 
 
 def event(n=0, type="MODIFIED", **meta):
@@ -43,7 +43,7 @@ class Recorder:
             self.changed.set()
         responses = self.responses.get(item.key)
         response = responses.pop(0) if responses else None
-        if isinstance(response, Exception):
+        if isinstance(response, BaseException):
             raise response
         return response or DONE
 
@@ -63,8 +63,8 @@ async def process():
 async def make_queue(process):
     async with contextlib.AsyncExitStack() as stack:
 
-        def make(*, limit=None, opened=True):
-            queue = WorkQueue(process, limit=limit)
+        def make(*, opened=True, **kwargs):
+            queue = WorkQueue(process, **kwargs)
             if opened:
                 queue.open()
             stack.push_async_callback(queue.close, 0.1)
@@ -96,7 +96,7 @@ async def test_one_object_is_never_processed_twice_at_once(make_queue, process):
     process.gate.clear()
     for n in range(5):
         queue.put("a", event(n))
-        queue.wake("a")
+        queue.enqueue("a", "test")
         await settle()
     assert process.active == 1
     assert len(process.calls) == 1
@@ -190,7 +190,7 @@ async def test_delayed_objects_can_be_woken_up(make_queue, process):
     queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     await settle()
-    queue.wake("a")
+    queue.enqueue("a", "test")
     await process.until(lambda: len(process.calls) == 2)
 
 
@@ -201,19 +201,19 @@ async def test_waking_up_while_processing_is_not_lost(make_queue, process):
     process.gate.clear()
     queue.put("a", event(1))
     await process.until(lambda: process.active)
-    queue.wake("a")
+    queue.enqueue("a", "test")
     process.gate.set()
     await process.until(lambda: len(process.calls) == 2)
 
 
 @pytest.mark.docs("configuration/throttling")
 async def test_held_objects_are_left_alone_for_their_time(make_queue, process):
-    queue = make_queue(limit=1)
+    queue = make_queue(limit=1, keeps_events=False)
     process.responses["a"] = [later(999, is_held=True)]
     queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     queue.put("a", event(2))
-    queue.wake("a")
+    queue.enqueue("a", "test")
     await settle()
     queue.put("b", event(3))  # it does not take the place of others
     await process.until(lambda: len(process.calls) == 2)
@@ -221,20 +221,69 @@ async def test_held_objects_are_left_alone_for_their_time(make_queue, process):
 
 
 @pytest.mark.docs("configuration/throttling")
-async def test_held_objects_are_processed_with_all_events_after_their_time(make_queue, process):
-    queue = make_queue()
+async def test_e8_held_objects_keep_only_the_newest_state(make_queue, process):
+    queue = make_queue(keeps_events=False)
     process.responses["a"] = [later(0.05, is_held=True)]
     queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
-    queue.put("a", event(2))
-    queue.put("a", event(3))
+    for n in range(2, 1000):
+        queue.put("a", event(n))
+    assert len(queue.get("a").events) == 1
     await process.until(lambda: len(process.calls) == 2)
-    assert process.calls == [("a", [1]), ("a", [2, 3])]
+    assert process.calls == [("a", [1]), ("a", [999])]
+
+
+@pytest.mark.docs("configuration/throttling")
+async def test_e8_events_are_delivered_though_the_object_is_held(make_queue, process):
+    """They are promised to low-level handlers; everything else waits for its time."""
+    queue = make_queue()
+    hold = later(999, is_held=True)
+    process.responses["a"] = [hold, hold, hold]
+    queue.put("a", event(1))
+    await process.until(lambda: process.calls and not process.active)
+    for n in (2, 3):
+        queue.put("a", event(n))
+        await process.until(lambda n=n: len(process.calls) == n and not process.active)
+        assert queue.get("a").held is hold
+        assert not queue.get("a").events
+    assert process.calls == [("a", [1]), ("a", [2]), ("a", [3])]
+
+
+@pytest.mark.docs("configuration/throttling")
+@pytest.mark.parametrize("keeps_events", [True, False])
+@pytest.mark.parametrize(
+    "deletion",
+    [event(2, "DELETED"), event(2, deletionTimestamp="2020-01-01T00:00:00Z")],
+    ids=["deleted", "deleting"],
+)
+async def test_e25_deletions_are_never_held(make_queue, process, deletion, keeps_events):
+    queue = make_queue(keeps_events=keeps_events)
+    process.responses["a"] = [later(999, is_held=True)]
+    queue.put("a", event(1))
+    await process.until(lambda: process.calls and not process.active)
+    queue.get("a").latest = event(1)["object"]
+    queue.put("a", deletion)
+    await process.until(lambda: len(process.calls) == 2 and not process.active)
+    await settle()
+    assert not len(queue)
+
+
+async def test_e25_deletions_that_come_in_the_middle_of_a_failing_turn_are_not_held(
+    make_queue, process
+):
+    queue = make_queue(keeps_events=False)
+    process.responses["a"] = [later(999, is_held=True)]
+    process.gate.clear()
+    queue.put("a", event(1))
+    await process.until(lambda: process.active)
+    queue.put("a", event(2, "DELETED"))
+    process.gate.set()
+    await process.until(lambda: len(process.calls) == 2)
 
 
 async def test_waking_up_of_unknown_objects_is_nothing(make_queue, process):
     queue = make_queue()
-    queue.wake("unknown")
+    assert not queue.enqueue("unknown", "test")
     await settle()
     assert not process.calls
 
@@ -294,26 +343,245 @@ async def test_closing_cancels_what_is_too_slow(make_queue, process):
     assert not process.active
 
 
-async def test_closed_queues_collect_but_do_not_process(make_queue, process):
-    queue = make_queue()
-    await queue.close(1)
-    queue.put("a", event(1))
-    await settle()
-    assert not process.calls
-    queue.open()
-    await process.until(lambda: process.calls == [("a", [1])])
-
-
-async def test_clearing_forgets_everything(make_queue, process):
+async def test_closed_queues_forget_everything_and_take_nothing(make_queue, process):
     queue = make_queue()
     process.responses["a"] = [later(0.001)]
     queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     await queue.close(1)
     queue.put("b", event(2))
-    queue.clear()
+    assert not queue.enqueue("b", "test", body=event(2)["object"])
     queue.open()
     assert summarize(queue) == {"objects": 0, "running": 0, "waiting": 0}
     queue.put("c", event(3))
     await process.until(lambda: len(process.calls) == 2)
     assert process.calls == [("a", [1]), ("c", [3])]
+
+
+# --- The newest states only ---
+
+
+async def test_e8_only_the_newest_state_is_kept_while_the_object_is_worked_on(make_queue, process):
+    queue = make_queue(keeps_events=False)
+    process.gate.clear()
+    queue.put("a", event(1))
+    await process.until(lambda: process.active)
+    for n in range(2, 1000):
+        queue.put("a", event(n))
+    assert len(queue.get("a").events) == 1
+    process.gate.set()
+    await process.until(lambda: len(process.calls) == 2)
+    assert process.calls == [("a", [1]), ("a", [999])]
+
+
+async def test_objects_listed_first_are_known_as_such_whatever_comes_later(make_queue):
+    queue = make_queue(opened=False, keeps_events=False)
+    queue.put("a", event(1, None))
+    queue.put("a", event(2))
+    queue.put("b", event(2, "ADDED"))
+    assert queue.get("a").is_listed
+    assert not queue.get("b").is_listed
+
+
+async def test_outdated_states_do_not_interrupt_the_waiting_for_our_own_change(make_queue, process):
+    queue = make_queue(keeps_events=False)
+    process.responses["a"] = [AwaitChange("5", time.monotonic() + 999)]
+    queue.put("a", event(1))
+    await process.until(lambda: process.calls and not process.active)
+    queue.put("a", event(4))
+    await settle()
+    assert len(process.calls) == 1
+    queue.put("a", event(5))
+    await process.until(lambda: len(process.calls) == 2)
+    assert process.calls == [("a", [1]), ("a", [5])]
+
+
+async def test_our_own_change_that_comes_before_the_turn_is_over_is_not_waited_for(
+    make_queue, process
+):
+    queue = make_queue(keeps_events=False)
+    process.responses["a"] = [AwaitChange("5", time.monotonic() + 999)]
+    process.gate.clear()
+    queue.put("a", event(1))
+    await process.until(lambda: process.active)
+    queue.put("a", event(5))
+    process.gate.set()
+    await process.until(lambda: len(process.calls) == 2)
+
+
+# --- Without events ---
+
+
+async def test_objects_can_be_enqueued_with_no_events(make_queue, process):
+    states = {"a": event(7)["object"]}
+    queue = make_queue(lookup=states.get)
+    assert not queue.enqueue("b", "child")
+    process.gate.clear()
+    assert queue.enqueue("a", "child")
+    assert queue.enqueue("a", "timer")
+    item = queue.get("a")
+    assert item.latest is states["a"]
+    assert item.take_reasons() == {"child", "timer"}
+    assert item.take_reasons() == set()
+    process.gate.set()
+    await process.until(lambda: process.calls and not process.active)
+    assert process.calls == [("a", [])]
+
+
+async def test_objects_can_be_enqueued_at_a_time_and_nothing_prevents_it(make_queue, process):
+    queue = make_queue()
+    at = time.monotonic() + 0.05
+    queue.enqueue("a", "every", at=at, body=event(1)["object"])
+    queue.enqueue("a", "later", at=at + 999)
+    queue.put("a", event(2))
+    await process.until(lambda: len(process.calls) == 2)
+    assert process.calls == [("a", [2]), ("a", [])]
+    assert time.monotonic() >= at
+
+
+# --- Fairness ---
+
+
+async def test_changes_go_before_the_initial_list(make_queue, process):
+    queue = make_queue(limit=1)
+    process.gate.clear()
+    queue.put("first", event(1))
+    for n in range(3):
+        queue.put(f"listed{n}", event(n, None))
+    queue.put("changed", event(1))
+    queue.put("listed2", event(5))  # it has changed, too
+    process.gate.set()
+    await process.until(lambda: len(process.calls) == 5)
+    assert [key for key, _ in process.calls] == [
+        *("first", "changed", "listed2", "listed0", "listed1")
+    ]
+
+
+async def test_d14_changes_do_not_starve_the_initial_list(make_queue, process):
+    queue = make_queue(limit=1)
+    process.gate.clear()
+    queue.put("first", event(1))
+    queue.put("listed", event(1, None))
+    for n in range(20):
+        queue.put(f"changed{n}", event(n))
+    process.gate.set()
+    await process.until(lambda: len(process.calls) == 22)
+    assert [key for key, _ in process.calls].index("listed") < 6
+
+
+async def test_d15_listing_waits_for_those_listed_before(make_queue, process):
+    queue = make_queue(limit=1)
+    process.gate.clear()
+    for n in range(HEADROOM + 2):
+        queue.put(str(n), event(n, None))
+    waiting = asyncio.create_task(queue.wait_for_headroom())
+    await settle()
+    assert not waiting.done()
+    process.gate.set()
+    await waiting
+    assert len(queue) <= HEADROOM + 1
+
+
+@pytest.mark.parametrize("action", ["pause", "close"])
+async def test_listing_does_not_wait_for_those_who_are_not_processed(make_queue, process, action):
+    queue = make_queue(opened=False)
+    for n in range(HEADROOM + 1):
+        queue.put(str(n), event(n, None))
+    waiting = asyncio.create_task(queue.wait_for_headroom())
+    await settle()
+    assert not waiting.done()
+    await getattr(queue, action)(1)
+    await waiting
+
+
+# --- Pauses ---
+
+
+async def test_paused_queues_keep_only_the_newest_states(make_queue, process):
+    queue = make_queue(keeps_events=True)
+    await queue.pause(1)
+    for n in range(1000):
+        queue.put("a", event(n))
+    await settle()
+    assert not process.calls
+    queue.open()
+    await process.until(lambda: process.calls)
+    assert process.calls == [("a", [999])]
+
+
+async def test_paused_queues_do_not_keep_deleted_objects_unless_they_were_processed(make_queue):
+    queue = make_queue(is_known=lambda key: key == "known")
+    await queue.pause(1)
+    for key in ("known", "unknown"):
+        queue.put(key, event(1, "ADDED"))
+        queue.put(key, event(2, "DELETED"))
+    assert queue.get("unknown") is None
+    assert queue.get("known") is not None
+
+
+async def test_turns_cancelled_by_a_pause_are_repeated(make_queue, process):
+    queue = make_queue(keeps_events=False)
+    process.gate.clear()
+    queue.put("a", event(1))
+    await process.until(lambda: process.active)
+    await queue.pause(0.001)
+    assert not process.active
+    process.gate.set()
+    queue.open()
+    await process.until(lambda: len(process.calls) == 2)
+
+
+@pytest.mark.parametrize("action", ["pause", "close"])
+async def test_e_two_turns_of_one_object_are_impossible_whatever_is_stopped(action):
+    """Here, the turns refuse to be cancelled."""
+    active, peak, turns, gate, finished = 0, 0, 0, asyncio.Event(), asyncio.Event()
+
+    async def process(item):
+        nonlocal active, peak, turns
+        item.events.clear()
+        active, turns = active + 1, turns + 1
+        peak = max(peak, active)
+        while not gate.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await gate.wait()
+        active -= 1
+        if turns == 3:
+            finished.set()
+        return DONE
+
+    occupancy = Occupancy()
+    queues = [WorkQueue(process, occupancy=occupancy) for _ in range(2)]
+    for queue in [*queues, *queues]:
+        queue.open()
+        queue.put("a", event(1))
+        await settle()
+        await getattr(queue, action)(0.001)
+    for queue in queues:
+        queue.open()
+        queue.put("a", event(2))
+    await settle()
+    assert (active, turns) == (1, 1)
+    gate.set()
+    async with asyncio.timeout(10):
+        await finished.wait()
+    assert peak == 1
+    for queue in queues:
+        await queue.close(1)
+
+
+@pytest.mark.parametrize("action", ["pause", "close"])
+async def test_tasks_cancelled_before_they_have_started_leave_nothing_behind(make_queue, action):
+    queue = make_queue()
+    queue.put("a", event(1))
+    queue.abort()
+    await getattr(queue, action)(10)
+    assert summarize(queue)["running"] == 0
+
+
+async def test_e18_turns_cancelled_by_others_are_repeated(make_queue, process, logged, monkeypatch):
+    monkeypatch.setattr("kopf_core.reactor.queueing.FAILURE_DELAY", 0.001)
+    queue = make_queue(keeps_events=False)
+    process.responses["a"] = [asyncio.CancelledError()]
+    queue.put("a", event(1))
+    await process.until(lambda: len(process.calls) == 2)
+    assert any("was cancelled by others" in message for message in logged())

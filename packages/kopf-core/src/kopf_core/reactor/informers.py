@@ -41,7 +41,10 @@ class Informer:
         self._indexing: deque[RawEvent] = deque()
         self._is_listed = False
         self.queue = WorkQueue(
-            reconciler.process, limit=settings.queueing.worker_limit, clock=client.clock
+            reconciler.process,
+            limit=settings.queueing.worker_limit,
+            clock=client.clock,
+            keeps_events=reconciler.needs_events,
         )
         self.reflector = Reflector(client, self.resource, namespace, settings=settings, sink=self)
         if indexer is not None:
@@ -59,7 +62,6 @@ class Informer:
     async def close(self, timeout: float) -> None:
         """Stop processing; what is not processed yet is dropped, to be listed again later."""
         await self.queue.close(timeout)
-        self.queue.clear()
         self._indexing.clear()
 
     def forget(self) -> None:

@@ -282,4 +282,4 @@ class Operator:
 
     def _wake(self, key: Any) -> None:
         for informer in self._orchestrator.informers:
-            informer.queue.wake(key)
+            informer.queue.enqueue(key, "background")

@@ -1,60 +1,100 @@
-"""The work queue: events of every object in order, objects independently of each other.
+"""The work queue: the objects that have something to be done for, one turn after another.
 
-Unlike the work queues of client-go, which hold only the keys of objects and so merge the events,
-this one holds the events: low-level handlers are promised every single one of them.
-The change handlers see only the newest state nevertheless.
+As the work queues of client-go, it holds the keys of objects, each with the newest state only:
+whatever happens to an object while it waits, is throttled, or is worked on, is one more turn.
+Unlike them, it can also keep every event in order for the low-level handlers,
+which are promised every single one of them.
+
+The places of workers are given back after every turn, so that busy objects starve nobody:
+those who wait get theirs in the order of coming; changes go before what was listed initially.
 
 There is a task only for an object that is being worked on. An object that waits for its time
 costs a timer in the event loop; an object that waits for nothing costs nothing.
 """
 
 import asyncio
+import enum
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
-from kopf_cogs.structs.bodies import RawEvent
+from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_core.reactor.work import DONE, Done, Requeue, TurnResult, WorkItem
+from kopf_core.reactor.work import (
+    DONE,
+    AwaitChange,
+    Requeue,
+    Stage,
+    TurnResult,
+    WorkItem,
+)
 
 logger = logging.getLogger("kopf.reactor.queueing")
 
+LISTED_SHARE = 4
+"""One of so many places goes to what was listed initially, however many changes there are."""
 
-class _Slot:
-    """The place of one object in the queue."""
+HEADROOM = 250
+"""How many listed objects can wait for their first turn before more of them are listed."""
 
-    __slots__ = ("_timer", "is_held", "is_waiting", "is_woken", "item", "task")
+PATIENCE = 10.0
+"""How long (in seconds) to wait for the headroom while nobody of those waiting gets a place."""
 
-    def __init__(self, key: ObjectKey) -> None:
-        self.item = WorkItem(key)
-        self.task: asyncio.Task[None] | None = None
-        self.is_waiting = False
-        """There is work for it, but it cannot be started right now."""
+WORKING_PATIENCE = 0.1
+"""The same, if all the listed objects are in work: they can be so for hours."""
 
-        self.is_held = False
-        """It is not to be processed until its time comes, whatever happens to it."""
-
-        self.is_woken = False
-        """To be processed once more: something has happened while it was being processed."""
-
-        self._timer: asyncio.TimerHandle | None = None
-
-    def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = timer
-
+FAILURE_DELAY = 1.0
+"""How soon (in seconds) to repeat a turn that was broken by somebody else's cancellation."""
 
 Process = Callable[[WorkItem], Awaitable[TurnResult]]
+Lookup = Callable[[ObjectKey], RawBody | None]
+
+
+class Gate(enum.Enum):
+    """What the queue does with its objects."""
+
+    SHUT = enum.auto()
+    """Everything is taken, nothing is processed yet."""
+
+    OPEN = enum.auto()
+    """Everything is taken and processed."""
+
+    PAUSED = enum.auto()
+    """Only the newest states are kept, to be processed later."""
+
+    CLOSED = enum.auto()
+    """Nothing is taken and kept anymore."""
+
+
+class Occupancy:
+    """Which objects are worked on now, in all queues: an object can be seen by several streams."""
+
+    def __init__(self) -> None:
+        self._occupied: dict[ObjectKey, list[Callable[[], None]]] = {}
+
+    def enter(self, key: ObjectKey, on_released: Callable[[], None]) -> bool:
+        """Occupy the object; or be called when it is not occupied by others anymore."""
+        waiters = self._occupied.get(key)
+        if waiters is None:
+            self._occupied[key] = []
+            return True
+        waiters.append(on_released)
+        return False
+
+    def leave(self, key: ObjectKey) -> None:
+        for on_released in self._occupied.pop(key, ()):
+            on_released()
 
 
 class WorkQueue:
     """The queue of one stream of events.
 
-    ``process`` is called for a slot when there are events in it, or when its time has come.
-    It takes all the events away, and never raises. Nothing is processed until the queue is opened.
+    ``process`` makes a turn, and never raises: it takes all the events away from the item,
+    and says what comes next. Nothing is processed until the queue is opened.
+    ``lookup`` finds the states of objects that are to be processed with no events.
+    ``is_known`` tells whether an object was ever processed: its deletion must be noticed then.
     """
 
     def __init__(
@@ -63,133 +103,331 @@ class WorkQueue:
         *,
         limit: int | None = None,
         clock: Clock | None = None,
+        keeps_events: bool = True,
+        occupancy: Occupancy | None = None,
+        lookup: Lookup | None = None,
+        is_known: Callable[[ObjectKey], bool] = lambda _: True,
     ) -> None:
         self._process = process
-        self._clock = clock or SystemClock()
         self._limit = limit
-        self._slots: dict[ObjectKey, _Slot] = {}
-        self._waiting: deque[_Slot] = deque()
-        self._running = 0
-        self._is_open = False
-        self._idle: asyncio.Event = asyncio.Event()
+        self._clock = clock or SystemClock()
+        self._keeps_events = keeps_events
+        self._occupancy = occupancy or Occupancy()
+        self._lookup = lookup
+        self._is_known = is_known
+        self._gate = Gate.SHUT
+        self._items: dict[ObjectKey, WorkItem] = {}
+        self._changed: deque[WorkItem] = deque()
+        self._listed: deque[WorkItem] = deque()
+        self._granted = 0
+        self._backlog = 0
+        self._working: set[WorkItem] = set()
+        self._idle = asyncio.Event()
         self._idle.set()
+        self._progress = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._items)
+
+    def get(self, key: ObjectKey) -> WorkItem | None:
+        """What there is to be done for the object, if anything."""
+        return self._items.get(key)
+
+    # What comes in.
 
     def put(self, key: ObjectKey, event: RawEvent) -> None:
-        """Take an event. The object's worker gets it when it is done with the earlier ones."""
-        slot = self._slots.get(key)
-        if slot is None:
-            slot = self._slots[key] = _Slot(key)
-        slot.item.events.append(event)
-        self._start(slot)
+        """Take an event of the object: it gets its turn for it, or for it and those after it."""
+        if self._gate is Gate.CLOSED:
+            return
+        item = self._items.get(key)
+        if item is None:
+            item = self._items[key] = WorkItem(key, is_listed=event["type"] is None)
+            self._backlog += item.is_backlog
+        elif item.is_backlog and event["type"] is not None:
+            self._leave_backlog(item)
+            if item.stage is Stage.QUEUED:
+                self._line_up(item)
+        is_paused = self._gate is Gate.PAUSED
+        item.take(event, keep=self._keeps_events and not is_paused)
+        if is_paused and event["type"] == "DELETED" and self._is_forgettable(item):
+            self._drop(item)
+        elif item.stage is Stage.DELAYED or item.stage is Stage.HELD:
+            self._reconsider(item)
 
-    def wake(self, key: ObjectKey) -> None:
-        """Process the object again though nothing has happened to it in the cluster."""
-        slot = self._slots.get(key)
-        if slot is not None:
-            slot.is_woken = True
-            self._start(slot)
+    def enqueue(
+        self,
+        key: ObjectKey,
+        reason: str,
+        *,
+        at: float | None = None,
+        body: RawBody | None = None,
+    ) -> bool:
+        """Process the object though nothing has happened to it: now, or at that monotonic time.
+
+        The state is the newest one known to the queue; or, if the object is not there, the given
+        or the stored one. Get whether there is any: with no state, there is nothing to process.
+        """
+        item = self._items.get(key)
+        if item is None:
+            if body is None and self._lookup is not None:
+                body = self._lookup(key)
+            if body is None or self._gate is Gate.CLOSED:
+                return False
+            item = self._items[key] = WorkItem(key)
+            item.latest, item.type = body, "MODIFIED"
+        item.reasons |= {reason}
+        if at is not None and at > self._clock.monotonic():
+            self._schedule(item, at)
+        else:
+            item.generation += 1
+            if item.stage is Stage.DELAYED or item.stage is Stage.HELD:
+                self._reconsider(item)
+        return True
+
+    async def wait_for_headroom(self) -> None:
+        """Wait until most of what is listed has had its first turn, so that more can be listed.
+
+        Those objects that take long do not hold the others back for long.
+        """
+        while self._backlog > HEADROOM and self._gate in (Gate.OPEN, Gate.SHUT):
+            self._progress.clear()
+            try:
+                async with asyncio.timeout(self._patience):
+                    await self._progress.wait()
+            except TimeoutError:
+                return
+
+    @property
+    def _patience(self) -> float | None:
+        if self._gate is Gate.SHUT:
+            return None
+        return PATIENCE if self._listed else WORKING_PATIENCE
+
+    # The gate.
 
     def open(self) -> None:
         """Start processing what is there already, and what comes later."""
-        self._is_open = True
-        self._start_waiting()
+        if self._gate is Gate.OPEN:
+            return
+        self._gate = Gate.OPEN
+        self._progress.set()
+        for item in list(self._items.values()):
+            if item.stage is Stage.QUEUED:
+                self._line_up(item)
 
-    def clear(self) -> None:
-        """Forget all the events and timers, e.g. because everything is going to be listed anew."""
-        for slot in self._slots.values():
-            slot.set_timer(None)
-            slot.item.events.clear()
-            slot.is_waiting = slot.is_held = False
-        self._slots.clear()
-        self._waiting.clear()
+    def shut(self) -> None:
+        """Take everything, and process nothing until opened; as it is in the beginning."""
+        self._shut(Gate.SHUT)
+
+    async def pause(self, timeout: float) -> None:
+        """Process nothing until opened again. Those in work have their time to finish."""
+        self._shut(Gate.PAUSED)
+        for item in self._items.values():
+            while len(item.events) > 1:
+                item.events.popleft()
+        await self._wait_or_cancel(timeout)
 
     async def close(self, timeout: float) -> None:
-        """Take no more work, wait for the current one to finish, and cancel what does not."""
-        self._is_open = False
-        for slot in self._slots.values():
-            slot.set_timer(None)
+        """Take no more work, wait for the current one to finish, and cancel what does not.
+
+        Everything else is forgotten. It can be opened again, when everything is listed anew.
+        """
+        self._shut(Gate.CLOSED)
+        for item in list(self._items.values()):
+            self._drop(item)
+        await self._wait_or_cancel(timeout)
+
+    def abort(self) -> Collection[asyncio.Task[None]]:
+        """Take no more work, and cancel the current one; get the tasks that are to end."""
+        if self._gate is not Gate.CLOSED:
+            self._shut(Gate.PAUSED)
+        return self._cancel()
+
+    def _cancel(self) -> Collection[asyncio.Task[None]]:
+        tasks = {item.task: item for item in self._working if item.task is not None}
+        for task, item in tasks.items():
+            task.cancel()
+            task.add_done_callback(lambda _, item=item: self._ensure_released(item))  # type: ignore[misc]
+        return tasks.keys()
+
+    def _ensure_released(self, item: WorkItem) -> None:
+        """If the task was cancelled before it has started, it does nothing for itself."""
+        if item in self._working:
+            item.generation += 1
+            self._release(item)
+
+    def _shut(self, gate: Gate) -> None:
+        self._gate = gate
+        self._changed.clear()
+        self._listed.clear()
+        self._progress.set()
+
+    async def _wait_or_cancel(self, timeout: float) -> None:
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()
         except TimeoutError:
-            tasks = self.abort()
-            await asyncio.wait(tasks, timeout=timeout)
-            if self._running:
-                logger.warning(f"{self._running} objects are still being processed; left as is.")
+            await asyncio.wait(self._cancel(), timeout=timeout)
+            if self._working:
+                count = len(self._working)
+                logger.warning(f"{count} objects are still being processed; left as is.")
 
-    def abort(self) -> Collection[asyncio.Task[None]]:
-        """Take no more work, and cancel the current one; get the tasks that are to end."""
-        self._is_open = False
-        tasks = [slot.task for slot in self._slots.values() if slot.task is not None]
-        for task in tasks:
-            task.cancel()
-        return tasks
+    # The stages.
 
-    def _start(self, slot: _Slot) -> None:
-        if slot.task is not None or slot.is_waiting or slot.is_held:
+    def _reconsider(self, item: WorkItem) -> None:
+        """Something has come for an object that waits: is it what it waits for?"""
+        if self._is_due(item):
+            if item.is_leaving:
+                item.rest = DONE  # a deletion is never held
+            item.set_timer(None)
+            self._line_up(item)
+
+    def _is_due(self, item: WorkItem) -> bool:
+        if item.events and (self._keeps_events or item.is_leaving):
+            return True
+        match item.rest:
+            case Requeue(is_held=True):
+                return False
+            case AwaitChange() as awaited if item.events and not item.reasons:
+                return awaited.is_met_by(item.events[-1]["object"])
+        return True
+
+    def _line_up(self, item: WorkItem) -> None:
+        """The object is ready for its turn: let it wait for a place, or take one at once."""
+        item.stage = Stage.QUEUED
+        if self._gate is not Gate.OPEN:
             return
-        slot.set_timer(None)
-        if self._can_start():
-            self._running += 1
+        if self._has_places() and not self._changed and not self._listed:
+            self._start(item)
+        else:
+            (self._listed if item.is_backlog else self._changed).append(item)
+            self._grant_places()
+
+    def _has_places(self) -> bool:
+        return self._limit is None or len(self._working) < self._limit
+
+    def _grant_places(self) -> None:
+        while (self._changed or self._listed) and self._has_places():
+            self._granted += 1
+            is_for_listed = not self._changed or self._granted % LISTED_SHARE == 0
+            line = self._listed if is_for_listed and self._listed else self._changed
+            item = line.popleft()
+            if item.stage is Stage.QUEUED and item.is_backlog == (line is self._listed):
+                self._start(item)
+
+    def _start(self, item: WorkItem) -> None:
+        if self._occupancy.enter(item.key, lambda: self._retry(item)):
+            item.stage = Stage.WORKING
+            self._working.add(item)
             self._idle.clear()
-            slot.task = asyncio.create_task(self._work(slot))
-        else:
-            slot.is_waiting = True
-            self._waiting.append(slot)
+            item.task = asyncio.create_task(self._work(item))
 
-    def _can_start(self) -> bool:
-        return self._is_open and (self._limit is None or self._running < self._limit)
+    def _retry(self, item: WorkItem) -> None:
+        """The object is not worked on in another queue anymore."""
+        if item.stage is Stage.QUEUED:
+            self._line_up(item)
 
-    def _start_waiting(self) -> None:
-        while self._waiting and self._can_start():
-            slot = self._waiting.popleft()
-            slot.is_waiting = False
-            self._start(slot)
+    async def _work(self, item: WorkItem) -> None:
+        """Make turns until there is nothing to do, or somebody else waits for the place."""
+        while True:
+            item.observed = item.generation
+            item.rest = await self._make_turn(item)
+            if item.is_backlog:
+                self._leave_backlog(item)
+            if not self._is_to_continue(item):
+                break
+        self._release(item)
 
-    async def _work(self, slot: _Slot) -> None:
-        result: TurnResult = DONE
+    async def _make_turn(self, item: WorkItem) -> TurnResult:
+        if item.wanted_at is not None and item.wanted_at <= self._clock.monotonic():
+            item.wanted_at = None
         try:
-            while True:
-                slot.is_woken = False
-                result = await self._process(slot.item)
-                if not (slot.item.events or slot.is_woken) or not self._is_open:
-                    break
-                if isinstance(result, Requeue) and result.is_held:
-                    break
+            return await self._process(item)
         except asyncio.CancelledError:
-            pass  # only when the queue is being closed
+            item.generation += 1  # whatever it was, it is not done
+            if self._gate is not Gate.OPEN:
+                return DONE
+            logger.warning(f"The processing of {item.key} was cancelled by others; repeating it.")
+            return Requeue(self._clock.monotonic() + FAILURE_DELAY, is_held=True)
         except Exception as e:
-            logger.error(f"The processing of {slot.item.key} has failed: {e!r}", exc_info=e)
-        finally:
-            slot.task = None
-            self._running -= 1
-            if not self._running:
-                self._idle.set()
-        self._settle(slot, result)
-        self._start_waiting()
+            logger.error(f"The processing of {item.key} has failed: {e!r}", exc_info=e)
+            return DONE
 
-    def _settle(self, slot: _Slot, result: TurnResult) -> None:
-        if not self._is_open:
+    def _is_to_continue(self, item: WorkItem) -> bool:
+        return (
+            item.generation != item.observed
+            and item.stage is Stage.WORKING
+            and self._gate is Gate.OPEN
+            and not self._changed
+            and not self._listed
+            and item.held is None
+            and self._is_due(item)
+        )
+
+    def _release(self, item: WorkItem) -> None:
+        """Give the place back, and see what comes next for the object."""
+        item.task = None
+        self._working.discard(item)
+        if not self._working:
+            self._idle.set()
+        self._occupancy.leave(item.key)
+        if item.stage is Stage.WORKING:
+            self._settle(item)
+        self._grant_places()
+
+    def _settle(self, item: WorkItem) -> None:
+        item.stage = Stage.DELAYED if item.held is None else Stage.HELD
+        if item.generation != item.observed:
+            self._reconsider(item)
+        if item.stage is Stage.QUEUED or item.stage is Stage.WORKING:
             return
-        is_held = isinstance(result, Requeue) and result.is_held
-        if not isinstance(result, Done) and (is_held or not slot.item.events):
-            slot.is_held = is_held
-            at = result.at if isinstance(result, Requeue) else result.until
-            delay = max(0.0, at - self._clock.monotonic())
-            slot.set_timer(asyncio.get_running_loop().call_later(delay, self._release, slot))
-        elif slot.item.events:  # those left after a failure
-            self._start(slot)
+        times = [] if item.wanted_at is None or item.held is not None else [item.wanted_at]
+        match item.rest:
+            case Requeue(at):
+                times.append(at)
+            case AwaitChange(_, until):
+                times.append(until)
+        if times:
+            delay = max(0.0, min(times) - self._clock.monotonic())
+            loop = asyncio.get_running_loop()
+            item.set_timer(loop.call_later(delay, self._on_time, item))
         else:
-            self._slots.pop(slot.item.key, None)
+            self._drop(item)
 
-    def _release(self, slot: _Slot) -> None:
-        slot.is_held = False
-        self._start(slot)
+    def _schedule(self, item: WorkItem, at: float) -> None:
+        """Process the object at that time, if not earlier for whatever other reason."""
+        item.wanted_at = at if item.wanted_at is None else min(at, item.wanted_at)
+        if item.stage is Stage.DELAYED:
+            now, loop = self._clock.monotonic(), asyncio.get_running_loop()
+            left = None if item.timer is None else item.timer.when() - loop.time()
+            if left is None or left > at - now:
+                item.set_timer(loop.call_later(at - now, self._on_time, item))
+
+    def _on_time(self, item: WorkItem) -> None:
+        item.rest, item.timer = DONE, None
+        self._line_up(item)
+
+    def _is_forgettable(self, item: WorkItem) -> bool:
+        return item.stage is not Stage.WORKING and not self._is_known(item.key)
+
+    def _leave_backlog(self, item: WorkItem) -> None:
+        item.is_backlog = False
+        self._backlog -= 1
+        self._progress.set()
+
+    def _drop(self, item: WorkItem) -> None:
+        if item.is_backlog:
+            self._leave_backlog(item)
+        item.set_timer(None)
+        item.stage = Stage.DROPPED
+        self._items.pop(item.key, None)
 
 
 def summarize(queue: WorkQueue) -> dict[str, Any]:
     """The figures of the queue, for probes and debugging."""
-    return {"objects": len(queue), "running": queue._running, "waiting": len(queue._waiting)}
+    waiting: Iterable[WorkItem] = queue._items.values()
+    return {
+        "objects": len(queue),
+        "running": len(queue._working),
+        "waiting": sum(item.stage is Stage.QUEUED for item in waiting),
+    }

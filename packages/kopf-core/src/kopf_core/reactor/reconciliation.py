@@ -88,18 +88,27 @@ class Reconciler:
             build_essence=self._build_essence,
         )
 
+    @property
+    def needs_events(self) -> bool:
+        """Whether there is anybody who is promised every event, not only the newest state."""
+        return bool(self._handlers.watching)
+
     async def process(self, item: WorkItem) -> TurnResult:
         """Process all that is there for the object, and say when to do it again."""
-        is_listed = bool(item.events) and item.events[0]["type"] is None
-        memory = self._memories.recall(item.key, is_listed=is_listed)
+        memory = self._memories.recall(item.key, is_listed=item.is_listed)
         turn = Turn(item, memory, settings=self.settings)
         if memory.pending is not None:
             turn.marks, turn.patch = memory.pending
         try:
             while item.events:
                 await self.on_event(turn, item.events.popleft())
-                if item.events and (turn.patch or turn.marks):
+                if item.events and not item.held and (turn.patch or turn.marks):
                     await self._delivery.apply(turn)
+            if item.held is not None:
+                return self._keep_held(turn, item.held)
+            if item.take_reasons() and item.latest is not None and item.type != "DELETED":
+                turn.body = Body(item.latest)
+                await self._adjust_background(turn)
             result = await self._reconcile_if_settled(turn)
         except APIError as e:
             return throttle(turn, f"{e}", None, self._clock.monotonic())
@@ -119,13 +128,24 @@ class Reconciler:
                 if result is not None:
                     deliver_results({handler.id: result}, marks=turn.marks, logger=watching.logger)
         if self._handlers.spawning:
-            if event["type"] == "DELETED" or is_deletion_ongoing(body):
-                self._background.stop_deleted(turn.memory, body)
-            else:
-                spawning = self._make_cause(SpawningCause, turn, body)
-                self._background.adjust(turn.item.key, turn.memory, spawning, self._handlers)
-            if self._background.is_stopping(turn.memory):
-                await self._background.settle(turn.memory)
+            await self._adjust_background(turn, is_deleted=event["type"] == "DELETED")
+
+    def _keep_held(self, turn: Turn, held: TurnResult) -> TurnResult:
+        """Leave the object as it is: only its events have been handled, not its changes."""
+        if turn.patch or turn.marks:
+            turn.memory.pending = (turn.marks, turn.patch)
+        return held
+
+    async def _adjust_background(self, turn: Turn, *, is_deleted: bool = False) -> None:
+        """Start and stop daemons and timers in accordance with the state of the object."""
+        memory, body = turn.memory, turn.body
+        if is_deleted or is_deletion_ongoing(body):
+            self._background.stop_deleted(memory, body)
+        else:
+            spawning = self._make_cause(SpawningCause, turn, body)
+            self._background.adjust(turn.item.key, memory, spawning, self._handlers)
+        if self._background.is_stopping(memory):
+            await self._background.settle(memory)
 
     async def reconcile(self, turn: Turn) -> TurnResult:
         """Bring the object to the state where all its changes are handled. One step of that."""

@@ -4,6 +4,8 @@ A turn is one pass of a worker over one object. What it results in says what com
 and only the work queue waits.
 """
 
+import asyncio
+import enum
 from collections import deque
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -26,7 +28,7 @@ class Requeue:
     """The monotonic time of the operator's clock."""
 
     is_held: bool = False
-    """Whether to wait for that time even if something happens to it before."""
+    """Whether to wait for that time even if something happens to it before; but a deletion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +41,62 @@ class AwaitChange:
     until: float
     """The monotonic time of the operator's clock: when to give up, and to work with what is."""
 
+    def is_met_by(self, body: RawBody) -> bool:
+        """Whether this state has our patch in it, for sure."""
+        version = body["metadata"].get("resourceVersion")
+        return version == self.version or is_as_new(body, self.version)
+
 
 TurnResult: TypeAlias = Done | Requeue | AwaitChange
 
 DONE = Done()
 
 
+class Stage(enum.Enum):
+    """What is going on with an object in the queue."""
+
+    QUEUED = enum.auto()
+    """There is work for it, and it waits for its turn."""
+
+    WORKING = enum.auto()
+    """Its turn is now. What comes meanwhile is for the next one."""
+
+    DELAYED = enum.auto()
+    """It waits for its time, or for a change."""
+
+    HELD = enum.auto()
+    """It waits for its time, whatever changes."""
+
+    DROPPED = enum.auto()
+    """It is not in the queue anymore."""
+
+
 class WorkItem:
-    """One object in the work queue."""
+    """One object in the work queue, from the first thing to be done for it to the last one."""
 
-    __slots__ = ("awaited", "events", "key", "latest", "type")
+    __slots__ = (
+        "awaited",
+        "events",
+        "generation",
+        "is_backlog",
+        "is_listed",
+        "key",
+        "latest",
+        "observed",
+        "reasons",
+        "rest",
+        "stage",
+        "task",
+        "timer",
+        "type",
+        "wanted_at",
+    )
 
-    def __init__(self, key: ObjectKey) -> None:
+    def __init__(self, key: ObjectKey, *, is_listed: bool = False) -> None:
         self.key = key
+        self.stage = Stage.DELAYED
         self.events: deque[RawEvent] = deque()
-        """What has come from the stream since the last turn, in order."""
+        """What has come from the stream since the last turn, in order; or the newest of that."""
 
         self.latest: RawBody | None = None
         """The newest known state of the object: streamed or returned from our own patch."""
@@ -61,15 +104,53 @@ class WorkItem:
         self.type: RawEventType = None
         """How that state has come."""
 
+        self.is_listed = is_listed
+        """Whether the object existed before it was watched."""
+
+        self.is_backlog = is_listed
+        """Whether it waits for its first turn, and nothing but the initial list is behind that."""
+
+        self.generation = 0
+        """How many things have happened to the object, or were asked for."""
+
+        self.observed = 0
+        """The generation that was taken into account by the latest turn."""
+
+        self.reasons: frozenset[str] = frozenset()
+        """Why it was put into the queue, except for its own changes."""
+
         self.awaited: AwaitChange | None = None
         """The state is inconsistent until our own patch comes back, or until its deadline."""
 
+        self.rest: TurnResult = DONE
+        """What the latest turn has resulted in: how the object waits for the next one."""
+
+        self.wanted_at: float | None = None
+        """When somebody wants it to be processed, even if nothing happens."""
+
+        self.task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+    def take(self, event: RawEvent, *, keep: bool) -> None:
+        """Remember the event: beside those before it if they are kept, or instead of them."""
+        if not keep:
+            self.events.clear()
+        self.events.append(event)
+        self.generation += 1
+
+    def take_reasons(self) -> frozenset[str]:
+        """Why it is processed, except for its own changes; they are not kept here then."""
+        reasons, self.reasons = self.reasons, frozenset()
+        return reasons
+
+    def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer = timer
+
     def notice(self, body: RawBody) -> None:
         """A state has come from the stream: maybe, this is the one we waited for."""
-        if self.awaited is not None and (
-            body["metadata"].get("resourceVersion") == self.awaited.version
-            or is_as_new(body, self.awaited.version)
-        ):
+        if self.awaited is not None and self.awaited.is_met_by(body):
             self.awaited = None
 
     def get_awaited(self, now: float) -> AwaitChange | None:
@@ -77,3 +158,21 @@ class WorkItem:
         if self.awaited is None or self.awaited.until <= now:
             return None
         return self.awaited
+
+    @property
+    def held(self) -> Requeue | None:
+        """Until when nothing but events is to be handled, if so."""
+        rest = self.rest
+        return rest if isinstance(rest, Requeue) and rest.is_held else None
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it is news that the object is deleted, or is going to be."""
+        if not self.events:
+            return False
+        event = self.events[-1]
+        return event["type"] == "DELETED" or (
+            bool(event["object"]["metadata"].get("deletionTimestamp"))
+            and self.latest is not None
+            and not self.latest["metadata"].get("deletionTimestamp")
+        )
