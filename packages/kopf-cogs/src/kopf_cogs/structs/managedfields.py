@@ -1,0 +1,169 @@
+"""Managed fields: which manager has set which fields of an object, and whether they drifted.
+
+The server-side apply of Kubernetes keeps the fields of every manager in ``managedFields``,
+as trees of path elements (``FieldsV1``): ``f:name`` for the fields, ``k:{...}`` for the items of
+lists with keys, ``v:...`` for the values of sets, and ``.`` for the containers themselves.
+An element with nothing below is set as a whole.
+"""
+
+import decimal
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kopf_cogs.structs.dicts import FieldPath
+
+Tree = Mapping[str, Any]
+
+# These are never managed: they tell which object it is.
+_IDENTITY = frozenset({"apiVersion", "kind"})
+_IDENTITY_IN_META = frozenset({"name", "namespace", "uid", "resourceVersion", "managedFields"})
+
+_QUANTITY_HOLDERS = frozenset({"requests", "limits", "hard", "capacity", "allocatable"})
+_QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(|m|u|n|k|M|G|T|P|E|[KMGTPE]i)")
+_DECIMAL_POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
+_BINARY_POWERS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+
+def get_applied_fields(body: Mapping[str, Any], manager: str) -> Tree | None:
+    """The fields that the manager has applied to the object; ``None`` if it never did."""
+    for entry in (body.get("metadata") or {}).get("managedFields") or ():
+        is_ours = entry.get("manager") == manager and entry.get("operation") == "Apply"
+        if is_ours and not entry.get("subresource"):
+            fields = entry.get("fieldsV1")
+            return fields if isinstance(fields, Mapping) else {}
+    return None
+
+
+def find_drift(
+    wanted: Mapping[str, Any], live: Mapping[str, Any], *, manager: str
+) -> FieldPath | None:
+    """The first field in which the object is not as wanted; ``None`` if applying changes nothing.
+
+    Only the fields that are wanted, and those that the manager has applied earlier, do count:
+    defaults and the fields of other managers do not. The path is empty if the manager has never
+    applied anything. Known blind spot: what is not wanted anymore inside of atomic fields
+    (those that are always set as a whole) looks the same as defaults there.
+    """
+    owned = get_applied_fields(live, manager)
+    if owned is None:
+        return ()
+    rest = {key: value for key, value in wanted.items() if key not in _IDENTITY}
+    metadata = wanted.get("metadata") or {}
+    rest["metadata"] = {k: v for k, v in metadata.items() if k not in _IDENTITY_IN_META}
+    if not rest["metadata"] and "f:metadata" not in owned:
+        del rest["metadata"]
+    return _compare_fields(rest, live, owned, ())
+
+
+def _compare_fields(wanted: Any, live: Any, owned: Tree, path: FieldPath) -> FieldPath | None:
+    """Compare the fields of one mapping."""
+    if not isinstance(wanted, Mapping) or not isinstance(live, Mapping):
+        return path
+    wanted = {key: value for key, value in wanted.items() if value is not None}
+    for element in owned:
+        if element.startswith("f:") and element[2:] not in wanted:
+            return (*path, element[2:])
+    for key, value in wanted.items():
+        below = owned.get(f"f:{key}")
+        if below is None or key not in live:
+            return (*path, key)
+        found = _compare(value, live[key], below, (*path, key))
+        if found is not None:
+            return found
+    return None
+
+
+def _compare(wanted: Any, live: Any, owned: Tree, path: FieldPath) -> FieldPath | None:
+    elements = [element for element in owned if element != "."]
+    if not elements:
+        return None if covers(live, wanted, path) else path
+    if elements[0].startswith("k:"):
+        return _compare_items(wanted, live, owned, path)
+    if elements[0].startswith("v:"):
+        return _compare_set(wanted, live, elements, path)
+    return _compare_fields(wanted, live, owned, path)
+
+
+def _compare_items(wanted: Any, live: Any, owned: Tree, path: FieldPath) -> FieldPath | None:
+    """Compare the items of a list with keys, wherever they are in the list."""
+    if not _is_list(wanted) or not _is_list(live):
+        return path
+    left = list(wanted)
+    for element, below in owned.items():
+        if not element.startswith("k:"):
+            continue
+        keys = json.loads(element[2:])
+        item = next((item for item in left if _has_keys(item, keys, strict=False)), None)
+        real = next((item for item in live if _has_keys(item, keys, strict=True)), None)
+        here = (*path, ",".join(f"{value}" for value in keys.values()))
+        if item is None or real is None:
+            return here
+        left.remove(item)
+        # Omitted keys are defaults; but the manager owns them, since it is how it is found.
+        found = _compare_fields({**keys, **item}, real, {**_own(keys), **below}, here)
+        if found is not None:
+            return found
+    return path if left else None
+
+
+def _own(keys: Iterable[str]) -> Tree:
+    return {f"f:{key}": {} for key in keys}
+
+
+def _has_keys(item: Any, keys: Mapping[str, Any], *, strict: bool) -> bool:
+    return isinstance(item, Mapping) and all(
+        item.get(key) == value or (not strict and key not in item) for key, value in keys.items()
+    )
+
+
+def _compare_set(
+    wanted: Any, live: Any, elements: Sequence[str], path: FieldPath
+) -> FieldPath | None:
+    if not _is_list(wanted) or not _is_list(live):
+        return path
+    values = [json.loads(element[2:]) for element in elements]
+    is_same = all(value in wanted for value in values) and len(values) == len(wanted)
+    return None if is_same and all(value in live for value in wanted) else path
+
+
+def covers(live: Any, wanted: Any, path: FieldPath = ()) -> bool:
+    """Whether everything wanted is there; what else is there in mappings, are defaults."""
+    if isinstance(wanted, Mapping):
+        return isinstance(live, Mapping) and all(
+            value is None if key not in live else covers(live[key], value, (*path, key))
+            for key, value in wanted.items()
+        )
+    if _is_list(wanted):
+        return (
+            _is_list(live)
+            and len(live) == len(wanted)
+            and all(covers(a, b, path) for a, b in zip(live, wanted, strict=True))
+        )
+    if live == wanted and isinstance(live, bool) == isinstance(wanted, bool):
+        return True
+    return len(path) > 1 and path[-2] in _QUANTITY_HOLDERS and _is_same_quantity(live, wanted)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _is_same_quantity(one: Any, other: Any) -> bool:
+    """Servers store quantities in their shortest form: e.g. ``1000m`` as ``1``."""
+    number = _parse_quantity(one)
+    return number is not None and number == _parse_quantity(other)
+
+
+def _parse_quantity(value: Any) -> decimal.Decimal | None:
+    match = _QUANTITY.fullmatch(str(value))
+    if match is None:
+        return None
+    try:
+        number = decimal.Decimal(match[1])
+    except decimal.InvalidOperation:
+        return None
+    if match[2] in _BINARY_POWERS:
+        return number * decimal.Decimal(2) ** _BINARY_POWERS[match[2]]
+    return number.scaleb(_DECIMAL_POWERS.get(match[2], 18))

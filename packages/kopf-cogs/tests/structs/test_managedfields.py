@@ -1,0 +1,173 @@
+"""Drift of applied fields, on what real API servers have in ``managedFields``."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from kopf_cogs.structs.managedfields import covers, find_drift, get_applied_fields
+
+WANTED: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "ns1", "labels": {"app": "web"}},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "nginx",
+                        "image": "nginx:1.0",
+                        "args": ["-v", "x"],
+                        "ports": [{"containerPort": 80}],
+                        "resources": {"requests": {"cpu": "1000m"}},
+                    }
+                ]
+            },
+        },
+    },
+}
+FIELDS: dict[str, Any] = {
+    "f:metadata": {"f:labels": {"f:app": {}}},
+    "f:spec": {
+        "f:replicas": {},
+        "f:selector": {},
+        "f:template": {
+            "f:metadata": {"f:labels": {"f:app": {}}},
+            "f:spec": {
+                "f:containers": {
+                    'k:{"name":"nginx"}': {
+                        ".": {},
+                        "f:name": {},
+                        "f:image": {},
+                        "f:args": {},
+                        "f:ports": {
+                            'k:{"containerPort":80,"protocol":"TCP"}': {
+                                ".": {},
+                                "f:containerPort": {},
+                            }
+                        },
+                        "f:resources": {"f:requests": {"f:cpu": {}}},
+                    }
+                }
+            },
+        },
+    },
+}
+
+
+def make_live() -> dict[str, Any]:
+    """The object as it is stored: with defaults, and with fields of others."""
+    live = copy.deepcopy(WANTED)
+    live["metadata"] |= {"uid": "u1", "resourceVersion": "5", "annotations": {"theirs": "x"}}
+    live["metadata"]["managedFields"] = [
+        {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+        {"manager": "me", "operation": "Apply", "fieldsV1": FIELDS},
+        {"manager": "me", "operation": "Apply", "subresource": "status", "fieldsV1": {}},
+    ]
+    pod = live["spec"]["template"]["spec"]
+    pod["restartPolicy"] = "Always"
+    pod["containers"][0]["ports"][0]["protocol"] = "TCP"
+    pod["containers"][0]["resources"]["requests"]["cpu"] = "1"
+    pod["containers"].insert(0, {"name": "sidecar", "image": "theirs"})
+    return live
+
+
+def test_applied_fields_are_of_the_manager_and_of_the_main_resource() -> None:
+    assert get_applied_fields(make_live(), "me") == FIELDS
+    assert get_applied_fields(make_live(), "kubectl") is None
+
+
+def test_defaults_and_foreign_fields_are_no_drift() -> None:
+    assert find_drift(WANTED, make_live(), manager="me") is None
+
+
+def test_never_applied_differs_as_a_whole() -> None:
+    assert find_drift(WANTED, make_live(), manager="other") == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("spec.replicas", 3, "spec.replicas"),
+        ("metadata.labels.app", "other", "metadata.labels.app"),
+        ("metadata.labels.new", "x", "metadata.labels.new"),
+        ("metadata.annotations", {"mine": "x"}, "metadata.annotations"),
+        ("spec.selector.matchLabels.app", "other", "spec.selector"),
+        ("spec.replicas", True, "spec.replicas"),
+    ],
+)
+def test_changed_and_new_wishes_differ(path: str, value: Any, expected: str) -> None:
+    wanted = copy.deepcopy(WANTED)
+    *parents, last = path.split(".")
+    node = wanted
+    for parent in parents:
+        node = node[parent]
+    node[last] = value
+    assert ".".join(find_drift(wanted, make_live(), manager="me") or ()) == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("image", "nginx:2.0", "nginx.image"),
+        ("args", ["-v"], "nginx.args"),
+        ("args", ["x", "-v"], "nginx.args"),
+        ("ports", [{"containerPort": 81}], "nginx.ports.80,TCP"),
+        ("ports", [], "nginx.ports.80,TCP"),
+        ("resources", {"requests": {"cpu": "2"}}, "nginx.resources.requests.cpu"),
+        ("name", "other", "nginx"),
+    ],
+)
+def test_changed_items_of_lists_differ(field: str, value: Any, expected: str) -> None:
+    wanted = copy.deepcopy(WANTED)
+    wanted["spec"]["template"]["spec"]["containers"][0][field] = value
+    drift = find_drift(wanted, make_live(), manager="me")
+    assert drift is not None
+    assert ".".join(drift) == f"spec.template.spec.containers.{expected}"
+
+
+def test_what_is_not_wanted_anymore_differs() -> None:
+    wanted = copy.deepcopy(WANTED)
+    del wanted["spec"]["replicas"]
+    assert find_drift(wanted, make_live(), manager="me") == ("spec", "replicas")
+    wanted = copy.deepcopy(WANTED)
+    wanted["spec"]["template"]["spec"]["containers"].append({"name": "more"})
+    assert find_drift(wanted, make_live(), manager="me") is not None
+
+
+def test_foreign_changes_of_our_fields_are_a_drift() -> None:
+    live = make_live()
+    live["spec"]["replicas"] = 5
+    assert find_drift(WANTED, live, manager="me") == ("spec", "replicas")
+    live = make_live()
+    del live["spec"]["template"]["spec"]["containers"][1]
+    assert find_drift(WANTED, live, manager="me") is not None
+
+
+def test_nulls_are_as_absent() -> None:
+    wanted = copy.deepcopy(WANTED)
+    wanted["spec"]["paused"] = None
+    assert find_drift(wanted, make_live(), manager="me") is None
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "path", "expected"),
+    [
+        ("1", "1000m", ("requests", "cpu"), True),
+        ("1Gi", "1024Mi", ("limits", "memory"), True),
+        ("1", "1001m", ("limits", "cpu"), False),
+        (1, "1", ("limits", "cpu"), True),
+        ("1.0", "1", ("image", "tag"), False),
+        ("x", "1", ("limits", "cpu"), False),
+        ({"a": 1, "default": 2}, {"a": 1}, (), True),
+        ({"a": 1}, {"a": 1, "b": 2}, (), False),
+        ([1, 2], [1], (), False),
+        (1, True, (), False),
+    ],
+)
+def test_coverage(live: Any, wanted: Any, path: tuple[str, ...], expected: bool) -> None:
+    assert covers(live, wanted, path) is expected

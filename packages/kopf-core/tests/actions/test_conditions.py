@@ -1,0 +1,96 @@
+"""Conditions: what changes, and what does not."""
+
+import datetime
+from typing import Any
+
+import pytest
+
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.conditions import Conditions
+
+NOW = datetime.datetime(2030, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+EARLIER = "2029-01-01T00:00:00Z"
+READY = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Rollout",
+    "message": "2 of 2",
+    "lastTransitionTime": EARLIER,
+    "observedGeneration": 7,
+}
+
+
+def make(*items: Any, generation: int | None = 7) -> Conditions:
+    metadata = {} if generation is None else {"generation": generation}
+    return Conditions(Body({"metadata": metadata, "status": {"conditions": [*items]}}), now=NOW)
+
+
+def test_new_conditions_have_everything_that_servers_require() -> None:
+    conditions = make()
+    conditions.set("Ready", False)
+    patch = Patch()
+    conditions.store(patch)
+    assert patch == {
+        "status": {
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "False",
+                    "reason": "Ready",
+                    "message": "",
+                    "lastTransitionTime": "2030-01-02T03:04:05Z",
+                    "observedGeneration": 7,
+                }
+            ]
+        }
+    }
+
+
+def test_the_same_again_changes_nothing() -> None:
+    conditions = make(READY)
+    conditions.set("Ready", True, reason="Rollout", message="2 of 2")
+    patch = Patch()
+    conditions.store(patch)
+    assert not conditions.is_changed
+    assert patch == {}
+
+
+def test_the_transition_time_moves_only_with_the_status() -> None:
+    conditions = make(READY)
+    conditions.set("Ready", True, reason="Rollout", message="3 of 3")
+    assert conditions.is_changed
+    assert conditions["Ready"]["lastTransitionTime"] == EARLIER
+    conditions.set("Ready", False, reason="Rollout", message="3 of 3")
+    assert conditions["Ready"]["lastTransitionTime"] == "2030-01-02T03:04:05Z"
+
+
+def test_newer_generations_are_observed() -> None:
+    conditions = make(READY, generation=8)
+    conditions.set("Ready", True, reason="Rollout", message="2 of 2")
+    assert conditions["Ready"]["observedGeneration"] == 8
+
+
+@pytest.mark.parametrize(("status", "stored"), [(True, "True"), (None, "Unknown"), ("X", "X")])
+def test_statuses(status: Any, stored: str) -> None:
+    conditions = make(generation=None)
+    conditions.set("Ready", status)
+    assert conditions["Ready"]["status"] == stored
+    assert "observedGeneration" not in conditions["Ready"]
+
+
+def test_deletion_and_reading() -> None:
+    conditions = make(READY, {"type": "Other", "status": "False"})
+    assert conditions.is_true("Ready")
+    assert not conditions.is_true("Other")
+    assert not conditions.is_true("Absent")
+    conditions.delete("Ready")
+    conditions.delete("Absent")
+    assert [*conditions] == ["Other"]
+    assert conditions.is_changed
+
+
+@pytest.mark.parametrize("junk", [None, "x", {}, [None, 1, {"status": "True"}, {"type": 5}]])
+def test_junk_is_left_out(junk: Any) -> None:
+    conditions = Conditions(Body({"metadata": {}, "status": {"conditions": junk}}), now=NOW)
+    assert len(conditions) == 0
