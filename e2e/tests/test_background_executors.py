@@ -54,5 +54,5 @@ async def test_executor_is_replaced_for_everything_that_begins_later(world):
         await world.create()
         await calls.until(lambda calls: len(calls) == 5)
     pools[0].shutdown()
-    assert calls[:2] == [("startup", "kopf-handler")] * 2
+    assert calls[:2] == [("startup", "kopf-startup")] * 2
     assert sorted(calls[2:]) == [("create", "custom"), ("daemon", "custom"), ("timer", "custom")]

@@ -205,3 +205,25 @@ async def test_outer_cancellation_goes_through_while_a_thread_runs():
         await asyncio.wait([task])
         release.set()
     assert task.cancelled()
+
+
+async def test_o2_e15_outcomes_of_endured_threads_are_not_lost():
+    """The first cancellation cannot interrupt the thread, so it does not interrupt the waiting."""
+    started, release = threading.Event(), threading.Event()
+
+    def handler():
+        started.set()
+        release.wait()
+        return "result"
+
+    with concurrent.futures.ThreadPoolExecutor() as executor:
+        task = asyncio.create_task(
+            invoke(handler, kwargs={}, is_async=False, executor=executor, is_endured=True)
+        )
+        await asyncio.to_thread(started.wait)
+        task.cancel()
+        await asyncio.sleep(0)
+        assert not task.done()
+        release.set()
+        assert await task == "result"
+        assert task.cancelling() == 1

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
+from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage, DiffBaseStorage
 from kopf_cogs.configs.progress import ProgressStorage, SmartProgressStorage
 from kopf_cogs.configs.selectors_map import SelectorMapping
@@ -208,10 +209,7 @@ class ExecutionSettings:
     def executor(self) -> concurrent.futures.Executor:
         """The executor for sync handlers; by default, a thread pool made on the first use."""
         if self._executor is None:
-            self._executor = concurrent.futures.ThreadPoolExecutor(
-                max_workers=self._max_workers,
-                thread_name_prefix=HANDLER_THREADS,
-            )
+            self._executor = DaemonPool(self._max_workers, name=HANDLER_THREADS)
         return self._executor
 
     @executor.setter
@@ -242,9 +240,11 @@ class ExecutionSettings:
             raise ValueError(f"There must be at least one worker for sync handlers, not {value}.")
         self._max_workers = value
         self._is_customized = True
-        # There is no official way to change the running pool. In CPython, it reads the limit
-        # every time when it needs a thread. Where it does not, the pool remains as it was.
-        if isinstance(self._executor, concurrent.futures.ThreadPoolExecutor):
+        # There is no official way to change a running pool of the standard library. In CPython, it
+        # reads the limit every time when it needs a thread. Elsewhere, the pool remains as it was.
+        if isinstance(self._executor, DaemonPool):
+            self._executor.max_workers = value
+        elif isinstance(self._executor, concurrent.futures.ThreadPoolExecutor):
             self._executor._max_workers = value
 
 

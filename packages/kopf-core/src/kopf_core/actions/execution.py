@@ -25,7 +25,7 @@ from kopf_core.actions.errors import (
     SubhandlersPending,
     TemporaryError,
 )
-from kopf_core.actions.invocation import invoke
+from kopf_core.actions.invocation import invoke, is_being_cancelled
 from kopf_core.actions.lifecycles import Lifecycle
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.actions.outcomes import Outcome
@@ -75,9 +75,12 @@ class Execution:
         due = [handler for handler in handlers if state[handler.id].is_awake(now)]
         pick = lifecycle or self.lifecycle
         plan = call(pick, due, **cause.kwargs | {"state": state}) if due else ()
-        return {
-            handler.id: await self.attempt(handler, cause, state[handler.id]) for handler in plan
-        }
+        outcomes: dict[HandlerId, Outcome] = {}
+        for handler in plan:
+            if outcomes and is_being_cancelled():
+                break  # that handler was only waited for to remember its outcome
+            outcomes[handler.id] = await self.attempt(handler, cause, state[handler.id])
+        return outcomes
 
     async def attempt(
         self,
@@ -186,6 +189,7 @@ class Execution:
             else self.executor
             if self.executor is not None
             else self.settings.execution.executor,
+            is_endured=True,
         )
         if invocation.subhandlers and not invocation.executed and self.subhandling is not None:
             await self.subhandling(invocation, invocation.subhandlers)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Any
 
+from kopf_cogs.aiokits.endurance import endure
 from kopf_cogs.helpers.callbacks import Interrupted
 from kopf_core.actions.bases import Fn
 
@@ -17,17 +18,21 @@ async def invoke(
     kwargs: Mapping[str, Any],
     is_async: bool,
     executor: Executor | None,
+    is_endured: bool = False,
 ) -> Any:
     """Call the function, wait for its result, pass on its exception if it fails.
 
     A cancellation of the current task goes through as is; everything else comes as
     an :class:`Exception`, so that no function can tear down the loop or the worker.
+
+    Threads cannot be interrupted. If it ``is_endured``, the first cancellation does not interrupt
+    the waiting for a thread either: what the function has done is to be remembered.
     """
     task = asyncio.current_task()
     try:
         if is_async:
             return await fn(*args, **kwargs)
-        return await _invoke_in_thread(fn, args, kwargs, executor)
+        return await _invoke_in_thread(fn, args, kwargs, executor, is_endured)
     except (Exception, asyncio.CancelledError) as e:
         if isinstance(e, asyncio.CancelledError):
             if is_being_cancelled():
@@ -58,12 +63,14 @@ async def _invoke_in_thread(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     executor: Executor | None,
+    is_endured: bool,
 ) -> Any:
     # The outcome is carried as a value: exceptions such as StopIteration cannot be set to futures
     # and would hang the waiting side for ever.
     context = contextvars.copy_context()
     loop = asyncio.get_running_loop()
-    error, result = await loop.run_in_executor(executor, context.run, _capture, fn, args, kwargs)
+    future = loop.run_in_executor(executor, context.run, _capture, fn, args, kwargs)
+    error, result = await (endure(future) if is_endured else future)
     if inspect.iscoroutine(result):  # e.g. from a lambda that calls an async function
         result = await result
     if isinstance(error, StopIteration | StopAsyncIteration):

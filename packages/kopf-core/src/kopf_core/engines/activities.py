@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.aiokits.sleeps import sleep
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.ids import HandlerId
@@ -21,6 +22,9 @@ from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import State
 from kopf_core.intents.causes import Activity, ActivityCause
 from kopf_core.intents.handlers import ActivityHandler
+
+MAX_THREADS = 4
+"""How many sync handlers of one activity run at once: some of them can hang."""
 
 
 class ActivityError(Exception):
@@ -52,6 +56,8 @@ class ActivityRunner:
     memo: AnyMemo
     indices: Mapping[str, Any]
     clock: Clock = field(default_factory=SystemClock)
+    pools: dict[Activity, DaemonPool] = field(default_factory=dict)
+    """Each activity has threads of its own: e.g. logging in does not wait for busy handlers."""
 
     async def run(
         self,
@@ -73,7 +79,11 @@ class ActivityRunner:
             indices=self.indices,
         )
         execution = Execution(
-            settings=self.settings, lifecycle=all_at_once, errors=errors, clock=self.clock
+            settings=self.settings,
+            lifecycle=all_at_once,
+            errors=errors,
+            clock=self.clock,
+            executor=self._get_pool(activity),
         )
         state = State.from_scratch(now=self.clock.now()).with_purpose(activity.value, handlers)
         finals: dict[HandlerId, Outcome] = {}
@@ -86,3 +96,14 @@ class ActivityRunner:
         if any(outcome.exception is not None for outcome in finals.values()):
             raise ActivityError(activity, finals)
         return collect_results(finals)
+
+    def close(self) -> None:
+        """Let the idle threads end; those that still work are left alone."""
+        for pool in self.pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+        self.pools.clear()
+
+    def _get_pool(self, activity: Activity) -> DaemonPool:
+        if activity not in self.pools:
+            self.pools[activity] = DaemonPool(MAX_THREADS, name=f"kopf-{activity.value}")
+        return self.pools[activity]

@@ -81,6 +81,7 @@ class Yard:
         self.conflicts: list[Any] = []
         self.errors: list[Exception] = []
         self.ticks: list[float] = []
+        self.latency = 0.0
         self.execution = Execution(settings=settings, lifecycle=all_at_once, clock=self.clock)
         self.engine: BackgroundEngine = None  # type: ignore[assignment]
         self.body: dict[str, Any] = {
@@ -138,7 +139,8 @@ class Yard:
         self.engine.stop_deleted(self.memories.recall(uid), Body(self.body))
 
     async def apply(self, *, body: Any, marks: Any, patch: Any, **_: Any) -> Applied:
-        """In place of the requests to the API."""
+        """In place of the requests to the API: they take time, and can be interrupted."""
+        await asyncio.sleep(self.latency)
         merged = merge_patches(marks, marks.results, patch)
         self.patches.append(dict(merged) | ({"fns": merged.fns} if merged.fns else {}))
         if self.errors:

@@ -850,3 +850,58 @@ async def test_stop_flags_are_for_the_kind_of_the_function(yard, style, checker)
     yard.see()
     assert await types.get() is checker
     await yard.engine.exit()
+
+
+@timeless
+async def test_e5_the_last_patch_is_not_interrupted(yard):
+    """The function has exited when it was asked, but it would be cancelled while it is patching."""
+
+    @yard.daemon(cancellation_timeout=10)
+    async def fn(stopped, patch, **_):
+        await stopped.wait()
+        patch.status["last"] = "word"
+
+    yard.latency = 3
+    memory = yard.see()
+    await asyncio.sleep(1)
+    yard.delete()
+    await asyncio.sleep(4)
+    assert yard.patches == [{"status": {"last": "word"}}]
+    assert not yard.engine.is_running(memory)
+
+
+@timeless
+async def test_e5_the_last_patch_of_cancelled_functions_is_sent(yard):
+    @yard.daemon(cancellation_timeout=10)
+    async def fn(patch, **_):
+        try:
+            await asyncio.sleep(100)
+        finally:
+            patch.status["last"] = "word"
+
+    yard.latency = 3
+    memory = yard.see()
+    await asyncio.sleep(1)
+    yard.delete()
+    await asyncio.sleep(4)
+    assert yard.patches == [{"status": {"last": "word"}}]
+    assert not yard.engine.is_running(memory)
+
+
+@timeless
+async def test_e5_hanging_patches_do_not_hold_the_exit(yard):
+    @yard.daemon(cancellation_timeout=10)
+    async def fn(stopped, patch, **_):
+        await stopped.wait()
+        patch.status["last"] = "word"
+
+    yard.latency = 1000
+    before = asyncio.all_tasks()
+    yard.see()
+    await asyncio.sleep(1)
+    with pytest.warns(ResourceWarning):
+        await yard.engine.exit()
+    assert yard.time() < 30
+    await asyncio.sleep(0)
+    assert yard.patches == []
+    assert asyncio.all_tasks() == before

@@ -1,9 +1,11 @@
 """The calls of one function for one object: with what arguments, where, and what comes of them."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from kopf_cogs.aiokits.endurance import endure
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.helpers.callbacks import call
@@ -81,11 +83,19 @@ class Attempts:
         return sane_delay(delay) or 0.0
 
     async def make(self, state: HandlerState) -> Outcome:
-        """Call the function once, and send to the API what it leaves behind."""
+        """Call the function once, and send to the API what it leaves behind.
+
+        The sending is not interrupted when the function is being stopped: it is over already.
+        """
         cause, self._cause = self._cause or self._make_cause(), None
-        outcome = await self._call(cause, state)
+        try:
+            outcome = await self._call(cause, state)
+        except asyncio.CancelledError:
+            if cause.patch:
+                await endure(self._apply(cause, Outcome(final=False)))
+            raise
         if cause.patch or outcome.result is not None:
-            await self._apply(cause, outcome)
+            await endure(self._apply(cause, outcome))
         elif self._is_frequent:
             self._cause = cause  # it is unchanged, and making it is a notable part of an attempt
         return outcome

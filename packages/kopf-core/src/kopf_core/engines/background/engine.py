@@ -16,7 +16,7 @@ from kopf_core.engines.background.attempts import Resources
 from kopf_core.engines.background.records import Record
 from kopf_core.engines.background.runs import Run, Surroundings
 from kopf_core.engines.background.starting import Starter
-from kopf_core.engines.background.termination import disown
+from kopf_core.engines.background.termination import LEAST_CYCLES, disown
 from kopf_core.engines.background.threads import DaemonExecutors
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents.causes import SpawningCause
@@ -28,6 +28,9 @@ logger = logging.getLogger("kopf.background")
 
 EXIT_TIMEOUT = 5.0
 """How long (in seconds) the exiting operator waits for those who have no limits or exceed them."""
+
+POLLING = 0.5
+"""How often (in seconds) to look if there is still time to wait for the threads."""
 
 CANCEL_TIMEOUT = 1.0
 """How long (in seconds) it waits after that for those cancelled by the operator itself."""
@@ -180,23 +183,29 @@ class BackgroundEngine:
             if not run.handler.is_async:
                 run.abandon()
 
-    async def exit(self, timeout: float = EXIT_TIMEOUT) -> None:
+    async def exit(self, get_left: Callable[[], float] = lambda: 0.0) -> None:
         """Stop everything for good.
 
-        Those who linger are waited for as they have declared it, plus the ``timeout`` in seconds;
-        then they are cancelled, and then left as they are: nobody can prevent the exit.
+        Those who linger are waited for as they have declared it, plus :data:`EXIT_TIMEOUT`; then
+        they are cancelled, and waited for again. Threads, which cannot be cancelled, are waited
+        for as long as ``get_left`` says, in seconds from now; it can say less than before.
+        Then, they are left as they are: nobody can prevent the exit.
         """
         self._stop_all(DaemonStoppingReason.OPERATOR_EXITING)
         durations = [run.termination_duration for run in self._runs]
-        await self._wait_for_all(max(durations, default=0.0) + timeout)
-        for run in list(self._runs):
-            if not run.handler.is_async:
-                run.abandon()
+        await self._wait_for_all(max(durations, default=0.0) + EXIT_TIMEOUT)
         for run in [*self._runs, *self._orphans]:
-            run.cancel(with_threads=True)
+            run.cancel()
         await self._wait_for_all(CANCEL_TIMEOUT)
+        while self._runs and get_left() > 0:
+            await self._wait_for_all(min(get_left(), POLLING))
         for run in list(self._runs):
             run.abandon()
+        for _ in range(2):  # for the last time, and also if the first one is put off
+            for run in self._orphans:
+                run.cancel(with_threads=True)
+            for _ in range(LEAST_CYCLES):
+                await asyncio.sleep(0)
         for run in self._orphans:
             if run.task is not None:
                 disown(run.task)

@@ -101,7 +101,7 @@ class WatchedExecutor(Executor):
             self._watch(self._latest)
 
     def _report(self) -> None:
-        limit = getattr(self._settings.executor, "_max_workers", "the")
+        limit = get_limit(self._settings.executor) or "the"
         logger.error(
             f"A synchronous timer has been waiting for a free worker for {PATIENCE:.0f} seconds: "
             f"all {limit} workers of the executor are busy, so synchronous handlers have to wait, "
@@ -112,6 +112,12 @@ class WatchedExecutor(Executor):
 
 def _is_started(future: Future[Any]) -> bool:
     return future.running() or future.done()
+
+
+def get_limit(executor: Executor) -> int | None:
+    """How many workers there can be, if it is known: those of users can be anything."""
+    limit = getattr(executor, "max_workers", None) or getattr(executor, "_max_workers", None)
+    return limit if isinstance(limit, int) else None
 
 
 class DaemonExecutors:
@@ -133,7 +139,7 @@ class DaemonExecutors:
         if not self._settings.is_customized:
             return self._threads
         executor = self._settings.executor
-        limit = getattr(executor, "_max_workers", None)
+        limit = get_limit(executor)
         self._shared += 1
         if limit is not None and self._shared >= limit and not self._is_reported:
             self._is_reported = True

@@ -1,0 +1,93 @@
+"""Threads for functions that can hang: they never hold the exit of the interpreter."""
+
+import itertools
+import os
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_Job = tuple["Future[Any]", Callable[[], Any]]
+
+
+class DaemonPool(Executor):
+    """A bounded pool of threads, started when they are needed.
+
+    Unlike with the pool of the standard library, the interpreter does not wait for these threads
+    when it exits: a function that never returns must not keep the process alive for ever.
+    """
+
+    def __init__(self, max_workers: int | None = None, *, name: str) -> None:
+        self.max_workers = max_workers or min(32, (os.cpu_count() or 1) + 4)
+        """How many functions run at once. If raised later, more threads are started."""
+
+        self._name = name
+        self._counter = itertools.count()
+        self._lock = threading.Lock()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
+        self._is_closed = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        """Call the function in one of the threads, as soon as there is a free one."""
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError(f"The pool of threads {self._name!r} is closed.")
+            future: Future[T] = Future()
+            self._jobs.put((future, partial(fn, *args, **kwargs)))
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self.max_workers:
+                name = f"{self._name}_{next(self._counter)}"
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more functions, and let the threads end when they are done with these."""
+        with self._lock:
+            self._is_closed = True
+            if cancel_futures:
+                self._cancel_jobs()
+            self._jobs.put(None)
+        if wait:
+            for thread in self._threads:
+                thread.join()
+
+    def _cancel_jobs(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return
+            if job is not None:
+                job[0].cancel()
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                self._idle.release()
+                job = self._jobs.get()
+            if job is None:
+                self._jobs.put(None)  # for the other threads
+                return
+            _run(*job)
+            del job  # not to be held until the next one comes
+
+
+def _run(future: "Future[Any]", fn: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = fn()
+    except BaseException as e:
+        future.set_exception(e)
+    else:
+        future.set_result(result)
