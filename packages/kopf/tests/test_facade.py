@@ -18,13 +18,6 @@ DATA = Path(__file__).with_name("signatures.txt")
 # What comes with the features that are not there yet: to be removed from here with each of them.
 AWAITED = {
     "kopf.AdmissionError",
-    "kopf.WebhookAutoServer",
-    "kopf.WebhookAutoTunnel",
-    "kopf.WebhookDockerDesktopServer",
-    "kopf.WebhookK3dServer",
-    "kopf.WebhookMinikubeServer",
-    "kopf.WebhookNgrokTunnel",
-    "kopf.WebhookServer",
     "kopf.on.mutate",
     "kopf.on.validate",
 }

@@ -1,5 +1,6 @@
 """
-The tools around Kopf: hierarchies of objects, log formats, test runners, local clusters.
+The tools around Kopf: hierarchies of objects, log formats, test runners, local clusters,
+webhook servers.
 
 Everything listed here is public, the modules behind it are not. The names are imported when first
 used: operators in clusters do not load the tools for development and tests.
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
     from kopf_kits.logs import LogFormat, configure
     from kopf_kits.runner import KopfRunner
     from kopf_kits.sandbox import Sandbox, SandboxThread
+    from kopf_kits.webhooks import (
+        WebhookAutoServer,
+        WebhookAutoTunnel,
+        WebhookDockerDesktopServer,
+        WebhookK3dServer,
+        WebhookMinikubeServer,
+        WebhookNgrokTunnel,
+        WebhookServer,
+    )
 
 __all__ = [
     "Envtest",
@@ -31,6 +41,13 @@ __all__ = [
     "LogFormat",
     "Sandbox",
     "SandboxThread",
+    "WebhookAutoServer",
+    "WebhookAutoTunnel",
+    "WebhookDockerDesktopServer",
+    "WebhookK3dServer",
+    "WebhookMinikubeServer",
+    "WebhookNgrokTunnel",
+    "WebhookServer",
     "adjust_namespace",
     "adopt",
     "append_owner_reference",
@@ -53,6 +70,15 @@ _SOURCES = {
     "kopf_kits.logs": ("LogFormat", "configure"),
     "kopf_kits.runner": ("KopfRunner",),
     "kopf_kits.sandbox": ("Sandbox", "SandboxThread"),
+    "kopf_kits.webhooks": (
+        "WebhookAutoServer",
+        "WebhookAutoTunnel",
+        "WebhookDockerDesktopServer",
+        "WebhookK3dServer",
+        "WebhookMinikubeServer",
+        "WebhookNgrokTunnel",
+        "WebhookServer",
+    ),
 }
 _MODULES = {name: module for module, names in _SOURCES.items() for name in names}
 

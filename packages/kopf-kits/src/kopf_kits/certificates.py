@@ -11,7 +11,7 @@ import dataclasses
 import datetime
 import ipaddress
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -34,6 +34,10 @@ class CertificateError(Exception):
     """A certificate cannot be made or understood. The message is one line for the user."""
 
 
+class MissingLibraryError(CertificateError):
+    """The library for certificates is not installed."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pair:
     """A certificate with its private key, both in PEM. The key is never shown in logs."""
@@ -43,11 +47,11 @@ class Pair:
 
 
 def require_cryptography(purpose: str) -> None:
-    """Raise :class:`CertificateError` with a way out if the library is not installed."""
+    """Raise :class:`MissingLibraryError` with a way out if the library is not installed."""
     try:
         import cryptography.x509  # noqa: F401
     except ImportError:
-        raise CertificateError(
+        raise MissingLibraryError(
             f"{purpose} cannot be made without the `cryptography` library: "
             "install it with `pip install kopf[dev]`, or provide the certificates in files."
         ) from None
@@ -258,17 +262,20 @@ def _sign(
     return builder.sign(key, hashes.SHA256())
 
 
-def _key_usage() -> Any:
+def _key_usage() -> x509.KeyUsage:
     from cryptography import x509
 
-    flags = dict.fromkeys(
-        [
-            *["digital_signature", "content_commitment", "key_encipherment", "crl_sign"],
-            *["data_encipherment", "key_agreement", "encipher_only", "decipher_only"],
-        ],
-        False,
+    return x509.KeyUsage(
+        key_cert_sign=True,
+        digital_signature=True,  # for those who use it as their own certificate, too
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
     )
-    return x509.KeyUsage(key_cert_sign=True, **flags)
 
 
 def _dump_certificate(certificate: x509.Certificate) -> bytes:

@@ -179,6 +179,15 @@ if TYPE_CHECKING:
         LogFormat,
         configure,
     )
+    from kopf_kits.webhooks import (
+        WebhookAutoServer,
+        WebhookAutoTunnel,
+        WebhookDockerDesktopServer,
+        WebhookK3dServer,
+        WebhookMinikubeServer,
+        WebhookNgrokTunnel,
+        WebhookServer,
+    )
 
 __all__ = [
     "ABSENT",
@@ -243,9 +252,16 @@ __all__ = [
     "SyncDaemonStopperChecker",
     "TemporaryError",
     "UserInfo",
+    "WebhookAutoServer",
+    "WebhookAutoTunnel",
     "WebhookClientConfig",
     "WebhookClientConfigService",
+    "WebhookDockerDesktopServer",
     "WebhookFn",
+    "WebhookK3dServer",
+    "WebhookMinikubeServer",
+    "WebhookNgrokTunnel",
+    "WebhookServer",
     "WebhookServerProtocol",
     "adjust_namespace",
     "adopt",
@@ -434,6 +450,15 @@ _SOURCES = {
     "kopf_kits.logs": (
         "configure",
         "LogFormat",
+    ),
+    "kopf_kits.webhooks": (
+        "WebhookAutoServer",
+        "WebhookAutoTunnel",
+        "WebhookDockerDesktopServer",
+        "WebhookK3dServer",
+        "WebhookMinikubeServer",
+        "WebhookNgrokTunnel",
+        "WebhookServer",
     ),
 }
 _MODULES = {name: module for module, names in _SOURCES.items() for name in names}

@@ -1,0 +1,152 @@
+"""The HTTP side of webhook servers: requests become reviews, answers become responses."""
+
+import asyncio
+import logging
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any, cast
+
+from aiohttp import web
+
+from kopf_cogs.helpers import jsons
+from kopf_cogs.structs.reviews import Request, ReviewError, WebhookFn
+
+logger = logging.getLogger("kopf.webhooks")
+
+MAX_BODY = 8 * 1024 * 1024
+"""The longest body in bytes: an API server has objects of 3 MiB at most, and sends two of them."""
+
+MAX_HELD = 16 * MAX_BODY
+"""How many bytes of all bodies are in memory at once; beyond that, callers have to come later."""
+
+BODY_TIMEOUT = 30.0
+"""How long (in seconds) a body can be on its way: no API server waits for a webhook longer."""
+
+# The second one is what curl sends by default. Those with no type at all are taken for JSON.
+CONTENT_TYPES = frozenset({"application/json", "application/x-www-form-urlencoded"})
+
+
+class Refusal(ReviewError):
+    """The request is refused before it gets to the handlers."""
+
+    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+        self.headers = headers
+
+
+class ReviewEndpoint:
+    """
+    All URLs under one path: the rest of the URL's path is the id of the webhook.
+
+    Whatever comes in a request, the response is 4xx with one line of text, and never an exception.
+    """
+
+    def __init__(self, fn: WebhookFn, path: str | None = None) -> None:
+        super().__init__()
+        self._fn = fn
+        self._root = make_root(path)
+        self._held = 0
+
+    async def handle(self, request: web.Request) -> web.Response:
+        """Answer one request."""
+        try:
+            return await self._review(request)
+        except ReviewError as e:
+            logger.debug(f"A request to the webhooks is refused: {e}")
+            response = web.Response(status=e.status, text=f"{e}\n")
+            response.headers.update(getattr(e, "headers", None) or {})
+            if not request.content.is_eof():
+                response.force_close()  # instead of reading the rest of what is not needed
+            return response
+        except Exception as e:
+            logger.error(f"A review could not be answered: {type(e).__name__}: {e}")
+            return web.Response(status=500, text="The webhook has failed, see its log.\n")
+
+    async def _review(self, request: web.Request) -> web.Response:
+        webhook = parse_webhook(request.raw_path, self._root)
+        check_headers(request)
+        chunks: list[bytes] = []
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT):
+                await self._receive(request, chunks)
+            answer = await self._fn(
+                parse_review(b"".join(chunks)),
+                webhook=webhook,
+                headers=dict(request.headers),
+                sslpeer=get_peer(request),
+            )
+        except TimeoutError:
+            if request.content.is_eof():
+                raise  # it is of the handlers, not of the body
+            raise Refusal(408, "The body takes too long.") from None
+        except (web.RequestPayloadError, ConnectionError):
+            raise Refusal(400, "The body is broken.") from None
+        finally:
+            self._held -= sum(map(len, chunks))
+        return web.Response(body=jsons.dumps(answer), content_type="application/json")
+
+    async def _receive(self, request: web.Request, chunks: list[bytes]) -> None:
+        length = 0
+        while chunk := await request.content.readany():
+            chunks.append(chunk)
+            length += len(chunk)
+            self._held += len(chunk)
+            if length > MAX_BODY:
+                raise Refusal(413, f"The body is longer than {MAX_BODY} bytes.")
+            if self._held > MAX_HELD:
+                raise Refusal(503, "There are too many requests now.", {"Retry-After": "1"})
+
+
+def make_root(path: str | None) -> str:
+    """The path without its last slash, and with the first one: ``/hooks``, or nothing at all."""
+    stripped = (path or "").strip("/")
+    return f"/{stripped}" if stripped else ""
+
+
+def parse_webhook(raw_path: str, root: str) -> str | None:
+    """
+    Get the id of the webhook, if there is one, from what is in the request's first line.
+
+    Raises :class:`Refusal` if this is not under our path, or tries to get out of it.
+    """
+    path = raw_path.partition("?")[0]
+    rest = path.removeprefix(root)
+    if not path.startswith(root) or (rest and not rest.startswith("/")):
+        raise Refusal(404, "There is nothing at this path.")
+    try:
+        webhook = urllib.parse.unquote(rest[1:], errors="strict")
+    except UnicodeDecodeError:
+        raise Refusal(404, "The path is not in UTF-8.") from None
+    if {".", ".."} & set(webhook.replace("\\", "/").split("/")) or not webhook.isprintable():
+        raise Refusal(404, "There is nothing at this path.")
+    return webhook or None
+
+
+def check_headers(request: web.Request) -> None:
+    """Raise :class:`Refusal` if the body need not even be read."""
+    if request.method != "POST":
+        raise Refusal(405, "Only POST is served here.", {"Allow": "POST"})
+    if "Content-Type" in request.headers and request.content_type not in CONTENT_TYPES:
+        raise Refusal(415, "Only application/json is understood.")
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise Refusal(415, "Compressed bodies are not understood.")
+    if (request.content_length or 0) > MAX_BODY:
+        raise Refusal(413, f"The body is longer than {MAX_BODY} bytes.")
+
+
+def parse_review(body: bytes) -> Request:
+    """Parse the body. Raises :class:`Refusal` if it is not an object in JSON."""
+    try:
+        review = jsons.loads(body)
+    except ValueError:
+        raise Refusal(400, "The body is not JSON.") from None
+    if not isinstance(review, dict):
+        raise Refusal(400, "The body is not an admission review.")
+    return cast(Request, review)
+
+
+def get_peer(request: web.Request) -> Mapping[str, Any] | None:
+    """The verified certificate of the client, if there is one."""
+    transport = request.transport
+    return None if transport is None else transport.get_extra_info("peercert") or None

@@ -1,0 +1,184 @@
+"""Whatever is sent, and however, the server answers the next request."""
+
+import asyncio
+import json
+import logging
+import random
+import ssl
+import urllib.parse
+from typing import Any
+
+import aiohttp
+import pytest
+
+from kopf_kits.webhooks import WebhookServer, listeners
+
+from .conftest import REVIEW, Serve, Served
+
+BODIES = 500
+RAW = 200
+TEMPLATE = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "1ca13837-ad60-4c9e-abb8-86f29d6c0e84",
+        "kind": {"group": "kopf.dev", "version": "v1", "kind": "KopfExample"},
+        "resource": {"group": "kopf.dev", "version": "v1", "resource": "kopfexamples"},
+        "operation": "CREATE",
+        "object": {"metadata": {"name": "x", "labels": {"a/b": "ü~"}}, "spec": {"n": [1, 2.5]}},
+        "oldObject": None,
+    },
+}
+JUNK: list[Any] = [None, True, 0, -1, 1e308, "", "\0", "\ud800", [], {}, [[[]]], "9" * 5000]
+
+
+def mutate_value(rng: random.Random, value: Any) -> Any:
+    """Put junk in some random places of a structure."""
+    if rng.random() < 0.15:
+        return rng.choice(JUNK)
+    if isinstance(value, dict):
+        return {k: mutate_value(rng, v) for k, v in value.items() if rng.random() > 0.1}
+    if isinstance(value, list):
+        return [mutate_value(rng, v) for v in value]
+    return value
+
+
+def make_body(rng: random.Random) -> bytes:
+    kind = rng.randrange(4)
+    if kind == 0:
+        return rng.randbytes(rng.randrange(300))
+    body = bytearray(json.dumps(mutate_value(rng, TEMPLATE)).encode())
+    if kind == 1:
+        for _ in range(rng.randrange(1, 10)):
+            body[rng.randrange(len(body))] = rng.randrange(256)
+    if kind == 2:
+        del body[rng.randrange(len(body)) :]
+    return bytes(body)
+
+
+async def is_serving(served: Served, session: aiohttp.ClientSession) -> bool:
+    async with session.post(served.url, json=REVIEW) as response:
+        return response.status == 200
+
+
+async def test_g2_fuzzed_bodies(
+    insecure: Served, session: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    rng = random.Random(20261122)
+    statuses = set()
+    for _ in range(BODIES):
+        headers = {"Content-Type": "application/json"}
+        async with session.post(insecure.url, data=make_body(rng), headers=headers) as response:
+            statuses.add(response.status)
+    assert statuses == {200, 400}
+    assert caplog.records == []
+    assert await is_serving(insecure, session)
+
+
+def make_request(rng: random.Random) -> bytes:
+    """Bytes that resemble an HTTP request to some extent."""
+    body = make_body(rng)
+    length = rng.choice([str(len(body)), "0", "-1", "99999999999999999999", "x", "1_0", ""])
+    lines = [
+        rng.choice(["POST", "GET", "P\0ST", "POST" * 5000, "CONNECT", "PRI"])
+        + rng.choice(
+            [" / ", " * ", " //../.. ", " http://[::1/ ", " ", " /%zz ", " /" + "a" * 9999]
+        )
+        + rng.choice(["HTTP/1.1", "HTTP/1.0", "HTTP/9.9", "HTTP/2.0", "", "ICY"]),
+        "Host: x",
+        f"Content-Length: {length}",
+        rng.choice(["Expect: 100-continue", "Expect: x", "Upgrade: websocket", "X: \x00", "X"]),
+        rng.choice(
+            ["Transfer-Encoding: chunked", "Transfer-Encoding: gzip", "X: " + "y" * 9999, ""]
+        ),
+        rng.choice(["Content-Encoding: br", "Connection: keep-alive", "Connection: upgrade", ""]),
+    ]
+    data = rng.choice(["\r\n", "\r\n", "\n"]).join([*lines, "", ""]).encode("latin-1") + body
+    return data[: rng.randrange(1, len(data))] if rng.random() < 0.3 else data
+
+
+async def send(url: str, data: bytes, tls: ssl.SSLContext | None = None) -> None:
+    """Send it, and hang up, be it answered or not."""
+    parts = urllib.parse.urlsplit(url)
+    try:
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=tls)
+    except OSError:
+        return
+    try:
+        writer.write(data)
+        writer.write_eof() if writer.can_write_eof() else None
+        await reader.read()
+    except OSError:
+        pass
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("is_insecure", [True, False])
+async def test_fuzzed_connections(
+    serve: Serve,
+    session: aiohttp.ClientSession,
+    caplog: pytest.LogCaptureFixture,
+    is_insecure: bool,
+) -> None:
+    """Into HTTPS, they come with no TLS at all."""
+    caplog.set_level(logging.INFO)
+    rng = random.Random(20261123)
+    insecure = WebhookServer(addr="127.0.0.1", insecure=is_insecure)
+    async with serve(insecure) as served:
+        for _ in range(RAW // 20):
+            await asyncio.gather(*(send(served.url, make_request(rng)) for _ in range(20)))
+        async with session.post(served.url, json=REVIEW, ssl=False) as response:
+            assert response.status == 200
+    assert [record.message for record in caplog.records if record.exc_info] == []
+    assert [r.message for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+async def test_parallel_connections(insecure: Served, session: aiohttp.ClientSession) -> None:
+    parts = urllib.parse.urlsplit(insecure.url)
+    opened = await asyncio.gather(
+        *(asyncio.open_connection(parts.hostname, parts.port) for _ in range(200))
+    )
+    for _, writer in opened:
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+    assert await is_serving(insecure, session)
+    for _, writer in opened:
+        writer.transport.abort()
+    assert await is_serving(insecure, session)
+
+
+async def test_connections_are_limited(
+    insecure: Served, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "MAX_CONNECTIONS", 1)
+    assert await is_serving(insecure, session)  # and it is kept alive
+    parts = urllib.parse.urlsplit(insecure.url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    assert await reader.read() == b""
+    writer.close()
+    assert await is_serving(insecure, session)
+
+
+@pytest.mark.parametrize("data", [b"", b"POST / HTTP/1.1\r\nHost: "])
+async def test_g2_silent_connections_are_closed(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    monkeypatch.setattr(listeners, "SILENCE_TIMEOUT", 0.01)
+    async with serve(WebhookServer(addr="127.0.0.1", insecure=True)) as served:
+        parts = urllib.parse.urlsplit(served.url)
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        writer.write(data)
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_handshakes_are_limited_in_time(
+    serve: Serve, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "HANDSHAKE_TIMEOUT", 0.01)
+    async with serve(WebhookServer(addr="127.0.0.1")) as served:
+        parts = urllib.parse.urlsplit(served.url)
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        assert await reader.read() == b""
+        writer.close()
