@@ -144,4 +144,16 @@ EXPECTED: tuple[Expected, ...] = (
         "A change made and reverted in the middle of an update is handled as the next update by "
         "those who have seen it; there, they are never told, and the progress stays for ever.",
     ),
+    Expected(
+        "delete-while-[cu]*-same-id",
+        "[clr]*",
+        r"^[+-].*(\bb\b|'b'|Deletion is processed)",
+        "A success of a creation or an update is not a success of the deletion under the same id.",
+    ),
+    Expected(
+        "delete-while-updating",
+        "[clr]*",
+        r"^[+-].*(\bd2\b|'a'|\bDeletion is processed|kopf\.zalando\.org/a)",
+        "A success of a creation or an update is not a success of the deletion under the same id.",
+    ),
 )

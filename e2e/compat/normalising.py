@@ -14,6 +14,7 @@ ASPECTS = ("calls", "objects", "requests", "events", "logs", "notes")
 
 VARIABLE_METADATA = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
 TOUCH_KEYS = ("kopf.zalando.org/touch-dummy", "my-op.example.com/touch-dummy")
+SEEN = re.compile(r',"seen":"[0-9a-f]{16}"')
 INTERNAL_PREFIXES = ("kopf.zalando.org/", "my-op.example.com/")
 
 # What is seen in the logs at the debug level about how the work is organised, not what is done.
@@ -112,7 +113,7 @@ def _get_snapshots(snapshots: Iterable[dict[str, Any]]) -> Iterable[str]:
 
 def _clean_body(body: dict[str, Any]) -> dict[str, Any]:
     metadata = {k: v for k, v in body["metadata"].items() if k not in VARIABLE_METADATA}
-    annotations = dict(metadata.get("annotations") or {})
+    annotations = _drop_seen(metadata.get("annotations") or {})
     for key in TOUCH_KEYS:
         annotations.pop(key, None)
     metadata["annotations"] = annotations
@@ -142,10 +143,14 @@ def _get_requests(requests: Iterable[Request]) -> Iterable[str]:
 
 def _clean_request(body: Any) -> Any:
     if isinstance(body, list):
-        return [_clean_operation(operation) for operation in body]
+        return [
+            _clean_operation(operation)
+            for operation in body
+            if not operation["path"].endswith("seen-states")
+        ]
     if not isinstance(body, dict):
         return body
-    body = json.loads(json.dumps(body))
+    body = _drop_seen(json.loads(json.dumps(body)))
     metadata = body.get("metadata", {})
     metadata.pop("uid", None)  # ours: the precondition against namesakes
     for key in TOUCH_KEYS:
@@ -155,6 +160,21 @@ def _clean_request(body: Any) -> Any:
     if "annotations" in metadata and not metadata["annotations"]:
         del metadata["annotations"]
     return {key: val for key, val in body.items() if val != {}}
+
+
+def _drop_seen(value: Any) -> Any:
+    """Drop what only ours writes in cycles of several steps: which states the handlers have seen.
+
+    The predecessor ignores it.
+    """
+    if isinstance(value, dict):
+        is_record = "started" in value
+        return {
+            key: _drop_seen(val)
+            for key, val in value.items()
+            if not key.endswith("seen-states") and not (is_record and key == "seen")
+        }
+    return SEEN.sub("", value) if isinstance(value, str) else value
 
 
 def _clean_operation(operation: dict[str, Any]) -> dict[str, Any]:

@@ -5,13 +5,7 @@ import dataclasses
 import pytest
 
 from kopf_cogs.structs.memos import Memo
-from kopf_core.engines.memories import (
-    ObjectMemories,
-    is_as_new,
-    is_newer,
-    is_same,
-    parse_version,
-)
+from kopf_core.engines.memories import ObjectMemories, Stage
 
 
 def body(version):
@@ -73,7 +67,7 @@ def test_custom_memos_decide_how_they_are_copied():
 def test_objects_are_initial_until_handled(memories):
     memory = memories.recall("a", is_listed=True)
     assert memory.initial
-    memory.is_handled = True
+    memory.stage = Stage.HANDLED
     assert not memory.initial
     assert not memories.recall("b", is_listed=False).initial
 
@@ -115,29 +109,3 @@ def test_functions_are_carried_once(memories):
     memory.carried = (print,)
     assert memory.take_carried() == (print,)
     assert not memory.take_carried()
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "newer", "as_new", "same"),
-    [
-        ("10", "9", True, True, False),
-        ("9", "9", False, True, True),
-        ("9", "10", False, False, False),
-        (None, "9", False, False, False),
-        (None, None, False, False, False),
-        ("abc", "abc", False, False, True),
-        ("-1", "1", False, False, False),
-        ("²", "1", False, False, False),
-    ],
-)
-def test_versions_are_compared_only_as_numbers(one, other, newer, as_new, same):
-    assert is_newer(body(one), body(other)) is newer
-    assert is_as_new(body(one), other or "") is as_new
-    assert is_same(body(one), body(other)) is same
-
-
-@pytest.mark.parametrize(
-    ("version", "expected"), [("0", 0), ("123", 123), ("", None), (None, None), ("1.5", None)]
-)
-def test_versions_are_parsed(version, expected):
-    assert parse_version(body(version)) == expected

@@ -2,6 +2,7 @@
 
 import abc
 import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, cast
 
@@ -28,6 +29,7 @@ from kopf_cogs.structs.patches import Patch
 _SYSTEM_STANZAS: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 _SYSTEM_METADATA: Final = frozenset({"uid", "name", "namespace", "ownerReferences"})
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_SEEN_STATES: Final = "seen-states"
 
 
 class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metaclass=abc.ABCMeta):
@@ -70,6 +72,16 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
     def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
         """Keep the essence as the last handled state."""
         raise NotImplementedError
+
+    def fetch_seen(self, *, body: Body) -> Mapping[str, BodyEssence]:
+        """Get the states that the finished handlers have seen, by digests, while others go on.
+
+        The storages that keep no such states lose only what happens at the operator's restarts.
+        """
+        return {}
+
+    def store_seen(self, *, body: Body, patch: Patch, states: Mapping[str, BodyEssence]) -> None:
+        """Keep the states that the finished handlers have seen; forget them if there are none."""
 
     def _build_metadata(self, body: Body) -> dict[str, Any]:
         metadata: dict[str, Any] = {}
@@ -118,7 +130,8 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
     def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
         essence = super().build(body=body, extra_fields=extra_fields)
         if "metadata" in essence:
-            self.remove_annotations(essence, list(self.make_keys(self.key, body=body)))
+            for key in (self.key, _SEEN_STATES):
+                self.remove_annotations(essence, list(self.make_keys(key, body=body)))
         self.remove_empty_stanzas(essence)
         return essence
 
@@ -139,6 +152,20 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
         for full_key in self.make_keys(self.key, body=body):
             patch.metadata.annotations[full_key] = encoded
         self._store_marker(prefix=self.prefix, patch=patch, body=body)
+
+    def fetch_seen(self, *, body: Body) -> Mapping[str, BodyEssence]:
+        annotations = body.metadata.annotations
+        for full_key in self.make_keys(_SEEN_STATES, body=body) if annotations else ():
+            encoded = annotations.get(full_key)
+            if encoded is not None:
+                return _only_states(decode_json(encoded, f"annotation {full_key!r}", body))
+        return {}
+
+    def store_seen(self, *, body: Body, patch: Patch, states: Mapping[str, BodyEssence]) -> None:
+        encoded = encode_json(dict(states)) if states else None
+        for full_key in self.make_keys(_SEEN_STATES, body=body):
+            if body.metadata.annotations.get(full_key) != encoded:
+                patch.metadata.annotations[full_key] = encoded
 
 
 class HashingDiffBaseStorage(AnnotationsDiffBaseStorage):
@@ -200,6 +227,7 @@ class StatusDiffBaseStorage(DiffBaseStorage):
     def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
         essence = super().build(body=body, extra_fields=extra_fields)
         remove(cast("dict[str, Any]", essence), self._field)
+        remove(cast("dict[str, Any]", essence), self._seen_field)
         self.remove_empty_stanzas(essence)
         return essence
 
@@ -212,6 +240,21 @@ class StatusDiffBaseStorage(DiffBaseStorage):
 
     def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
         ensure(patch, self._field, encode_json(essence))
+
+    @property
+    def _seen_field(self) -> FieldPath:
+        return (*self._field[:-1], _SEEN_STATES)
+
+    def fetch_seen(self, *, body: Body) -> Mapping[str, BodyEssence]:
+        encoded = resolve(body, self._seen_field, None)
+        if encoded is None:
+            return {}
+        return _only_states(decode_json(encoded, f"field {'.'.join(self._seen_field)!r}", body))
+
+    def store_seen(self, *, body: Body, patch: Patch, states: Mapping[str, BodyEssence]) -> None:
+        encoded = encode_json(dict(states)) if states else None
+        if resolve(body, self._seen_field, None) != encoded:
+            ensure(patch, self._seen_field, encoded)
 
 
 class MultiDiffBaseStorage(DiffBaseStorage):
@@ -241,6 +284,27 @@ class MultiDiffBaseStorage(DiffBaseStorage):
     def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
         for storage in self.storages:
             storage.store(body=body, patch=patch, essence=essence)
+
+    def fetch_seen(self, *, body: Body) -> Mapping[str, BodyEssence]:
+        return next(filter(None, (s.fetch_seen(body=body) for s in self.storages)), {})
+
+    def store_seen(self, *, body: Body, patch: Patch, states: Mapping[str, BodyEssence]) -> None:
+        for storage in self.storages:
+            storage.store_seen(body=body, patch=patch, states=states)
+
+
+def digest_essence(essence: BodyEssence) -> str:
+    """A short name of the state: the same for the same states, whatever parser they are from."""
+    encoded = json.dumps(essence, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(encoded.encode(), digest_size=8).hexdigest()
+
+
+def _only_states(decoded: dict[str, Any] | None) -> Mapping[str, BodyEssence]:
+    return {
+        digest: cast("BodyEssence", essence)
+        for digest, essence in (decoded or {}).items()
+        if isinstance(essence, dict)
+    }
 
 
 def _with_system_fields(essence: BodyEssence, body: Body) -> dict[str, Any]:

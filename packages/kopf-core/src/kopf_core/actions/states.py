@@ -6,7 +6,7 @@ so that an operator can carry on after a restart with nothing run twice.
 
 import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from kopf_cogs.configs.progress import ProgressRecord, ProgressStorage
@@ -16,6 +16,9 @@ from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message, sane_delay
+
+NO_JUMP = datetime.timedelta(0)
+"""The wall clock goes as it should."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,11 @@ class HandlerState:
     failure: bool = False
     message: str | None = None
     subrefs: frozenset[HandlerId] = frozenset()
+    seen: str | None = None
+    """The digest of the object's state that the finished handler has seen, if it is known."""
+
+    since: float | None = field(default=None, compare=False)
+    """The monotonic time of the start, if it was in this process; it is never stored."""
 
     @property
     def finished(self) -> bool:
@@ -55,10 +63,11 @@ class HandlerState:
             failure=outcome.final and exc is not None,
             message=None if exc is None else safe_message(exc),
             subrefs=self.subrefs | frozenset(outcome.subrefs),
+            seen=None,
         )
 
     def as_record(self) -> ProgressRecord:
-        return ProgressRecord(
+        record = ProgressRecord(
             started=_format_time(self.started),
             stopped=_format_time(self.stopped),
             delayed=_format_time(self.delayed),
@@ -69,13 +78,26 @@ class HandlerState:
             message=self.message,
             subrefs=sorted(self.subrefs) or None,
         )
+        if self.seen is not None:  # not known to earlier versions, so not there when not needed
+            record["seen"] = self.seen
+        return record
 
     @classmethod
-    def from_record(cls, record: ProgressRecord, now: datetime.datetime) -> "HandlerState":
-        """Restore the state; anything unusable in the record is replaced by a sane value."""
+    def from_record(
+        cls,
+        record: ProgressRecord,
+        now: datetime.datetime,
+        jump: datetime.timedelta = NO_JUMP,
+    ) -> "HandlerState":
+        """Restore the state; anything unusable in the record is replaced by a sane value.
+
+        The ``jump`` is by how much the wall clock was set forward since the record was made.
+        """
         retries, subrefs = record.get("retries"), record.get("subrefs")
         message, purpose = record.get("message"), record.get("purpose")
-        started, delayed = _parse_time(record.get("started")), _parse_time(record.get("delayed"))
+        seen = record.get("seen")
+        started = _shift(_parse_time(record.get("started")), jump)
+        delayed = _shift(_parse_time(record.get("delayed")), jump)
         if started is not None and started > now:  # the clock has jumped back since then
             delayed = None if delayed is None else delayed - (started - now)
             started = now
@@ -91,6 +113,7 @@ class HandlerState:
             subrefs=frozenset(HandlerId(ref) for ref in subrefs if isinstance(ref, str))
             if isinstance(subrefs, Collection) and not isinstance(subrefs, str)
             else frozenset(),
+            seen=seen if isinstance(seen, str) else None,
         )
 
 
@@ -130,11 +153,14 @@ class State(Mapping[HandlerId, HandlerState]):
         body: Body,
         storage: ProgressStorage,
         now: datetime.datetime,
+        jump: datetime.timedelta = NO_JUMP,
     ) -> "State":
         """Read what is known of these handlers from the object."""
         records = ((handler.id, storage.fetch(key=handler.id, body=body)) for handler in handlers)
-        states = {id: HandlerState.from_record(record, now) for id, record in records if record}
-        return cls(states, stored=states, now=now)
+        states = {
+            id: HandlerState.from_record(record, now, jump) for id, record in records if record
+        }
+        return cls(states, stored={} if jump else states, now=now)  # what is shifted is rewritten
 
     def with_purpose(self, purpose: str | None, handlers: Iterable[BaseHandler]) -> "State":
         """Activate the handlers for a purpose.
@@ -152,6 +178,22 @@ class State(Mapping[HandlerId, HandlerState]):
             active.add(handler.id)
         return State(
             states, now=self.now, active=frozenset(active), stored=self._stored, purpose=purpose
+        )
+
+    def without(self, ids: Collection[HandlerId]) -> "State":
+        """Let these handlers start anew: what is known of them is not about the purpose."""
+        if not ids:
+            return self
+        states = {id: state for id, state in self._states.items() if id not in ids}
+        return State(states, now=self.now, stored=self._stored, purpose=self.purpose)
+
+    def with_seen(self, seen: Mapping[HandlerId, str]) -> "State":
+        """Remember which states of the object the finished handlers have seen, by digests."""
+        states = dict(self._states)
+        for id, digest in seen.items():
+            states[id] = replace(states[id], seen=digest)
+        return State(
+            states, now=self.now, active=self._active, stored=self._stored, purpose=self.purpose
         )
 
     def with_outcomes(
@@ -193,6 +235,11 @@ class State(Mapping[HandlerId, HandlerState]):
     def done(self) -> bool:
         """Whether all handlers of the current cause are over."""
         return all(self._states[id].finished for id in self._active)
+
+    @property
+    def seen(self) -> Mapping[HandlerId, str]:
+        """The digests of what the finished handlers have seen; nothing in one-step cycles."""
+        return {id: s.seen for id, s in self._states.items() if s.finished and s.seen is not None}
 
     @property
     def delay(self) -> float | None:
@@ -244,6 +291,10 @@ class State(Mapping[HandlerId, HandlerState]):
         for id in sorted(ids):
             storage.purge(key=id, body=body, patch=patch)
         storage.flush()
+
+
+def _shift(value: datetime.datetime | None, jump: datetime.timedelta) -> datetime.datetime | None:
+    return value if value is None or not jump else value + jump
 
 
 def _format_time(value: datetime.datetime | None) -> str | None:

@@ -5,19 +5,42 @@ whatever only few objects need is made when it is needed.
 """
 
 import copy
+import enum
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kopf_cogs.structs.bodies import BodyEssence, RawBody
-from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.patches import Patch, PatchFn
+from kopf_cogs.structs.versions import parse_version
 from kopf_core.actions.marks import Marks
 from kopf_core.actions.throttling import Throttler
 
-NOTHING_SEEN: dict[HandlerId, BodyEssence] = {}
+NO_ESSENCES: Mapping[str, BodyEssence] = {}
 """Shared by all objects at rest; never modified."""
+
+
+class Stage(enum.Enum):
+    """How far the object has got in this process."""
+
+    NEW = enum.auto()
+    """Nothing was finished yet: the handlers are to be resumed if the object existed before."""
+
+    HANDLED = enum.auto()
+    """A handling cycle was finished: there is nothing to be resumed."""
+
+    LOST = enum.auto()
+    """It was handled, but others have removed our marks: to be handled as new, though later."""
+
+    RELEASED = enum.auto()
+    """Its deletion was handled: it only remains to remove the finalizer."""
+
+    FREED = enum.auto()
+    """The finalizer is removed already: the earlier states are of no interest anymore."""
+
+    ABSENT = enum.auto()
+    """The API does not know it: it is deleted, and what comes until that is known is the past."""
 
 
 class ObjectMemory:
@@ -28,18 +51,18 @@ class ObjectMemory:
         "_origin",
         "background",
         "carried",
-        "catching_up",
+        "clock_offset",
         "conflicts",
+        "essences",
+        "has_progress",
+        "held_until",
         "indexing",
-        "is_freed",
-        "is_handled",
         "is_listed",
-        "is_released",
         "losses",
         "patched_version",
         "pending",
-        "seen",
         "settled_version",
+        "stage",
         "throttler",
         "warned",
     )
@@ -51,14 +74,19 @@ class ObjectMemory:
         self.is_listed = is_listed
         """The object existed before it was noticed: handlers are to be resumed for it."""
 
-        self.is_handled = False
-        """A handling cycle was finished in this process: there is nothing to be resumed."""
+        self.stage = Stage.NEW
 
-        self.is_released = False
-        """The deletion was handled in this process: it only remains to remove the finalizer."""
+        self.has_progress = True
+        """There may be progress of handlers on the object: unknown until it is handled."""
 
-        self.is_freed = False
-        """The finalizer is removed already: the earlier states are of no interest anymore."""
+        self.essences = NO_ESSENCES
+        """What the handlers that are over have seen, by digests, while the others go on."""
+
+        self.clock_offset: float | None = None
+        """How far the wall clock was from the monotonic one when the progress was stored."""
+
+        self.held_until = 0.0
+        """Until when (in the monotonic time) the lost object is not handled as a new one."""
 
         self.pending: tuple[Marks, Patch] | None = None
         """What could not be sent to the API: the framework's marks and the handlers' changes."""
@@ -84,12 +112,6 @@ class ObjectMemory:
         self.indexing: Any = None
         """The failures of indexing of the object, if any."""
 
-        self.seen: dict[HandlerId, BodyEssence] = NOTHING_SEEN
-        """What the handlers that are over have seen, while the others of the cycle go on."""
-
-        self.catching_up: tuple[BodyEssence, Mapping[HandlerId, BodyEssence]] | None = None
-        """A state which everyone has seen, except for those handlers that have seen others."""
-
         self.throttler: Throttler | None = None
         self.warned: frozenset[str] = frozenset()
         """What was already warned about for this object, not to be repeated."""
@@ -104,7 +126,7 @@ class ObjectMemory:
 
     @property
     def initial(self) -> bool:
-        return self.is_listed and not self.is_handled
+        return self.is_listed and self.stage is Stage.NEW
 
     def is_outdated(self, body: RawBody) -> bool:
         """Whether the state is older than our own last patch. Unknown versions are trusted."""
@@ -161,30 +183,3 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
 
     def forget(self, key: ObjectKey) -> None:
         self._items.pop(key, None)
-
-
-def parse_version(body: RawBody) -> int | None:
-    """Resource versions are comparable if they are numbers, which is so for all API servers."""
-    return _as_number(body["metadata"].get("resourceVersion"))
-
-
-def is_newer(one: RawBody, other: RawBody) -> bool:
-    """Whether one state of the object is surely newer than the other one."""
-    one_version, other_version = parse_version(one), parse_version(other)
-    return one_version is not None and other_version is not None and one_version > other_version
-
-
-def is_same(one: RawBody, other: RawBody) -> bool:
-    """Whether these are surely the same state of the object."""
-    version = one["metadata"].get("resourceVersion")
-    return version is not None and version == other["metadata"].get("resourceVersion")
-
-
-def is_as_new(body: RawBody, version: str) -> bool:
-    """Whether the state is surely not older than the version."""
-    one_version, other_version = parse_version(body), _as_number(version)
-    return one_version is not None and other_version is not None and one_version >= other_version
-
-
-def _as_number(version: str | None) -> int | None:
-    return int(version) if version and version.isascii() and version.isdigit() else None

@@ -4,25 +4,23 @@ The response to a patch is the newest state of the object, known before the stre
 The state is called settled when the stream has brought it too, or its deadline has passed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Body, BodyEssence, RawBody, RawEvent
+from kopf_cogs.structs.bodies import Body, RawBody, RawEvent
 from kopf_cogs.structs.finalizers import is_deletion_blocked
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.versions import is_newer, is_same, parse_version
 from kopf_core.actions.effects import Applied, apply_patches, warn_of_inconsistencies
-from kopf_core.engines.memories import is_newer, is_same, parse_version
+from kopf_core.engines.memories import Stage
 from kopf_core.reactor.conflicts import get_conflict_delay, keep_refused
-from kopf_core.reactor.missed_changes import refresh_seen
+from kopf_core.reactor.cycles import FOREVER
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import DONE, AwaitChange, Requeue, TurnResult
-
-FOREVER = float("inf")
-"""The delay of those who only wait for changes."""
 
 NOTHING_CHANGED_DELAY = 1.0
 """The least delay in seconds before the next attempt if the progress cannot be stored."""
@@ -38,13 +36,11 @@ class Delivery:
         resource: Resource,
         settings: OperatorSettings,
         clock: Clock,
-        build_essence: Callable[[Body], BodyEssence],
     ) -> None:
         self._client = client
         self._resource = resource
         self._settings = settings
         self._clock = clock
-        self._build_essence = build_essence
 
     def notice(self, turn: Turn, event: RawEvent) -> None:
         """Keep the newest state of the object: streams can lag behind our own patches."""
@@ -112,32 +108,15 @@ class Delivery:
             applied.inconsistencies, self._resource, memory.warned, turn.logger
         )
         if applied.body is not None:
-            if memory.seen and (turn.patch.fns or turn.patch.keys() - {"status"}):
-                self._refresh_seen(turn, source, applied.body)
-            if memory.is_released:
-                memory.is_freed = not is_deletion_blocked(
-                    applied.body, self._settings.persistence.finalizer
-                )
+            if memory.stage is Stage.RELEASED:
+                if not is_deletion_blocked(applied.body, self._settings.persistence.finalizer):
+                    memory.stage = Stage.FREED
             elif turn.is_finished and is_only_marked(source, applied.body, turn):
                 memory.settled_version = _get_version(applied.body)
         turn.patch.clear()
         turn.marks.clear()
         keep_refused(memory, applied, turn.logger, has_news=bool(turn.item.events))
         return applied
-
-    def _refresh_seen(self, turn: Turn, before: RawBody, after: RawBody) -> None:
-        """What the handlers have changed themselves is not a change to be missed by anybody.
-
-        The changes of others are, and the response to the patch can have both of them. If so,
-        some handlers are called for both.
-        """
-        essence = self._build_essence(Body(after))
-        try:
-            expected = self._build_essence(Body(turn.patch.transform(before)))
-        except Exception:
-            return  # the functions are of users, and can fail; it is reported already
-        if essence == expected:
-            refresh_seen(turn.memory, essence)
 
 
 def is_only_marked(before: RawBody, after: RawBody, turn: Turn) -> bool:

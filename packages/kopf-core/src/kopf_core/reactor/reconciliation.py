@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Body, BodyEssence, RawEvent
+from kopf_cogs.structs.bodies import Body, RawEvent
 from kopf_cogs.structs.diffs import EMPTY, diff
 from kopf_cogs.structs.finalizers import (
     allow_deletion,
@@ -22,18 +22,14 @@ from kopf_cogs.structs.finalizers import (
     is_deletion_blocked,
     is_deletion_ongoing,
 )
-from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
-from kopf_cogs.structs.secrecy import show
-from kopf_core.actions.effects import deliver_results, merge_into
-from kopf_core.actions.execution import Execution, collect_results
+from kopf_core.actions.effects import deliver_results
+from kopf_core.actions.execution import Execution
 from kopf_core.actions.loggers import ObjectLogger
 from kopf_core.actions.retrying import safe_repr
-from kopf_core.actions.states import State
 from kopf_core.engines.indexing import Indices
-from kopf_core.engines.memories import NOTHING_SEEN, ObjectMemories
+from kopf_core.engines.memories import ObjectMemories, Stage
 from kopf_core.intents.causes import (
-    TITLES,
     ChangingCause,
     Reason,
     ResourceCause,
@@ -43,16 +39,11 @@ from kopf_core.intents.causes import (
 from kopf_core.intents.detection import detect_reason
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.conflicts import get_lost_marks_delay
-from kopf_core.reactor.delivery import FOREVER, Delivery
-from kopf_core.reactor.missed_changes import find_outdated, select_catching_up
-from kopf_core.reactor.sizes import is_too_large
+from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles
+from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.throttling import throttle, unthrottle
 from kopf_core.reactor.turns import Background, Turn
-from kopf_core.reactor.warnings import warn_of_clashes
 from kopf_core.reactor.work import DONE, Done, TurnResult, WorkItem
-
-NOT_INTERESTED = "Something has changed, but we are not interested (the essence is the same)."
 
 C = TypeVar("C", bound=ResourceCause)
 
@@ -79,13 +70,12 @@ class Reconciler:
         self._indices = indices
         self._background = background
         self._clock = execution.clock
-        self._extra_fields = handlers.extra_fields
+        self._cycles = Cycles(resource=resource, handlers=handlers, execution=execution)
         self._delivery = Delivery(
             client=client,
             resource=resource,
             settings=execution.settings,
             clock=execution.clock,
-            build_essence=self._build_essence,
         )
 
     @property
@@ -162,7 +152,7 @@ class Reconciler:
                     cause.logger.debug("Deletion, but we are done with it, and we do not care.")
                     turn.logger.debug("Handling cycle is finished, waiting for new changes.")
                 return await self._delivery.apply(turn)
-            case Reason.DELETE if turn.memory.is_freed:
+            case Reason.DELETE if turn.memory.stage is Stage.FREED:
                 return await self._delivery.apply(turn)  # an echo of what was before the release
             case Reason.DELETE if self._background.is_running(turn.memory):
                 return await self._delivery.apply(turn, delay=self._background_polling)
@@ -170,108 +160,18 @@ class Reconciler:
             return await self._delivery.apply(
                 turn, delay=None if turn.marks else self._background_polling
             )
-        if is_ours and not turn.memory.is_released:  # others are left without our marks
-            delay = await self._handle(turn, cause)
+        if is_ours and turn.memory.stage is not Stage.RELEASED:  # others are left without our marks
+            delay = await self._cycles.step(turn, cause)
             if delay is not None:
                 return await self._delivery.apply(turn, delay)
-            self._finish(turn, cause)
         if cause.reason is Reason.DELETE:
             self._release(turn, cause)
         return await self._delivery.apply(turn)
 
-    async def _handle(self, turn: Turn, cause: ChangingCause) -> float | None:
-        """Make one step of the handling cycle; get the delay to the next one, if there is one."""
-        if cause.reason is Reason.NOOP:
-            cause.logger.debug(NOT_INTERESTED)
-            return None
-        if cause.reason is Reason.CREATE and turn.memory.is_handled:
-            turn.memory.is_handled = False
-            delay = get_lost_marks_delay(turn.memory, cause.logger)
-            if delay:
-                return delay
-        self._remember_essence(turn, cause)
-        if (
-            turn.essence is not None
-            and cause.reason is not Reason.DELETE
-            and is_too_large(cause.body, turn.essence, cause.logger)
-        ):
-            return FOREVER
-        storage = self.settings.persistence.progress_storage
-        handlers = select_catching_up(turn.memory, cause, self._handlers.select_changing(cause))
-        state = State.from_storage(
-            self._handlers.changing,
-            body=cause.body,
-            storage=storage,
-            now=self._clock.now(),
-        ).with_purpose(cause.reason, handlers)
-        self._announce(cause, state)
-        if handlers:
-            if not self._handlers.is_unambiguous:
-                warn_of_clashes(turn.memory, handlers, cause.logger)
-            outcomes = await self._execution.run(handlers, cause, state)
-            state = state.with_outcomes(outcomes, now=self._clock.now())
-            deliver_results(collect_results(outcomes), marks=turn.marks, logger=cause.logger)
-            if not state.done:
-                finals = {id: cause.new for id, outcome in outcomes.items() if outcome.final}
-                turn.memory.seen = turn.memory.seen | finals
-                state.store(body=cause.body, patch=turn.marks, storage=storage)
-                return state.delay
-            title = TITLES[cause.reason].capitalize()
-            cause.logger.info(f"{title} is processed: {state.summary}.")
-        self._purge(turn, cause, state)
-        storage.sweep(body=cause.body, patch=turn.marks, purpose=cause.reason.value)
-        storage.touch(body=cause.body, patch=turn.marks, value=None)
-        return None
-
-    def _purge(
-        self,
-        turn: Turn,
-        cause: ChangingCause,
-        state: State | None = None,
-    ) -> None:
-        """Remove the progress of handlers from the object."""
-        storage, handlers = self.settings.persistence.progress_storage, self._handlers.changing
-        if state is None:
-            state = State.from_storage(
-                handlers, body=cause.body, storage=storage, now=self._clock.now()
-            )
-        state.purge(handlers, body=cause.body, patch=turn.marks, storage=storage)
-
-    def _finish(self, turn: Turn, cause: ChangingCause) -> None:
-        """The cycle is over: remember the handled state.
-
-        If the object was changed when some of the handlers had already finished, the state
-        that they have seen is remembered, so that they get the change as the next update.
-        """
-        outdated = find_outdated(turn.memory, cause, self._handlers.changing)
-        turn.memory.catching_up = (cause.new, turn.memory.seen) if outdated else None
-        turn.memory.seen = NOTHING_SEEN
-        for essence in outdated.values():
-            turn.essence = Patch()
-            self.settings.persistence.diffbase_storage.store(
-                body=cause.body, patch=turn.essence, essence=essence
-            )
-            self._purge(turn, cause)  # also if the change was reverted, and the cycle dropped
-            break
-        if turn.essence is not None:
-            merge_into(turn.marks, turn.essence)
-        turn.memory.is_handled = True
-        turn.is_finished = not outdated
-        if not turn.marks and not turn.patch and cause.reason is not Reason.DELETE:
-            turn.logger.debug("Handling cycle is finished, waiting for new changes.")
-
-    def _remember_essence(self, turn: Turn, cause: ChangingCause) -> None:
-        """Prepare the last handled state; it will be stored only when everything is handled."""
-        if cause.old is None or cause.diff:
-            turn.essence = Patch()
-            self.settings.persistence.diffbase_storage.store(
-                body=cause.body, patch=turn.essence, essence=cause.new
-            )
-
     def _release(self, turn: Turn, cause: ChangingCause) -> None:
         """Everything is done about the deletion: let the object go."""
         turn.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
-        turn.memory.is_released = True
+        turn.memory.stage = Stage.RELEASED
         turn.marks.fns.append(
             partial(allow_deletion, finalizer=self.settings.persistence.finalizer)
         )
@@ -342,7 +242,7 @@ class Reconciler:
         storage = self.settings.persistence.diffbase_storage
         is_promising = any(may_match(handler, turn.body) for handler in self._handlers.changing)
         old = storage.fetch(body=turn.body) if is_promising else None
-        new = self._build_essence(turn.body) if is_promising else None
+        new = self._cycles.build_essence(turn.body) if is_promising else None
         changes = diff(old, new) if old != new else EMPTY
         initial = turn.memory.initial
         reason = detect_reason(
@@ -365,11 +265,6 @@ class Reconciler:
             marks=turn.marks,
         )
 
-    def _build_essence(self, body: Body) -> BodyEssence:
-        persistence = self.settings.persistence
-        essence = persistence.diffbase_storage.build(body=body, extra_fields=self._extra_fields)
-        return persistence.progress_storage.clear(essence=essence)
-
     def _make_cause(
         self,
         cls: type[C],
@@ -386,18 +281,3 @@ class Reconciler:
             indices=self._indices,
             **specifics,
         )
-
-    def _announce(self, cause: ChangingCause, state: State) -> None:
-        title = TITLES[cause.reason].capitalize()
-        for purpose, states in state.superseded.items():
-            successes = sum(old.success for old in states)
-            failures = sum(old.failure for old in states)
-            cause.logger.info(
-                f"{TITLES.get(purpose, purpose).capitalize()} is superseded by {title.lower()}: "
-                f"{successes} succeeded; {failures} failed; "
-                f"{len(states) - successes - failures} left to the moment."
-            )
-        if cause.logger.isEnabledFor(logging.DEBUG):
-            cause.logger.debug(f"{title} is in progress: {show(self.resource, cause.body)}")
-            if cause.diff and cause.old is not None:
-                cause.logger.debug(f"{title} diff: {show(self.resource, cause.diff)}")

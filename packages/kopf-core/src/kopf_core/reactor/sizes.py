@@ -14,23 +14,18 @@ ALWAYS_FITS = 32 * 1024
 """In characters. So short annotations are within the limit, whatever characters they consist of."""
 
 
+def has_room(body: Body, marks: Patch) -> bool:
+    """Whether the marks will fit into the annotations of the object."""
+    return not _is_over(_measure(body, marks))
+
+
 def is_too_large(body: Body, marks: Patch, logger: AnyLogger) -> bool:
     """Whether the object has no place for our marks. It must be found out before handling.
 
     Otherwise, the handlers would succeed, but it would be impossible to remember that.
     """
-    planned = (marks.get("metadata") or {}).get("annotations") or {}
-    if not planned:
-        return False
-    annotations = {**body.metadata.annotations, **planned}
-    if sum(map(len, annotations.values())) < ALWAYS_FITS and len(annotations) < 100:
-        return False
-    size = sum(
-        len(key.encode()) + len(value.encode("utf-8", "replace"))
-        for key, value in annotations.items()
-        if isinstance(value, str)
-    )
-    if size + HEADROOM <= MAX_ANNOTATIONS_SIZE:
+    size = _measure(body, marks)
+    if not _is_over(size):
         return False
     logger.error(
         f"The object is not handled: there is no place for the last handled state "
@@ -39,3 +34,25 @@ def is_too_large(body: Body, marks: Patch, logger: AnyLogger) -> bool:
         f"or exclude the large fields, or use another settings.persistence.diffbase_storage."
     )
     return True
+
+
+def _is_over(size: int) -> bool:
+    return size + HEADROOM > MAX_ANNOTATIONS_SIZE
+
+
+def _measure(body: Body, marks: Patch) -> int:
+    """The size of all annotations in bytes, or zero if it is small for sure."""
+    planned = (marks.get("metadata") or {}).get("annotations") or {}
+    if not planned:
+        return 0
+    annotations = {
+        key: value
+        for key, value in {**body.metadata.annotations, **planned}.items()
+        if isinstance(value, str)
+    }
+    if sum(map(len, annotations.values())) < ALWAYS_FITS and len(annotations) < 100:
+        return 0
+    return sum(
+        len(key.encode()) + len(value.encode("utf-8", "replace"))
+        for key, value in annotations.items()
+    )

@@ -7,6 +7,8 @@ on the object along with the parent's one. The parent is called again until all 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from kopf_cogs.configs.diffbase import digest_essence
+from kopf_cogs.structs.ids import HandlerId
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.context import Invocation, current_invocation
 from kopf_core.actions.effects import deliver_results
@@ -14,7 +16,7 @@ from kopf_core.actions.errors import SubhandlersPending
 from kopf_core.actions.execution import collect_results
 from kopf_core.actions.lifecycles import Lifecycle
 from kopf_core.actions.states import State
-from kopf_core.intents.causes import ChangingCause
+from kopf_core.intents.causes import ChangingCause, Reason
 from kopf_core.intents.decorators.subhandlers import make_subhandler
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.matching import select
@@ -39,14 +41,27 @@ async def run_subhandlers(
         body=cause.body,
         storage=storage,
         now=execution.clock.now(),
-    ).with_purpose(cause.reason, selected)
+    )
+    if cause.reason is Reason.DELETE:
+        state = state.without(find_superseded(state, cause.reason.value))
+    state = state.with_purpose(cause.reason, selected)
     outcomes = await execution.run(selected, cause, state, lifecycle)
     state = state.with_outcomes(outcomes, now=execution.clock.now())
+    if cause.reason is not Reason.DELETE:
+        digest = digest_essence(cause.new)
+        state = state.with_seen({id: digest for id, outcome in outcomes.items() if outcome.final})
     state.store(body=cause.body, patch=cause.marks, storage=storage)
     deliver_results(collect_results(outcomes), marks=cause.marks, logger=cause.logger)
     invocation.subrefs.update(state.active, state.all_subrefs)
     if not state.done:
         raise SubhandlersPending(delay=state.delay)
+
+
+def find_superseded(state: State, purpose: str) -> frozenset[HandlerId]:
+    """Those who are over, though not for this purpose: e.g. for an update, not for a deletion."""
+    return frozenset(
+        id for id, known in state.items() if known.finished and known.purpose not in (None, purpose)
+    )
 
 
 Fns = Mapping[Any, Callable[..., Any]] | Iterable[Callable[..., Any]]

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from kopf_cogs.structs.bodies import RawBody, RawEvent, RawEventType
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_core.engines.memories import is_as_new
+from kopf_cogs.structs.versions import is_as_new
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,274 @@
+"""Handling cycles: from a change of an object to the moment when all its handlers are over.
+
+A cycle is made in steps: each is one attempt of some handlers, then a patch with their progress.
+The last one replaces the progress with the last handled state.
+"""
+
+import datetime
+import logging
+
+from kopf_cogs.configs.diffbase import digest_essence
+from kopf_cogs.structs.bodies import Body, BodyEssence
+from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.secrecy import show
+from kopf_core.actions.effects import deliver_results, merge_into
+from kopf_core.actions.execution import Execution, collect_results
+from kopf_core.actions.outcomes import Outcome
+from kopf_core.actions.states import NO_JUMP, State
+from kopf_core.engines.memories import ObjectMemory, Stage
+from kopf_core.intents.causes import TITLES, ChangingCause, Reason
+from kopf_core.intents.handlers import ChangingHandler
+from kopf_core.intents.registries import ResourceHandlers
+from kopf_core.reactor.conflicts import get_lost_marks_delay
+from kopf_core.reactor.missed_changes import Essences, Missed, find_missed
+from kopf_core.reactor.sizes import has_room, is_too_large
+from kopf_core.reactor.subhandling import find_superseded
+from kopf_core.reactor.turns import Turn
+from kopf_core.reactor.warnings import warn_of_clashes
+
+NOT_INTERESTED = "Something has changed, but we are not interested (the essence is the same)."
+
+FOREVER = float("inf")
+"""The delay of those who only wait for changes."""
+
+LEAST_JUMP = 5.0
+"""In seconds: the wall clock is adjusted all the time, but only a bit."""
+
+
+class Cycles:
+    """Makes the steps of handling cycles for the objects of one resource."""
+
+    def __init__(
+        self,
+        *,
+        resource: Resource,
+        handlers: ResourceHandlers,
+        execution: Execution,
+    ) -> None:
+        self._resource = resource
+        self._handlers = handlers
+        self._execution = execution
+        self._persistence = execution.settings.persistence
+        self._clock = execution.clock
+        self._extra_fields = handlers.extra_fields
+
+    def build_essence(self, body: Body) -> BodyEssence:
+        """What is essential in the object for its handlers."""
+        storage = self._persistence.diffbase_storage
+        essence = storage.build(body=body, extra_fields=self._extra_fields)
+        return self._persistence.progress_storage.clear(essence=essence)
+
+    async def step(self, turn: Turn, cause: ChangingCause) -> float | None:
+        """Make one step of the handling cycle; get the delay to the next one, if there is one."""
+        if cause.reason is Reason.NOOP:
+            cause.logger.debug(NOT_INTERESTED)
+            turn.is_finished = True
+            if turn.memory.has_progress:  # what was handled can be reverted in the meantime
+                self._finish(turn, cause, self._load(turn.memory, cause))
+            self._conclude(turn, cause)
+            return None
+        delay = self._get_hold(turn.memory, cause)
+        if delay:
+            return delay
+        turn.essence = self._plan_essence(cause)
+        if (
+            turn.essence is not None
+            and cause.reason is not Reason.DELETE
+            and is_too_large(cause.body, turn.essence, cause.logger)
+        ):
+            return FOREVER
+        handlers = self._handlers.select_changing(cause)
+        state = await self._attempt(turn, cause, handlers)
+        if not state.done:
+            self._store(turn, cause, state)
+            return state.delay
+        if handlers:
+            title = TITLES[cause.reason].capitalize()
+            cause.logger.info(f"{title} is processed: {state.summary}.")
+        self._finish(turn, cause, state)
+        self._conclude(turn, cause)
+        return None
+
+    async def _attempt(
+        self, turn: Turn, cause: ChangingCause, handlers: list[ChangingHandler]
+    ) -> State:
+        """Call those of the handlers that are due; get what has become of all of them."""
+        state = self._load(turn.memory, cause)
+        state = state.without(find_renewed(state, cause, handlers))
+        state = state.with_purpose(cause.reason, handlers)
+        self._announce(cause, state)
+        if not handlers:
+            return state
+        if not self._handlers.is_unambiguous:
+            warn_of_clashes(turn.memory, handlers, cause.logger)
+        outcomes = await self._execution.run(handlers, cause, state)
+        state = state.with_outcomes(outcomes, now=self._clock.now())
+        deliver_results(collect_results(outcomes), marks=turn.marks, logger=cause.logger)
+        is_single_step = state.done and not state.seen and not state.all_subrefs
+        if cause.reason is Reason.DELETE or is_single_step:
+            return state
+        finals = {id: outcome for id, outcome in outcomes.items() if outcome.final}
+        digest = digest_essence(cause.new)
+        return state.with_seen({id: self._find_seen(cause, o, digest) for id, o in finals.items()})
+
+    def _find_seen(self, cause: ChangingCause, outcome: Outcome, digest: str) -> str:
+        """What the handler has seen: with its sub-handlers, what the earliest of them has."""
+        storage = self._persistence.progress_storage
+        records = [storage.fetch(key=ref, body=cause.body) for ref in outcome.subrefs]
+        seen = [
+            (record.get("stopped") or "", str(record["seen"]))
+            for record in records
+            if record and record.get("seen") and record["seen"] != digest
+        ]
+        return min(seen)[1] if seen else digest
+
+    def _load(self, memory: ObjectMemory, cause: ChangingCause) -> State:
+        return State.from_storage(
+            self._handlers.changing,
+            body=cause.body,
+            storage=self._persistence.progress_storage,
+            now=self._clock.now(),
+            jump=self._measure_jump(memory),
+        )
+
+    def _get_clock_offset(self) -> float:
+        return self._clock.now().timestamp() - self._clock.monotonic()
+
+    def _measure_jump(self, memory: ObjectMemory) -> datetime.timedelta:
+        """By how much the wall clock was set forward or back since the progress was stored."""
+        if memory.clock_offset is None:
+            return NO_JUMP
+        seconds = self._get_clock_offset() - memory.clock_offset
+        return NO_JUMP if abs(seconds) < LEAST_JUMP else datetime.timedelta(seconds=seconds)
+
+    def _store(self, turn: Turn, cause: ChangingCause, state: State) -> None:
+        """The cycle goes on: remember how far everyone has got, and what they have seen."""
+        if state.seen or state.all_subrefs:
+            essences = self._get_essences(turn.memory, cause)
+            essences = {**essences, digest_essence(cause.new): cause.new}
+            state, essences = self._foresee(turn, cause, state, essences)
+            if not state.all_subrefs:  # it is not known here what those have seen
+                essences = {d: essences[d] for d in state.seen.values() if d in essences}
+            self._store_essences(turn, cause, essences)
+        storage = self._persistence.progress_storage
+        state.store(body=cause.body, patch=turn.marks, storage=storage)
+        turn.memory.has_progress = True
+        turn.memory.clock_offset = self._get_clock_offset()
+
+    def _store_essences(self, turn: Turn, cause: ChangingCause, essences: Essences) -> None:
+        turn.memory.essences = essences
+        planned = Patch()
+        storage = self._persistence.diffbase_storage
+        storage.store_seen(body=cause.body, patch=planned, states=essences)
+        if not essences or has_room(cause.body, planned):
+            merge_into(turn.marks, planned)
+
+    def _get_essences(self, memory: ObjectMemory, cause: ChangingCause) -> Essences:
+        """What the finished handlers have seen: as stored, or as remembered if it cannot be."""
+        stored = self._persistence.diffbase_storage.fetch_seen(body=cause.body)
+        return {**stored, **memory.essences}
+
+    def _foresee(
+        self, turn: Turn, cause: ChangingCause, state: State, essences: Essences
+    ) -> tuple[State, Essences]:
+        """What the handlers are going to change themselves is not a change missed by anybody.
+
+        If others change the object at the same moment, it will differ from what was foreseen.
+        """
+        if not turn.patch.fns and not turn.patch.keys() - {"status"}:
+            return state, essences
+        try:
+            body = Body(turn.patch.transform(cause.body))
+        except Exception:
+            return state, essences  # the functions are of users, and can fail; it is reported later
+        essence = self.build_essence(body)
+        before, after = digest_essence(cause.new), digest_essence(essence)
+        renewed = {id: after for id, digest in state.seen.items() if digest == before}
+        return state.with_seen(renewed), {**essences, after: essence}
+
+    def _finish(self, turn: Turn, cause: ChangingCause, state: State) -> None:
+        """The cycle is over: replace the progress with the handled state.
+
+        If the object was changed when some of the handlers had already finished, the state
+        that they have seen is remembered, so that they get the change as the next update.
+        """
+        essences = self._get_essences(turn.memory, cause) if state.seen else {}
+        missed = find_missed(state, cause, self._handlers.changing, essences)
+        marks, storage = turn.marks, self._persistence.progress_storage
+        state.purge(self._handlers.changing, body=cause.body, patch=marks, storage=storage)
+        storage.sweep(body=cause.body, patch=marks, purpose=cause.reason.value)
+        storage.touch(body=cause.body, patch=marks, value=None)
+        if missed is not None:
+            turn.essence = self._plan_missed(turn, cause, missed)
+        self._store_essences(turn, cause, missed.essences if missed else {})
+        turn.memory.has_progress = missed is not None and bool(missed.kept)
+        turn.is_finished = missed is None
+
+    def _plan_missed(self, turn: Turn, cause: ChangingCause, missed: Missed) -> Patch | None:
+        """Keep those who have seen more than the others; get the state that all have seen."""
+        for id, known in missed.kept.items():
+            self._persistence.progress_storage.store(
+                key=id, record=known.as_record(), body=cause.body, patch=turn.marks
+            )
+        if missed.essence is None:
+            return None
+        planned = Patch()
+        self._persistence.diffbase_storage.store(
+            body=cause.body, patch=planned, essence=missed.essence
+        )
+        return planned
+
+    def _conclude(self, turn: Turn, cause: ChangingCause) -> None:
+        if turn.essence is not None:
+            merge_into(turn.marks, turn.essence)
+        turn.memory.stage = Stage.HANDLED
+        if not turn.marks and not turn.patch and cause.reason is not Reason.DELETE:
+            turn.logger.debug("Handling cycle is finished, waiting for new changes.")
+
+    def _plan_essence(self, cause: ChangingCause) -> Patch | None:
+        """Prepare the last handled state; it will be stored only when everything is handled."""
+        if cause.old is not None and not cause.diff:
+            return None
+        planned = Patch()
+        self._persistence.diffbase_storage.store(body=cause.body, patch=planned, essence=cause.new)
+        return planned
+
+    def _get_hold(self, memory: ObjectMemory, cause: ChangingCause) -> float:
+        """For how long not to handle the object as a new one, if it has lost our marks."""
+        if cause.reason is not Reason.CREATE:
+            return 0.0
+        now = self._clock.monotonic()
+        if memory.stage is Stage.HANDLED:
+            memory.stage = Stage.LOST
+            memory.held_until = now + get_lost_marks_delay(memory, cause.logger)
+        return max(0.0, memory.held_until - now) if memory.stage is Stage.LOST else 0.0
+
+    def _announce(self, cause: ChangingCause, state: State) -> None:
+        title = TITLES[cause.reason].capitalize()
+        for purpose, states in state.superseded.items():
+            successes = sum(old.success for old in states)
+            failures = sum(old.failure for old in states)
+            cause.logger.info(
+                f"{TITLES.get(purpose, purpose).capitalize()} is superseded by {title.lower()}: "
+                f"{successes} succeeded; {failures} failed; "
+                f"{len(states) - successes - failures} left to the moment."
+            )
+        if cause.logger.isEnabledFor(logging.DEBUG):
+            cause.logger.debug(f"{title} is in progress: {show(self._resource, cause.body)}")
+            if cause.diff and cause.old is not None:
+                cause.logger.debug(f"{title} diff: {show(self._resource, cause.diff)}")
+
+
+def find_renewed(
+    state: State, cause: ChangingCause, handlers: list[ChangingHandler]
+) -> frozenset[HandlerId]:
+    """Those who are over for something else under the same id, and so must start anew.
+
+    A success of an update is not a success of a deletion.
+    """
+    if cause.reason is not Reason.DELETE:
+        return frozenset()
+    deleting = {handler.id for handler in handlers if handler.reason is Reason.DELETE}
+    return find_superseded(state, cause.reason.value) & deleting
