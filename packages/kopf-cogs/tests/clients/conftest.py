@@ -44,6 +44,7 @@ class Request:
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes
+    raw_headers: list[tuple[str, str]]
 
     @property
     def json(self) -> Any:
@@ -62,6 +63,7 @@ class ScriptedServer:
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.certificates: list[Any] = []
         self.url = ""
         self._scripts: dict[str | None, collections.deque[Step]] = collections.defaultdict(
             collections.deque
@@ -121,6 +123,7 @@ class ScriptedServer:
         try:
             while (request := await _read(reader)) is not None:
                 self.requests.append(request)
+                self.certificates.append(writer.get_extra_info("peercert"))
                 self._changed.set()
                 script = self._scripts.get(request.path) or self._scripts[None]
                 step = script.popleft() if script else Step([HANG])
@@ -150,11 +153,12 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
         return None
     start, *lines = head.strip().split("\r\n")
     method, target, _ = start.split(" ")
-    headers = dict(line.split(": ", 1) for line in lines)
+    raw_headers = [(key, value) for key, value in (line.split(": ", 1) for line in lines)]
+    headers = dict(raw_headers)
     path, _, query = target.partition("?")
     body = await reader.readexactly(int(headers.get("Content-Length", "0")))
     params = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
-    return Request(method, path, params, headers, body)
+    return Request(method, path, params, headers, body, raw_headers)
 
 
 async def _play(step: Step, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

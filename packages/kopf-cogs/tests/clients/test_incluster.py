@@ -19,6 +19,7 @@ def test_in_cluster(folder):
         server="https://10.0.0.1:6443",
         ca_path=str(folder / "ca.crt"),
         token="tok",
+        token_path=str(folder / "token"),
         default_namespace="ns",
         priority=10,
         trust_env=True,
@@ -29,7 +30,10 @@ def test_only_the_token_is_required(folder):
     (folder / "ca.crt").unlink()
     (folder / "namespace").unlink()
     assert read_service_account(folder, ENVIRON) == ConnectionInfo(
-        server="https://10.0.0.1:6443", token="tok", priority=10
+        server="https://10.0.0.1:6443",
+        token="tok",
+        token_path=str(folder / "token"),
+        priority=10,
     )
 
 

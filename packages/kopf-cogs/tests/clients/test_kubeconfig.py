@@ -1,4 +1,5 @@
 import base64
+import json
 import os
 import pathlib
 
@@ -6,7 +7,7 @@ import pytest
 import yaml
 
 from kopf_cogs.clients.kubeconfig import login_with_kubeconfig, read_kubeconfig
-from kopf_cogs.structs.credentials import ConnectionInfo, LoginError
+from kopf_cogs.structs.credentials import ConnectionInfo, Impersonation, LoginError
 
 SERVER = "https://hostname:1234"
 
@@ -122,12 +123,34 @@ def test_trust_env(write, monkeypatch, settings, value):
             {"certificate_data": "Yw==", "private_key_data": "aw=="},
         ),
         (
-            {"user": {"client-certificate": "/c", "client-certificate-data": "Yw=="}},
-            {"certificate_data": "Yw=="},
+            {
+                "user": {
+                    "client-certificate": "/c",
+                    "client-certificate-data": "Yw==",
+                    "client-key": "/k",
+                }
+            },
+            {"certificate_data": "Yw==", "private_key_path": "/k"},
+        ),
+        ({"user": {"token": "tok", "auth-provider": {"name": "x"}}}, {"token": "tok"}),
+        (
+            {"user": {"as": "me"}},
+            {"impersonation": Impersonation(user="me")},
         ),
         (
-            {"user": {"auth-provider": {"name": "x", "config": {"access-token": "tok"}}}},
-            {"token": "tok"},
+            {
+                "user": {
+                    "as": "me",
+                    "as-uid": "u",
+                    "as-groups": ["g"],
+                    "as-user-extra": {"k": ["1", "2"]},
+                }
+            },
+            {
+                "impersonation": Impersonation(
+                    user="me", uid="u", groups=("g",), extra=(("k", "1"), ("k", "2"))
+                )
+            },
         ),
         ({"user": {"exec": None, "as": "", "token": "tok"}}, {"token": "tok"}),
         ({"preferences": {}, "extensions": [{"name": "x", "extension": {}}]}, {}),
@@ -167,6 +190,7 @@ def test_b17_token_files(write, tmp_path):
     assert read(path).token == "from-file"
     (tmp_path / "tok").write_text("rotated")
     assert read(path).token == "rotated"
+    assert read(path).token_path == str(tmp_path / "tok")
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"\xff"])
@@ -211,10 +235,33 @@ def test_specific_contexts(write):
         (config(cluster={"server": None}), "cluster 'clu' has no server"),
         (config(cluster={"server": 123}), "cluster 'clu' has a wrong server"),
         (config(user={"token": 123}), "user 'usr' has a wrong token"),
-        (config(user={"exec": {"command": "x"}}), "user 'usr' needs exec plugins"),
-        (config(user={"as": "someone"}), "user 'usr' needs impersonation"),
-        (config(user={"as-groups": ["x"]}), "user 'usr' needs impersonation"),
-        (config(user={"auth-provider": {"name": "oidc"}}), "user 'usr' needs an auth provider"),
+        (config(user={"exec": {"command": "x"}}), "exec plugin of 'usr' has an unsupported api"),
+        (config(user={"exec": {"apiVersion": "x"}}), "exec plugin of 'usr' has no command"),
+        (config(user={"exec": "x"}), "user 'usr' has a wrong exec"),
+        (config(user={"exec": {"x": 1}, "auth-provider": {"x": 1}}), "both an auth-provider and"),
+        (config(user={"as": ["x"]}), "user 'usr' has a wrong as"),
+        (config(user={"as": "x\r\nX-Evil: 1"}), "user 'usr' has control characters"),
+        (config(user={"as-groups": ["x"]}), "user 'usr' has .*, but nobody to act as"),
+        (config(user={"as": "x", "as-groups": "y"}), "user 'usr' has a wrong as-groups"),
+        (config(user={"as": "x", "as-groups": [1]}), "user 'usr' has a wrong as-groups"),
+        (config(user={"as": "x", "as-user-extra": ["y"]}), "has a wrong as-user-extra"),
+        (config(user={"as": "x", "as-user-extra": {"k": "v"}}), "user 'usr' has a wrong k"),
+        (config(user={"auth-provider": {"name": "oidc"}}), "the auth-provider 'oidc': .* exec"),
+        (config(user={"token": "t", "username": "u"}), "both a password and a token"),
+        (config(user={"client-certificate": "/c"}), "a client certificate, but no key"),
+        (config(cluster={"insecure-skip-tls-verify": "false"}), "wrong insecure-skip-tls-verify"),
+        (
+            config(cluster={"insecure-skip-tls-verify": True, "certificate-authority": "/ca"}),
+            "both a CA and insecure-skip-tls-verify",
+        ),
+        (
+            config(cluster={"certificate-authority-data": "%%%"}),
+            "cluster 'clu' has a wrong certificate-authority-data: it is not base64",
+        ),
+        (config(users=[{"name": "usr"}, {"name": "usr"}]), "several users of the same name"),
+        (config(apiVersion="v2"), "not a kubeconfig by its apiVersion"),
+        (config(kind="Pod"), "not a kubeconfig by its kind"),
+        ("current-context: [x]", "current context is wrong"),
     ],
 )
 def test_b17_bad_files_are_refused_loudly(write, content, message):
@@ -227,10 +274,22 @@ def test_unreadable_files(tmp_path):
         read(tmp_path)
 
 
-def test_b17_bad_base64_is_refused_when_connecting(write):
-    info = read(write(config(cluster={"certificate-authority-data": "%%%"})))
-    with pytest.raises(ValueError, match="CA"):
-        info.as_ssl_context()
+@pytest.mark.parametrize(
+    ("cluster", "user", "expected"),
+    [
+        ({}, {}, "http://hostname:1"),
+        ({"insecure-skip-tls-verify": True}, {}, "https://hostname:1"),
+        ({"certificate-authority": "/ca"}, {}, "https://hostname:1"),
+        ({}, {"client-certificate": "/c", "client-key": "/k"}, "https://hostname:1"),
+    ],
+)
+def test_b17_servers_without_schemes(write, cluster, user, expected):
+    info = read(write(config(cluster={"server": "hostname:1", **cluster}, user=user)))
+    assert info.server == expected
+
+
+def test_b17_json_with_tabs(write):
+    assert read(write(json.dumps(config(), indent="\t"))).server == SERVER
 
 
 def test_e5_errors_do_not_quote_the_files(write):

@@ -6,7 +6,7 @@ import pytest
 
 from kopf_cogs.clients import errors
 from kopf_cogs.clients.session import Client
-from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_cogs.structs.credentials import ConnectionInfo, LoginError
 
 URL = "http://example.invalid:1234"
 
@@ -48,3 +48,9 @@ async def test_b15_proxies_of_the_environment_are_ignored_by_default(server, set
     with pytest.raises(errors.APIConnectionError):
         await request(settings)
     assert not server.requests
+
+
+@pytest.mark.parametrize("scheme", ["socks5", "ftp"])
+async def test_b15_unsupported_proxies_are_refused(settings, scheme):
+    with pytest.raises(LoginError, match=rf"Proxies of type '{scheme}' .* kopf\.AiohttpSession"):
+        await request(settings, proxy_url=f"{scheme}://127.0.0.1:1")

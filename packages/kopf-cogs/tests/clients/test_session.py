@@ -7,9 +7,9 @@ import aiohttp
 import pytest
 
 from kopf_cogs.clients import errors
-from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.session import MAX_CONCURRENCY, Client
 from kopf_cogs.clients.vault import Vault
-from kopf_cogs.structs.credentials import AiohttpSession, ConnectionInfo, LoginError
+from kopf_cogs.structs.credentials import AiohttpSession, ConnectionInfo, Impersonation, LoginError
 
 
 async def test_json_is_decoded_and_headers_are_sent(server, client):
@@ -263,6 +263,68 @@ async def test_b5_parallel_refusals_cause_one_relogin(server, settings):
     assert logins == 2
     tokens = [request.headers["Authorization"] for request in server.requests]
     assert tokens == ["Bearer token1"] * count + ["Bearer token2"] * count
+
+
+async def test_b5_waiting_for_a_login_takes_no_places(server, settings):
+    """All the places would be taken by those who wait; then, others would wait for nothing."""
+    vault = Vault()
+    waiting = MAX_CONCURRENCY
+    server.script(*[server.reply({}) for _ in range(waiting)])
+    async with Client(vault, settings) as client:
+        tasks = [asyncio.create_task(client.get("/path")) for _ in range(waiting)]
+        await asyncio.sleep(0)
+        assert not client._slots.locked()
+        vault.populate({"x": ConnectionInfo(server=server.url)})
+        await asyncio.gather(*tasks)
+
+
+async def test_b5_places_are_given_to_those_with_good_credentials_only(server, settings):
+    """One request is refused while others wait for their turn: they go with the new token."""
+    vault = Vault({"x": ConnectionInfo(server=server.url, token="old")})
+    gate = asyncio.Event()
+    count = MAX_CONCURRENCY
+    server.script(*[server.raw(gate, *server.error(401).parts) for _ in range(count)])
+    server.script(*[server.reply({}) for _ in range(2 * count)])
+    async with Client(vault, settings) as client:
+        tasks = [asyncio.create_task(client.get("/path")) for _ in range(2 * count)]
+        await server.until(lambda requests: len(requests) == count)
+        gate.set()
+        await vault.wait_for_emptiness()
+        vault.populate({"x": ConnectionInfo(server=server.url, token="new")})
+        await asyncio.gather(*tasks)
+    tokens = [request.headers["Authorization"] for request in server.requests]
+    assert tokens == ["Bearer old"] * count + ["Bearer new"] * 2 * count
+
+
+async def test_closing_stops_those_who_wait_for_their_turn(server, settings):
+    client = Client(ConnectionInfo(server=server.url), settings)
+    server.script(*[server.raw(server.HANG) for _ in range(MAX_CONCURRENCY)])
+    count = MAX_CONCURRENCY + 1
+    tasks = [asyncio.create_task(client.get("/path")) for _ in range(count)]
+    await server.until(lambda requests: len(requests) == MAX_CONCURRENCY)
+    await client.close()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {type(result) for result in results} == {errors.APIConnectionError}
+
+
+async def test_impersonation(server, settings):
+    impersonation = Impersonation(
+        user="me", uid="u1", groups=("a", "b,c"), extra=(("Key/x y", "1"), ("Key/x y", "é"))
+    )
+    server.script(server.reply({}))
+    info = ConnectionInfo(server=server.url, token="T", impersonation=impersonation)
+    async with Client(info, settings) as client:
+        await client.get("/path")
+    pairs = [pair for pair in server.requests[0].raw_headers if pair[0].startswith(("Imp", "Auth"))]
+    assert pairs == [
+        ("Authorization", "Bearer T"),
+        ("Impersonate-User", "me"),
+        ("Impersonate-Uid", "u1"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b,c"),
+        ("Impersonate-Extra-Key%2Fx%20y", "1"),
+        ("Impersonate-Extra-Key%2Fx%20y", "é"),
+    ]
 
 
 async def test_refused_credentials_of_a_lone_client(server, client):

@@ -14,8 +14,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_cogs.clients import errors
+from kopf_cogs.clients.renewals import POLLING, SETTLING, Renewer
 from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import ConnectionInfo, LoginError
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -183,3 +186,62 @@ async def test_b16_mismatching_keys(secure, settings, ca):
             certificate_data=user.cert,
             private_key_data=other.key,
         )
+
+
+async def renew(renewer, clock):
+    clock.advance(POLLING)
+    await renewer.check()
+
+
+async def test_b16_rotated_authorities_are_trusted_without_restarts(
+    server, secure, settings, tmp_path, caplog
+):
+    old, new = Pair("old-ca"), Pair("new-ca")
+    path = tmp_path / "ca.crt"
+    path.write_bytes(old.cert)
+    url = await secure(Pair("localhost", new))
+    clock = FakeClock()
+    vault = Vault({"x": ConnectionInfo(server=url, ca_path=path)}, clock=clock)
+    renewer = Renewer(vault, clock=clock)
+    await renewer.check()
+    async with Client(vault, settings, clock=clock) as client:
+        with pytest.raises(errors.APIConnectionError, match="certificate"):
+            await client.get("/path")
+        await vault.wait_for_emptiness()  # the login handlers are asked for something better
+        path.write_bytes(new.cert)
+        clock.advance(SETTLING)
+        await renewer.check()  # once is enough: it cannot be worse
+        server.script(server.reply({"a": 1}))
+        assert await client.get("/path") == {"a": 1}
+    assert "There is no trust between the server and 'x'" in caplog.text
+
+
+async def test_b16_rotated_client_certificates_are_used_by_new_connections(
+    server, secure, settings, ca, tmp_path
+):
+    old, new = Pair("old-user", ca), Pair("new-user", ca)
+    path = tmp_path / "user.pem"
+    path.write_bytes(old.cert + old.key)
+    url = await secure(Pair("localhost", ca), client_ca=ca)
+    clock = FakeClock()
+    info = ConnectionInfo(server=url, ca_data=ca.cert, certificate_path=path)
+    vault = Vault({"x": info}, clock=clock)
+    renewer = Renewer(vault, clock=clock)
+    gate = asyncio.Event()
+    server.script(server.stream(b"1\n", gate, b"2\n"), path="/stream")
+    server.script(server.reply({}), server.reply({}))
+    async with Client(vault, settings, clock=clock) as client, client.stream("/stream") as response:
+        assert await response.content.readany() == b"1\n"
+        await renewer.check()
+        path.write_bytes(new.cert)  # the key comes a moment later, as it does
+        await renew(renewer, clock)
+        await renew(renewer, clock)
+        await client.get("/path")
+        path.write_bytes(new.cert + new.key)
+        await renew(renewer, clock)
+        await renew(renewer, clock)
+        await client.get("/path")
+        gate.set()
+        assert await response.content.read() == b"2\n"
+    names = [dict(field[0] for field in cert["subject"]) for cert in server.certificates]
+    assert [name["commonName"] for name in names] == ["old-user", "old-user", "new-user"]

@@ -228,3 +228,49 @@ def test_e5_repr_has_no_secrets(vault):
     assert "hush" not in repr(vault)
     assert "hush" not in repr(vault.select())
     assert "handler" in repr(vault)
+
+
+async def test_b6_newer_credentials_wake_up_those_who_wait_for_the_held_back_ones(vault, clock):
+    """The time stands still here: only the replacement can let them go."""
+    vault.populate({"x": info("1")})
+    for _ in range(5):
+        vault.invalidate(vault.select())
+        vault.populate({"x": info("1")})
+    assert vault.select().usable_since > clock.monotonic()
+    tasks = [asyncio.create_task(vault.acquire()) for _ in range(3)]
+    await asyncio.sleep(0)
+    vault.populate({"y": info("2", priority=-1)})
+    async with asyncio.timeout(10):
+        items = await asyncio.gather(*tasks)
+    assert [item.info.token for item in items] == ["2", "2", "2"]
+
+
+async def test_b16_doubts_are_reasons_to_log_in_but_not_to_stop(vault, clock, caplog):
+    vault.populate({"x": info("1")})
+    item = vault.select()
+    task = asyncio.create_task(vault.wait_for_emptiness())
+    await asyncio.sleep(0)
+    for _ in range(3):
+        vault.doubt(item, ValueError("bad CA"))
+    async with asyncio.timeout(10):
+        await task
+    assert await vault.acquire() is item
+    vault.populate({"x": info("1")})
+    assert vault.select() is item
+    vault.doubt(item, ValueError("bad CA"))  # too early
+    task = asyncio.create_task(vault.wait_for_emptiness())
+    await asyncio.sleep(0)
+    assert not task.done()
+    clock.advance(30)
+    vault.doubt(item, ValueError("bad CA"))
+    async with asyncio.timeout(10):
+        await task
+    assert caplog.text.count("There is no trust between the server and 'x': bad CA") == 2
+
+
+async def test_doubts_in_what_is_gone_mean_nothing(vault):
+    vault.populate({"x": info("1")})
+    item = vault.select()
+    vault.populate({"x": info("2")})
+    vault.doubt(item, ValueError("bad CA"))
+    assert item.doubted_since is None

@@ -2,13 +2,17 @@
 
 import asyncio
 import contextlib
+import dataclasses
+import datetime
 
 import pytest
 
+from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_cogs.clients.vault import Vault
-from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_cogs.structs.credentials import ConnectionInfo, LoginError
 from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.errors import PermanentError, TemporaryError
+from kopf_core.engines import authentication
 from kopf_core.engines.activities import ActivityError, ActivityRunner
 from kopf_core.engines.authentication import Authenticator, get_default_logins
 from kopf_core.intents import decorators as on
@@ -26,10 +30,29 @@ async def vault():
 
 
 @pytest.fixture
-def authenticator(settings, registry, vault):
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def authenticator(settings, registry, vault, clock):
     return Authenticator(
-        vault=vault, registry=registry, activities=ActivityRunner(settings, Memo(), {})
+        vault=vault, registry=registry, activities=ActivityRunner(settings, Memo(), {}, clock)
     )
+
+
+@pytest.fixture
+def delays(clock, monkeypatch):
+    """The delays between the attempts, which take no time."""
+    delays = []
+
+    async def sleep(delay):
+        delays.append(delay)
+        clock.advance(delay)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr("kopf_core.engines.activities.sleep", sleep)
+    return delays
 
 
 @contextlib.asynccontextmanager
@@ -102,6 +125,87 @@ async def test_b8_no_credentials_are_an_error(authenticator, registry, logged):
     with pytest.raises(Exception, match="no usable credentials"):
         await authenticator.run()
     assert any("no credentials were retrieved" in message for message in logged())
+
+
+async def test_b8_wrong_types_are_explained_and_ignored(authenticator, registry, vault, logged):
+    on.login(registry=registry, id="bad")(lambda **_: "token")
+    on.login(registry=registry, id="good")(lambda **_: INFO)
+    async with running(authenticator):
+        assert (await vault.acquire()).info is INFO
+    assert (
+        "Login handler 'bad' has returned an object of type str, which is ignored; "
+        "it must be kopf.ConnectionInfo or kopf.AiohttpSession."
+    ) in logged()
+
+
+async def test_b8_only_wrong_types_are_an_error(authenticator, registry):
+    on.login(registry=registry)(lambda **_: {"token": "T"})
+    with pytest.raises(LoginError, match="no usable credentials"):
+        await authenticator.run()
+
+
+async def test_b8_expired_credentials_are_an_error(authenticator, registry):
+    expiration = datetime.datetime(2020, 1, 1)
+    on.login(registry=registry)(lambda **_: dataclasses.replace(INFO, expiration=expiration))
+    with pytest.raises(LoginError, match="no usable credentials"):
+        await authenticator.run()
+
+
+async def test_b8_hanging_handlers_are_reported(authenticator, registry, monkeypatch, logged):
+    monkeypatch.setattr(authentication, "PATIENCE", 0)
+    asked = asyncio.Event()
+
+    @on.login(registry=registry)
+    async def fn(**_):
+        asked.set()
+        await asyncio.Event().wait()
+
+    message = "Initial authentication takes long: all requests wait for the login handlers."
+    async with running(authenticator):
+        await asked.wait()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert message in logged()
+
+
+async def test_e9_21_failed_logins_are_retried_soon_and_then_slower(
+    authenticator, registry, vault, delays
+):
+    """By default, other handlers are retried in a minute: all requests would wait for it."""
+
+    @on.login(registry=registry)
+    def fn(retry, **_):
+        if retry < 10:
+            raise LoginError("The token file is empty.")
+        return INFO
+
+    async with running(authenticator):
+        assert (await vault.acquire()).info is INFO
+    assert delays[0] < 1
+    assert delays[:6] == sorted(delays[:6])
+    assert 20 < delays[-1] < 40
+
+
+async def test_backoffs_of_login_handlers_are_respected(authenticator, registry, delays):
+    @on.login(registry=registry, backoff=123, retries=2)
+    def fn(**_):
+        raise LoginError("No.")
+
+    with pytest.raises(ActivityError):
+        await authenticator.run()
+    assert delays == [pytest.approx(123, abs=1)]
+
+
+async def test_b16_doubts_cause_logins_while_requests_go_on(authenticator, registry, vault, logged):
+    infos = [INFO, OTHER]
+    on.login(registry=registry)(lambda **_: infos.pop(0))
+    async with running(authenticator):
+        item = await vault.acquire()
+        vault.doubt(item, ValueError("bad CA"))
+        assert not vault.is_empty()
+        async with asyncio.timeout(10):
+            await vault.wait_for_changes()
+        assert (await vault.acquire()).info is OTHER
 
 
 @pytest.mark.docs("authentication")

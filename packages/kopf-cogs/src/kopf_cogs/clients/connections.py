@@ -76,6 +76,11 @@ class Connection:
             self._close()
 
     @property
+    def retired(self) -> bool:
+        """Whether it is only for those who use it already."""
+        return self._retired
+
+    @property
     def closed(self) -> bool:
         """Whether there is nothing left to be closed."""
         return self._closing is not None and self._closing.done()
@@ -130,6 +135,17 @@ class ConnectionPool:
             if connection is not None:
                 return connection
 
+    def is_usable(self, connection: Connection) -> bool:
+        """Whether it is good for new requests: neither it nor its credentials are replaced."""
+        return connection.item in self._vault and not connection.retired
+
+    def fail(self, connection: Connection, exc: BaseException) -> errors.APIConnectionError:
+        """Make the error of a request with no reply. It can be about the credentials too."""
+        error = errors.make_connection_error(exc)
+        if errors.is_distrust(exc):
+            self._vault.doubt(connection.item, error)
+        return error
+
     def refuse(self, connection: Connection, error: errors.APIStatusError) -> None:
         """Raise the error, unless it makes sense to repeat the request with other credentials."""
         if not isinstance(error, errors.APIUnauthorizedError):
@@ -176,15 +192,11 @@ def _make_session(info: credentials.KubeContext) -> aiohttp.ClientSession:
             info.aiohttp_session.headers.setdefault("User-Agent", versions.get_user_agent())
             return info.aiohttp_session
         case credentials.ConnectionInfo():
+            _check_proxy(info.proxy_url)
             return aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ssl=_make_ssl(info)),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={
-                    "User-Agent": versions.get_user_agent(),
-                    "Accept": "application/json",
-                    "Accept-Encoding": "gzip",
-                    **info.as_http_headers(),
-                },
+                headers=_make_headers(info),
                 auth=info.as_aiohttp_basic_auth(),
                 trust_env=info.trust_env,
                 read_bufsize=_READ_BUFFER,
@@ -193,6 +205,25 @@ def _make_session(info: credentials.KubeContext) -> aiohttp.ClientSession:
             raise credentials.LoginError(
                 f"Credentials of type {type(info).__name__} are not supported."
             )
+
+
+def _make_headers(info: credentials.ConnectionInfo) -> list[tuple[str, str]]:
+    """Several of the same name are possible: those of impersonation."""
+    return [
+        ("User-Agent", versions.get_user_agent()),
+        ("Accept", "application/json"),
+        ("Accept-Encoding", "gzip"),
+        *info.as_header_pairs(),
+    ]
+
+
+def _check_proxy(url: str | None) -> None:
+    scheme = url.partition("://")[0] if url else "http"
+    if scheme not in ("http", "https"):
+        raise credentials.LoginError(
+            f"Proxies of type {scheme!r} are not supported, only http and https are; for others, "
+            "return kopf.AiohttpSession with a session of your own from a login handler."
+        )
 
 
 def _make_ssl(info: credentials.ConnectionInfo) -> ssl.SSLContext | bool:

@@ -21,6 +21,7 @@ Their texts are for logs: one line with the essence, no secrets, no tracebacks n
 """
 
 import re
+import ssl
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -270,3 +271,11 @@ def make_connection_error(exc: BaseException) -> APIConnectionError:
     text = _CREDENTIALS_IN_URLS.sub("//***@", text or type(exc).__name__)
     text = _INTERNALS.sub("", text)
     return APIConnectionError(text[:MAX_MESSAGE])
+
+
+def is_distrust(exc: BaseException) -> bool:
+    """Whether TLS has failed: one of the sides does not accept the certificate of the other."""
+    cause = exc.os_error if isinstance(exc, aiohttp.ClientConnectorError) else exc
+    return isinstance(cause, ssl.SSLError | ssl.CertificateError) or isinstance(
+        exc, aiohttp.ClientSSLError
+    )

@@ -6,13 +6,12 @@ or the current context, wins; absent files are skipped; paths are relative to th
 What is not supported is refused, not ignored: otherwise, it ends up with obscure errors later.
 """
 
-import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kopf_cogs.clients import yamls
+from kopf_cogs.clients import kubefiles, plugins, renewals
 from kopf_cogs.structs import credentials
 
 if TYPE_CHECKING:
@@ -20,14 +19,6 @@ if TYPE_CHECKING:
 
 PRIORITY = 10
 """The priority of these credentials among those of other login methods."""
-
-_UNSUPPORTED = {
-    "exec": "exec plugins",
-    "as": "impersonation",
-    "as-uid": "impersonation",
-    "as-groups": "impersonation",
-    "as-user-extra": "impersonation",
-}
 
 
 def login_with_kubeconfig(
@@ -37,6 +28,7 @@ def login_with_kubeconfig(
     Get the credentials of the current context from the files in ``$KUBECONFIG``.
 
     If it is not set, ``~/.kube/config`` is used; and if there is no such file, it returns ``None``.
+    An exec plugin is run if the user of the context needs it, so it can take a minute.
     Raises :class:`LoginError` if the files cannot be used for any reason.
     """
     variable = os.environ.get("KUBECONFIG", "")
@@ -59,155 +51,157 @@ def read_kubeconfig(
     paths: Iterable[pathlib.Path], *, context: str | None = None, trust_env: bool = False
 ) -> credentials.ConnectionInfo:
     """Get the credentials of the specified context, or of the current one, from the files."""
-    config = _Config()
+    config = kubefiles.KubeFiles()
     for path in paths:
-        config.add(path, _read(path))
+        config.add(path)
     chosen = config.get_context(context)
     cluster = config.get_cluster(chosen)
     user = config.get_user(chosen)
-    for field, title in _UNSUPPORTED.items():
-        if user.get(field):
-            raise credentials.LoginError(
-                f"The kubeconfig's {user.title} needs {title}, which are not supported. "
-                f"Use the login handlers or the client libraries instead."
-            )
-    return credentials.ConnectionInfo(
-        server=cluster.get_str("server") or "",
+    _check_cluster(cluster)
+    _check_user(user)
+    info = credentials.ConnectionInfo(
+        server=_get_server(cluster, user),
         priority=PRIORITY,
         default_namespace=chosen.get_str("namespace"),
         ca_path=cluster.get_path("certificate-authority"),
-        ca_data=cluster.get_str("certificate-authority-data"),
-        insecure=cluster.get("insecure-skip-tls-verify"),
+        ca_data=cluster.get_data("certificate-authority-data"),
+        insecure=cluster.get_bool("insecure-skip-tls-verify"),
         tls_server_name=cluster.get_str("tls-server-name"),
         proxy_url=cluster.get_str("proxy-url"),
         username=user.get_str("username"),
         password=user.get_str("password"),
         token=_read_token(user),
+        token_path=user.get_path("tokenFile"),
         certificate_path=user.get_path("client-certificate"),
-        certificate_data=user.get_str("client-certificate-data"),
+        certificate_data=user.get_data("client-certificate-data"),
         private_key_path=user.get_path("client-key"),
-        private_key_data=user.get_str("client-key-data"),
+        private_key_data=user.get_data("client-key-data"),
+        impersonation=_get_impersonation(user),
         trust_env=trust_env,
+    )
+    plugin = _get_plugin(user, cluster, info)
+    return info if plugin is None else plugin.renew(info)
+
+
+def _check_cluster(cluster: kubefiles.Entry) -> None:
+    has_ca = cluster.get("certificate-authority") or cluster.get("certificate-authority-data")
+    if has_ca and cluster.get_bool("insecure-skip-tls-verify"):
+        raise cluster.fail("has both a CA and insecure-skip-tls-verify; it is not clear what to do")
+
+
+def _check_user(user: kubefiles.Entry) -> None:
+    """Refuse what could be understood in several ways, or not at all."""
+    if _has_basic_auth(user) and (user.get("token") or user.get("tokenFile")):
+        raise user.fail("has both a password and a token; it is not clear what to use")
+    has_cert = user.get("client-certificate") or user.get("client-certificate-data")
+    has_key = user.get("client-key") or user.get("client-key-data")
+    if has_cert and not has_key:
+        raise user.fail("has a client certificate, but no key")
+    provider = user.get("auth-provider")
+    if provider and user.get("exec"):
+        raise user.fail("has both an auth-provider and an exec plugin")
+    if provider and not (user.get("token") or user.get("tokenFile") or _has_basic_auth(user)):
+        name = provider.get("name") if isinstance(provider, Mapping) else None
+        raise user.fail(
+            f"needs the auth-provider {name!r}: they are not supported, and are removed from most "
+            "tools. Use an exec plugin instead (such as kubelogin or gke-gcloud-auth-plugin)"
+        )
+
+
+def _has_basic_auth(user: kubefiles.Entry) -> bool:
+    return bool(user.get("username") or user.get("password"))
+
+
+def _get_server(cluster: kubefiles.Entry, user: kubefiles.Entry) -> str:
+    """The address with its scheme. If there is none, it depends on whether TLS is meant."""
+    server = cluster.get_str("server") or ""
+    if "://" in server:
+        return server
+    tls_fields = ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify")
+    cert_fields = ("client-certificate", "client-certificate-data")
+    is_tls = any(cluster.get(field) for field in tls_fields) or any(map(user.get, cert_fields))
+    return f"https://{server}" if is_tls else f"http://{server}"
+
+
+def _get_impersonation(user: kubefiles.Entry) -> credentials.Impersonation | None:
+    extra = user.get("as-user-extra") or {}
+    if not isinstance(extra, Mapping) or not all(isinstance(key, str) for key in extra):
+        raise user.fail("has a wrong as-user-extra")
+    values = {
+        key: kubefiles.Entry(user.kind, user.name, extra, user.folder).get_strs(key)
+        for key in extra
+    }
+    name, uid, groups = user.get_str("as"), user.get_str("as-uid"), user.get_strs("as-groups")
+    if name is None:
+        if uid or groups or extra:
+            raise user.fail("has as-uid, as-groups, or as-user-extra, but nobody to act as")
+        return None
+    pairs = tuple((key, value) for key in values for value in values[key])
+    result = credentials.Impersonation(user=name, uid=uid, groups=tuple(groups), extra=pairs)
+    if not all(value.isprintable() for _, value in result.as_headers()):
+        raise user.fail("has control characters in the names to act as")
+    return result
+
+
+def _get_plugin(
+    user: kubefiles.Entry, cluster: kubefiles.Entry, info: credentials.ConnectionInfo
+) -> plugins.ExecPlugin | None:
+    """The exec plugin, unless there is something to log in with already."""
+    fields = user.get("exec")
+    if not fields or info.token or info.username:
+        return None
+    if not isinstance(fields, Mapping):
+        raise user.fail("has a wrong exec")
+    entry = kubefiles.Entry("exec plugin of", user.name, fields, user.folder)
+    command, version, mode = map(entry.get_str, ("command", "apiVersion", "interactiveMode"))
+    if command is None:
+        raise entry.fail("has no command")
+    if version not in plugins.VERSIONS:
+        raise entry.fail(f"has an unsupported apiVersion: {version!r}; use {plugins.VERSIONS[0]}")
+    if mode not in (None, "Never", "IfAvailable"):
+        raise entry.fail(f"has interactiveMode: {mode}, but operators have no terminals")
+    if os.path.dirname(command):
+        command = str(user.folder / command)
+    return plugins.ExecPlugin(
+        title=f"The kubeconfig's {user.title}",
+        command=command,
+        api_version=version,
+        args=tuple(entry.get_strs("args")),
+        env=_get_env(entry),
+        install_hint=entry.get_str("installHint"),
+        cluster=_describe_cluster(entry, cluster, info),
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Entry:
-    """A named entry of a kubeconfig, which remembers the file it came from."""
-
-    kind: str
-    name: str
-    fields: Mapping[str, Any]
-    folder: pathlib.Path
-
-    @property
-    def title(self) -> str:
-        return f"{self.kind} {self.name!r}"
-
-    def get(self, field: str) -> Any:
-        return self.fields.get(field)
-
-    def get_str(self, field: str) -> str | None:
-        value = self.fields.get(field)
-        if value is None or value == "":
-            return None
-        if not isinstance(value, str):
-            raise credentials.LoginError(f"The kubeconfig's {self.title} has a wrong {field}.")
-        return value
-
-    def get_path(self, field: str) -> str | None:
-        """The path to a file. The data are used instead of the file if both are present."""
-        value = self.get_str(field)
-        if value is None or self.fields.get(f"{field}-data"):
-            return None
-        return str(self.folder / pathlib.Path(value))
+def _get_env(plugin: kubefiles.Entry) -> tuple[tuple[str, str], ...]:
+    items = plugin.get("env") or []
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        raise plugin.fail("has a wrong env")
+    entries = [kubefiles.Entry(plugin.kind, plugin.name, item, plugin.folder) for item in items]
+    return tuple((entry.get_str("name") or "", entry.get_str("value") or "") for entry in entries)
 
 
-class _Config:
-    """Several files as one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._current: str | None = None
-        self._entries: dict[tuple[str, str], _Entry] = {}
-
-    def add(self, path: pathlib.Path, doc: Any) -> None:
-        if doc is None:
-            return
-        if not isinstance(doc, Mapping):
-            raise credentials.LoginError(f"The kubeconfig is not a mapping: {str(path)!r}.")
-        self._current = self._current or doc.get("current-context") or None
-        for kind in ("cluster", "user", "context"):
-            items = doc.get(f"{kind}s") or []
-            if not isinstance(items, list):
-                raise credentials.LoginError(f"The kubeconfig's {kind}s are wrong: {str(path)!r}.")
-            for item in items:
-                self._add_entry(kind, item, path)
-
-    def _add_entry(self, kind: str, item: Any, path: pathlib.Path) -> None:
-        fields = (item.get(kind) or {}) if isinstance(item, Mapping) else None
-        if not isinstance(fields, Mapping) or not isinstance(item.get("name"), str):
-            raise credentials.LoginError(f"The kubeconfig has a wrong {kind}: {str(path)!r}.")
-        entry = _Entry(kind, item["name"], fields, path.absolute().parent)
-        self._entries.setdefault((kind, entry.name), entry)
-
-    def get_context(self, name: str | None) -> _Entry:
-        name = name or self._current
-        if name is None:
-            raise credentials.LoginError("The current context is not set in the kubeconfig.")
-        return self._get("context", name)
-
-    def get_cluster(self, context: _Entry) -> _Entry:
-        entry = self._get("cluster", context.get_str("cluster") or "")
-        if not entry.get_str("server"):
-            raise credentials.LoginError(f"The kubeconfig's {entry.title} has no server.")
-        return entry
-
-    def get_user(self, context: _Entry) -> _Entry:
-        name = context.get_str("user")
-        return self._get("user", name) if name else _Entry("user", "", {}, context.folder)
-
-    def _get(self, kind: str, name: str) -> _Entry:
-        try:
-            return self._entries[kind, name]
-        except KeyError:
-            raise credentials.LoginError(
-                f"There is no {kind} {name!r} in the kubeconfig."
-            ) from None
-
-
-def _read(path: pathlib.Path) -> Any:
+def _describe_cluster(
+    plugin: kubefiles.Entry, cluster: kubefiles.Entry, info: credentials.ConnectionInfo
+) -> Mapping[str, Any] | None:
+    if not plugin.get_bool("provideClusterInfo"):
+        return None
+    extensions = cluster.get("extensions") or []
+    config = next(
+        (
+            item.get("extension")
+            for item in (extensions if isinstance(extensions, list) else [])
+            if isinstance(item, Mapping) and item.get("name") == plugins.EXTENSION
+        ),
+        None,
+    )
     try:
-        return yamls.load(path.read_bytes())
-    except OSError as e:
-        raise credentials.LoginError(
-            f"The kubeconfig cannot be read: {str(path)!r}: {e.strerror}."
-        ) from e
+        return plugins.describe_cluster(info, config)
     except ValueError as e:
-        raise credentials.LoginError(f"The kubeconfig is not valid: {str(path)!r}: {e}") from e
+        raise cluster.fail(f"cannot be described to the exec plugin: {e}") from e
 
 
-def _read_token(user: _Entry) -> str | None:
+def _read_token(user: kubefiles.Entry) -> str | None:
     """Unlike in other fields, the file is preferred over the data: the file can be renewed."""
     path = user.get_path("tokenFile")
-    if path is not None:
-        return read_token_file(path)
-    provider = user.get("auth-provider")
-    config = provider.get("config") if isinstance(provider, Mapping) else None
-    token = config.get("access-token") if isinstance(config, Mapping) else None
-    if provider and not token:
-        raise credentials.LoginError(
-            f"The kubeconfig's {user.title} needs an auth provider, which are not supported."
-        )
-    return user.get_str("token") or token
-
-
-def read_token_file(path: str) -> str:
-    """Read the token. The file can be briefly empty when it is being renewed: this is an error."""
-    try:
-        token = pathlib.Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as e:
-        raise credentials.LoginError(f"The token cannot be read from {path!r}: {e}") from e
-    if not token:
-        raise credentials.LoginError(f"The token file is empty: {path!r}.")
-    return token
+    return user.get_str("token") if path is None else renewals.read_token_file(path)

@@ -182,9 +182,14 @@ class Client:
 
     async def _attempt(self, call: "_Call") -> Any:
         """One request, or several if the credentials are refused and there are others."""
-        async with self._slots:
-            while True:
-                with await self._pool.acquire() as connection:
+        while True:
+            # The credentials are waited for with no place taken: logging in can last for minutes,
+            # and those who wait for them must not hold up those who do not.
+            connection = await self._pool.acquire()
+            async with self._slots:
+                if not self._pool.is_usable(connection):
+                    continue
+                with connection:
                     try:
                         response = await connection.request(*call)
                         if response.status < 300:
@@ -194,8 +199,8 @@ class Client:
                             return _decode(body) if body else None
                         error = await self._fail(response)
                     except _NETWORK_ERRORS as e:
-                        raise errors.make_connection_error(e) from e
-                    self._pool.refuse(connection, error)
+                        raise self._pool.fail(connection, e) from e
+            self._pool.refuse(connection, error)
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -227,7 +232,7 @@ class Client:
                     response = await connection.request(*call)
                     error = None if response.status < 300 else await self._fail(response)
                 except _NETWORK_ERRORS as e:
-                    raise errors.make_connection_error(e) from e
+                    raise self._pool.fail(connection, e) from e
                 if error is None:
                     try:
                         if connection.item.usable_since:

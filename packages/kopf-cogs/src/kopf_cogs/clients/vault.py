@@ -14,7 +14,7 @@ import logging
 import random
 from collections.abc import Mapping
 
-from kopf_cogs.aiokits import clocks
+from kopf_cogs.aiokits import clocks, sleeps
 from kopf_cogs.structs import credentials
 from kopf_cogs.structs.credentials import VaultKey
 
@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 _REMEMBERED_REFUSALS = 8
 _LONGEST_HOLD = 30.0
+_DOUBTS_INTERVAL = 30.0
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -32,6 +33,9 @@ class VaultItem:
     info: credentials.KubeContext = dataclasses.field(repr=False)
     usable_since: float = 0.0
     """When to use it for the first time, in the clock's monotonic time."""
+
+    doubted_since: float | None = None
+    """When the server could not be trusted with them, in the clock's monotonic time."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -78,7 +82,8 @@ class Vault:
         self._expiration: datetime.datetime | None = None
         self._failure: credentials.LoginError | None = None
         self._settled = asyncio.Event()  # either usable, or failed
-        self._depleted = asyncio.Event()
+        self._needed = asyncio.Event()  # either depleted, or doubted
+        self._changed = asyncio.Event()
         if src:
             self.populate(src)
         else:
@@ -89,6 +94,11 @@ class Vault:
 
     def __contains__(self, item: VaultItem) -> bool:
         return self._items.get(item.key) is item
+
+    @property
+    def items(self) -> list[VaultItem]:
+        """All that can be used now or soon."""
+        return [*self._items.values()]
 
     def is_empty(self) -> bool:
         """Whether there is nothing to use (some of the credentials could expire meanwhile)."""
@@ -102,12 +112,19 @@ class Vault:
 
     async def wait_for_emptiness(self) -> None:
         """
-        Wait until all the credentials are refused or expired: time to log in again.
+        Wait until all the credentials are refused or expired, or are doubted: time to log in again.
 
         Raises :class:`LoginError` if that has been done already with no result.
         """
-        await self._depleted.wait()
+        await self._needed.wait()
         self._check()
+
+    async def wait_for_changes(self, timeout: float | None = None) -> None:
+        """Wait until the credentials are replaced or doubted, or for ``timeout`` seconds."""
+        if timeout is None:
+            await self._changed.wait()
+        else:
+            await sleeps.sleep(timeout, self._changed)
 
     def populate(self, src: Mapping[str, credentials.KubeContext]) -> None:
         """
@@ -121,6 +138,7 @@ class Vault:
             current = self._items.get(key)
             if current is None or current.info != info:
                 self._admit(key, info)
+        self._needed.clear()
         self._refresh()
         if not self._items:
             self._fail(
@@ -129,6 +147,29 @@ class Vault:
             )
         else:
             self._failure = None
+
+    def replace(self, item: VaultItem, info: credentials.KubeContext) -> None:
+        """Put the next credentials in place of these, if these are still there and do differ."""
+        if item in self and info != item.info:
+            self._admit(item.key, info)
+            self._refresh()
+
+    def doubt(self, item: VaultItem, exc: Exception) -> None:
+        """
+        Ask for newer credentials, while these remain in use: the server cannot be trusted by them.
+
+        Its certificates could be replaced while we have the old CA; or it does not like ours.
+        There can be many such failures in a row, so this is a reason to log in from time to time.
+        """
+        now = self._clock.monotonic()
+        since = item.doubted_since
+        if item not in self or (since is not None and now - since < _DOUBTS_INTERVAL):
+            return
+        item.doubted_since = now
+        logger.warning(f"There is no trust between the server and {item.key!r}: {exc}")
+        if self.refillable:
+            self._needed.set()
+        self._notify()
 
     def select(self) -> VaultItem | None:
         """Choose credentials: random of those with the highest priority; ``None`` if none."""
@@ -143,11 +184,15 @@ class Vault:
             item = self.select()
             if item is None:
                 await self.wait_for_readiness()
-                continue
-            delay = item.usable_since - self._clock.monotonic() if item.usable_since else 0.0
-            if delay <= 0:
+            elif not item.usable_since or item.usable_since <= self._clock.monotonic():
                 return item
-            await asyncio.sleep(delay)
+            else:
+                # Others are better than those held back, even if their priority is lower.
+                item = min(self._items.values(), key=lambda other: other.usable_since)
+                delay = item.usable_since - self._clock.monotonic()
+                if delay <= 0:
+                    return item
+                await self.wait_for_changes(delay)
 
     def confirm(self, item: VaultItem) -> None:
         """Forget the earlier refusals: the credentials do work."""
@@ -232,15 +277,24 @@ class Vault:
         priority = max((item.info.priority for item in items), default=0)
         self._best = [item for item in items if item.info.priority == priority]
         self._expiration = min(
-            (_as_utc(item.info.expiration) for item in items if item.info.expiration is not None),
+            (
+                credentials.as_utc(item.info.expiration)
+                for item in items
+                if item.info.expiration is not None
+            ),
             default=None,
         )
         if self._items:
             self._settled.set()
-            self._depleted.clear()
         else:
             self._settled.clear()
-            self._depleted.set()
+            self._needed.set()
+        self._notify()
+
+    def _notify(self) -> None:
+        """Wake up those who wait for changes, each of them once."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     def _fail(self, reason: str, cause: Exception | None = None) -> None:
         self._failure = credentials.LoginError(reason)
@@ -251,8 +305,3 @@ class Vault:
         if self._failure is not None:
             # A new error for everyone: tracebacks grow when the same error is raised repeatedly.
             raise credentials.LoginError(*self._failure.args) from self._failure.__cause__
-
-
-def _as_utc(moment: datetime.datetime) -> datetime.datetime:
-    """Naive timestamps are in UTC by convention."""
-    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)

@@ -2,6 +2,8 @@
 Loading of YAML files that are written by people and tools, with no surprises.
 """
 
+import contextlib
+import json
 from typing import Any
 
 MAX_SIZE = 4 * 1024 * 1024
@@ -30,6 +32,9 @@ def load(data: bytes) -> Any:
 
     if len(data) > MAX_SIZE:
         raise ValueError(f"the file is too big: over {MAX_SIZE} bytes")
+    if data.lstrip()[:1] == b"{":  # tabs are permitted in JSON, but not in YAML
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.loads(data)
     try:
         return yaml.load(data, Loader)
     except yaml.MarkedYAMLError as e:

@@ -1,13 +1,18 @@
 """Authentication: the vault of credentials is filled by login handlers whenever it is empty."""
 
+import asyncio
+import contextlib
+import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from kopf_cogs.clients import incluster, kubeconfig, piggyback
 from kopf_cogs.clients.vault import Vault
+from kopf_cogs.structs.credentials import KubeContext
 from kopf_cogs.structs.ids import HandlerId
 from kopf_core.actions.errors import ErrorsMode, PermanentError
+from kopf_core.actions.retrying import ExponentialBackoff
 from kopf_core.engines.activities import ActivityError, ActivityRunner
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import ActivityHandler
@@ -18,6 +23,15 @@ logger = logging.getLogger("kopf._core.engines.activities")
 
 
 INITIAL = "Initial authentication"
+
+BACKOFF = ExponentialBackoff(initial=0.5, maximum=30.0)
+"""When to try again if a login handler fails and has no ``backoff`` of its own.
+
+All requests wait for it, and the usual reason is a file that is being written right now.
+"""
+
+PATIENCE = 30.0
+"""How long (in seconds) login handlers may take until it is said that they are waited for."""
 
 
 class Authenticator:
@@ -49,21 +63,57 @@ class Authenticator:
         self._counter += 1
         logger.info(f"{title} has been initiated.")
         handlers = self._registry.get_activity_handlers(Activity.AUTHENTICATION)
+        handlers = handlers or get_default_logins(title == INITIAL)
         try:
-            results = await self._activities.run(
-                Activity.AUTHENTICATION, handlers or get_default_logins(title == INITIAL)
-            )
+            async with _impatience(title):
+                outcomes = await self._activities.run(
+                    Activity.AUTHENTICATION, [_with_backoff(handler) for handler in handlers]
+                )
         except ActivityError as e:
-            results = e.results  # some credentials are enough, wherever they are from
-            if not results:
+            outcomes = e.results  # some credentials are enough, wherever they are from
+            if not outcomes:
                 raise
+        results = _select_credentials(outcomes)
         if results:
             logger.info(f"{title} has finished.")
         else:
             logger.error(
                 f"{title} has failed: no credentials were retrieved from the login handlers."
             )
-        self._vault.populate({str(id): info for id, info in results.items()})
+        self._vault.populate(results)
+
+
+def _with_backoff(handler: ActivityHandler) -> ActivityHandler:
+    return handler if handler.backoff is not None else dataclasses.replace(handler, backoff=BACKOFF)
+
+
+def _select_credentials(outcomes: Mapping[HandlerId, Any]) -> dict[str, KubeContext]:
+    """The credentials only, since users' functions can return anything."""
+    for id, value in outcomes.items():
+        if not isinstance(value, KubeContext):
+            logger.error(
+                f"Login handler {id!r} has returned an object of type {type(value).__name__}, "
+                "which is ignored; it must be kopf.ConnectionInfo or kopf.AiohttpSession."
+            )
+    return {str(id): value for id, value in outcomes.items() if isinstance(value, KubeContext)}
+
+
+@contextlib.asynccontextmanager
+async def _impatience(title: str) -> AsyncIterator[None]:
+    """Say it if something takes long, since everything else waits for it."""
+
+    async def complain() -> None:
+        delay = PATIENCE
+        while True:
+            await asyncio.sleep(delay)
+            logger.warning(f"{title} takes long: all requests wait for the login handlers.")
+            delay *= 2
+
+    task = asyncio.create_task(complain(), name="kopf-impatience")
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 def get_default_logins(is_initial: bool = False) -> list[ActivityHandler]:

@@ -9,6 +9,7 @@ from typing import Any
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.aiokits.flags import Flag, raise_flag, wait_flag
 from kopf_cogs.clients.objects import ObjectsAPI
+from kopf_cogs.clients.renewals import Renewer
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings
@@ -172,6 +173,7 @@ class Operator:
             "stop-flag": wait_flag(options.stop_flag),
             "stopping": self._stopping.wait(),
             "credentials retriever": authenticator.run(),
+            "credentials renewer": Renewer(self._vault, clock=options.clock).run(),
             "resource observer": self._observer.run(),
             "namespace observer": self._observe_namespaces(),
             "orchestrator": self._orchestrator.run(),

@@ -1,0 +1,223 @@
+"""
+Renewing the credentials before they end, with no login handlers called and no requests stopped.
+
+Service-account tokens, certificates, and keys are in files, which are replaced by someone else:
+the files are read again from time to time. Exec plugins say when their credentials expire:
+they are run again somewhat earlier. All that is done in threads, never in the event loop.
+"""
+
+import dataclasses
+import datetime
+import functools
+import hashlib
+import logging
+import os
+import pathlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kopf_cogs.aiokits import clocks, threads
+from kopf_cogs.clients import retries
+from kopf_cogs.clients.vault import Vault, VaultItem
+from kopf_cogs.helpers import certificates
+from kopf_cogs.structs import credentials
+from kopf_cogs.structs.credentials import as_utc
+
+logger = logging.getLogger(__name__)
+
+THREADS = "kopf-login"
+"""How the threads are called in which the files are read, and the plugins are run."""
+
+POLLING = 30.0
+"""How often (in seconds) the files are looked at, if nothing is wrong with the credentials."""
+
+SETTLING = 1.0
+"""How often (in seconds) the files are looked at, if something is."""
+
+AHEAD = 60.0
+"""How long (in seconds) before the expiration the credentials are renewed, at most..."""
+
+AHEAD_SHARE = 0.2
+"""...and which share of their life, if it is short."""
+
+Logger = logging.Logger | logging.LoggerAdapter[Any]
+
+
+@dataclasses.dataclass(slots=True)
+class _Record:
+    """What is known of the credentials in the vault, besides themselves."""
+
+    since: datetime.datetime
+    revision: str | None
+    """Of the files with certificates as they were used; ``None`` if they are not read yet."""
+
+    looked_at: float = float("-inf")
+    retry_at: float = float("-inf")
+    candidate: credentials.ConnectionInfo | None = None
+    """What was in the files last time, if it has changed: maybe they are still being written."""
+
+    complaint: str | None = None
+    backoff: retries.Backoff = dataclasses.field(
+        default_factory=lambda: retries.Backoff(SETTLING, limit=POLLING)
+    )
+
+
+class Renewer:
+    """Keeps the credentials of one vault fresh."""
+
+    def __init__(self, vault: Vault, *, clock: clocks.Clock, logger: Logger = logger) -> None:
+        super().__init__()
+        self._vault = vault
+        self._clock = clock
+        self._logger = logger
+        self._records: dict[VaultItem, _Record] = {}
+
+    async def run(self) -> None:
+        """Renew whatever has to be renewed, for ever."""
+        while True:
+            delay = await self.check()
+            await self._vault.wait_for_changes(delay)
+
+    async def check(self) -> float | None:
+        """Renew what is due; get in how many seconds to check again, ``None`` if there is no need.
+
+        What has failed remains as it is: it can be still good, and the reasons can be temporary.
+        """
+        items = self._vault.items
+        self._records = {item: self._records.get(item) or self._record(item) for item in items}
+        for item in items:
+            if isinstance(item.info, credentials.ConnectionInfo):
+                if self._get_reading_delay(item) == 0:
+                    await self._read_files(item, item.info)
+                if self._get_renewal_delay(item) == 0 and item.info.renewal is not None:
+                    await self._attempt(item, functools.partial(item.info.renewal, item.info))
+        delays = [
+            delay
+            for item in self._vault.items
+            for delay in (self._get_reading_delay(item), self._get_renewal_delay(item))
+            if delay is not None
+        ]
+        return min(delays, default=None)
+
+    def _record(self, item: VaultItem) -> _Record:
+        revision = getattr(item.info, "revision", None)
+        return _Record(since=self._clock.now(), revision=revision)
+
+    def _get_reading_delay(self, item: VaultItem) -> float | None:
+        """When to look into the files. If something is wrong, what is right can come any moment."""
+        info = item.info
+        if not isinstance(info, credentials.ConnectionInfo) or not (info.paths or info.token_path):
+            return None
+        record = self._records.get(item)
+        if record is None:
+            return 0.0
+        is_urgent = record.candidate is not None or self._is_troubled(item)
+        since = self._clock.monotonic() - record.looked_at
+        return max(0.0, (SETTLING if is_urgent else POLLING) - since)
+
+    def _get_renewal_delay(self, item: VaultItem) -> float | None:
+        """When to get the next credentials from where these have come from."""
+        info = item.info
+        if not isinstance(info, credentials.ConnectionInfo) or info.renewal is None:
+            return None
+        if info.expiration is None:
+            return None
+        record = self._records.get(item)
+        if record is None:
+            return 0.0
+        life = (as_utc(info.expiration) - record.since).total_seconds()
+        ahead = min(AHEAD, life * AHEAD_SHARE)
+        left = (as_utc(info.expiration) - self._clock.now()).total_seconds()
+        return max(0.0, left - ahead, record.retry_at - self._clock.monotonic())
+
+    def _is_troubled(self, item: VaultItem) -> bool:
+        now, since = self._clock.monotonic(), item.doubted_since
+        return bool(item.usable_since) or (since is not None and now - since < POLLING)
+
+    async def _read_files(self, item: VaultItem, info: credentials.ConnectionInfo) -> None:
+        record = self._records[item]
+        record.looked_at = self._clock.monotonic()
+        try:
+            fresh = await threads.call_in_thread(
+                functools.partial(_read, info, record.revision), name=THREADS
+            )
+        except Exception as e:
+            self._complain(item, record, e)
+            return
+        record.complaint = None
+        record.revision = record.revision or fresh.revision
+        if fresh.token == info.token and fresh.revision == record.revision:
+            record.candidate = None
+        elif fresh == record.candidate or self._is_troubled(item):
+            self._replace(item, fresh)
+        else:
+            record.candidate = fresh
+
+    async def _attempt(
+        self, item: VaultItem, renewal: Callable[[], credentials.ConnectionInfo]
+    ) -> None:
+        record = self._records[item]
+        try:
+            fresh = await threads.call_in_thread(renewal, name=THREADS)
+        except Exception as e:
+            record.retry_at = self._clock.monotonic() + record.backoff.advance()
+            self._complain(item, record, e)
+        else:
+            if fresh != item.info:
+                self._replace(item, fresh)
+            else:  # plugins can have caches, from where nothing newer comes until the very end
+                record.retry_at = self._clock.monotonic() + record.backoff.advance()
+
+    def _replace(self, item: VaultItem, fresh: credentials.ConnectionInfo) -> None:
+        self._logger.debug(f"The credentials of {item.key!r} are renewed.")
+        self._records.pop(item, None)
+        self._vault.replace(item, fresh)
+
+    def _complain(self, item: VaultItem, record: _Record, exc: Exception) -> None:
+        """Say it once, not every time when it is tried again."""
+        text = str(exc) if isinstance(exc, credentials.LoginError | ValueError) else repr(exc)
+        if text != record.complaint:
+            record.complaint = text
+            self._logger.warning(f"The credentials of {item.key!r} cannot be renewed: {text}")
+
+
+def _read(
+    info: credentials.ConnectionInfo, known_revision: str | None
+) -> credentials.ConnectionInfo:
+    """The same credentials with what is in their files now."""
+    token = info.token if info.token_path is None else read_token_file(info.token_path)
+    revision = _digest(info.paths) if info.paths else info.revision
+    fresh = dataclasses.replace(info, token=token, revision=revision)
+    if known_revision is not None and revision != known_revision:
+        _check_certificates(fresh)
+    return fresh
+
+
+def _check_certificates(info: credentials.ConnectionInfo) -> None:
+    """Broken, partial, or mismatching files are not better than the old ones. Can take time."""
+    info.as_ssl_context()
+    path = info.certificate_path
+    has_key = info.private_key_path or info.private_key_data
+    if path and not has_key and not certificates.has_private_key(path):
+        raise credentials.LoginError(f"The certificate has no key: {os.fspath(path)!r}.")
+
+
+def read_token_file(path: str | os.PathLike[str]) -> str:
+    """Read the token. The file can be briefly empty when it is being renewed: this is an error."""
+    shown = os.fspath(path)
+    try:
+        token = pathlib.Path(path).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as e:
+        raise credentials.LoginError(f"The token cannot be read from {shown!r}: {e}") from e
+    if not token:
+        raise credentials.LoginError(f"The token file is empty: {shown!r}.")
+    return token
+
+
+def _digest(paths: Iterable[str | os.PathLike[str]]) -> str:
+    """What changes when any of the files does, however they are replaced."""
+    digest = hashlib.sha256()
+    for path in paths:
+        data = pathlib.Path(path).expanduser().read_bytes()
+        digest.update(b"%d\0" % len(data) + data)
+    return digest.hexdigest()
