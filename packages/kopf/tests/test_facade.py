@@ -15,13 +15,6 @@ import kopf
 
 DATA = Path(__file__).with_name("signatures.txt")
 
-# What comes with the features that are not there yet: to be removed from here with each of them.
-AWAITED = {
-    "kopf.AdmissionError",
-    "kopf.on.mutate",
-    "kopf.on.validate",
-}
-
 # What is ours, additionally to what was there before.
 ADDED = {
     "ExponentialBackoff",
@@ -49,14 +42,7 @@ NAMES = [
     pytest.param(module, name, signature, id=f"{module}.{name}")
     for module in ("kopf", "kopf.on")
     for name, signature in read_section(module)
-    if f"{module}.{name}" not in AWAITED
 ]
-
-
-@pytest.mark.parametrize("name", sorted(AWAITED))
-def test_awaited_names_are_still_absent(name: str) -> None:
-    module, _, attribute = name.rpartition(".")
-    assert not hasattr(importlib.import_module(module), attribute)
 
 
 @pytest.mark.parametrize(("module", "name", "signature"), NAMES)

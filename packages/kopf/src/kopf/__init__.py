@@ -129,6 +129,9 @@ if TYPE_CHECKING:
         info,
         warn,
     )
+    from kopf_core.intents.admission import (
+        AdmissionError,
+    )
     from kopf_core.intents.causes import (
         Reason,
     )
@@ -193,6 +196,7 @@ __all__ = [
     "ABSENT",
     "EVERYTHING",
     "PRESENT",
+    "AdmissionError",
     "AiohttpSession",
     "Annotations",
     "AnnotationsDiffBaseStorage",
@@ -405,6 +409,7 @@ _SOURCES = {
         "info",
         "warn",
     ),
+    "kopf_core.intents.admission": ("AdmissionError",),
     "kopf_core.intents.causes": ("Reason",),
     "kopf_core.intents.decorators": (
         "daemon",

@@ -12,6 +12,7 @@ from kopf_core.intents.decorators import (
     field,
     index,
     login,
+    mutate,
     probe,
     register,
     resume,
@@ -19,6 +20,7 @@ from kopf_core.intents.decorators import (
     subhandler,
     timer,
     update,
+    validate,
 )
 
 # All kinds of decorators are alike: they register a function and return it as it is.
@@ -46,6 +48,7 @@ __all__ = [
     "field",
     "index",
     "login",
+    "mutate",
     "probe",
     "register",
     "resume",
@@ -53,4 +56,5 @@ __all__ = [
     "subhandler",
     "timer",
     "update",
+    "validate",
 ]

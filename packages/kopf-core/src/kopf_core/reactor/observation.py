@@ -43,6 +43,11 @@ class Insights:
         self.namespaces: frozenset[str | None] = frozenset()
         self._revised = asyncio.Event()
         self._pending = {"resources", "namespaces"}
+        self._listeners: list[Callable[[Collection[Resource]], None]] = []
+
+    def listen(self, listener: Callable[[Collection[Resource]], None]) -> None:
+        """Let it be called with the resources every time when they are discovered."""
+        self._listeners.append(listener)
 
     async def wait(self) -> None:
         """Wait for a change since the last time. The first one is when everything is known."""
@@ -51,6 +56,8 @@ class Insights:
 
     def set_resources(self, resources: Collection[Resource]) -> None:
         self.resources = frozenset(resources)
+        for listener in self._listeners:
+            listener(self.resources)
         self._notify("resources")
 
     def set_namespaces(self, namespaces: Collection[str | None]) -> None:

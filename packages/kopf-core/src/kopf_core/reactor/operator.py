@@ -22,6 +22,7 @@ from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
 from kopf_core.engines.activities import ActivityRunner
+from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
 from kopf_core.engines.authentication import Authenticator
 from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.indexing import Indices, ResourceIndexer
@@ -116,6 +117,19 @@ class Operator:
             on_removed=self._background.stop_resource,
             on_lost=self._observer.doubt,
         )
+        self._admission = AdmissionEngine(
+            client=self._client,
+            registry=options.registry,
+            context=ReviewContext(
+                settings=settings,
+                memories=self._memories,
+                memo=options.memo,
+                indices=self._indices,
+            ),
+            execution=self._execution,
+            until_ready=self._readiness.wait,
+        )
+        self._insights.listen(self._admission.observe)
 
     async def run(self) -> None:
         """Start, serve until stopped, and clean up.
@@ -138,6 +152,7 @@ class Operator:
                 check_registry(self._options.registry, logger)
                 if await self._start_up():
                     check_settings(self._settings, logger)
+                    check_admission(self._options.registry, self._settings)
                     raise_flag(self._options.ready_flag)
                     await self._serve()
             finally:
@@ -177,6 +192,7 @@ class Operator:
             "resource observer": self._observer.run(),
             "namespace observer": self._observe_namespaces(),
             "orchestrator": self._orchestrator.run(),
+            "admission": self._admission.run(),
             "probes": serve_probes(options.liveness_endpoint, options.registry, self._activities),
         }
         tasks = [asyncio.create_task(coro, name=f"kopf-{name}") for name, coro in parts.items()]
@@ -205,9 +221,21 @@ class Operator:
             self._orchestrator.stop(self._settings.queueing.exit_timeout), self._background.exit()
         )
         await self._recorder.close(0 if self._aborting.is_set() else POSTING_TIMEOUT)
+        await self._close_admission()
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+
+    async def _close_admission(self) -> None:
+        """The webhooks are the last to go: until then, everything is checked as declared."""
+        waiters = [
+            asyncio.create_task(self._admission.close()),
+            asyncio.create_task(self._aborting.wait()),
+        ]
+        await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+        for waiter in waiters:
+            waiter.cancel()
+        await asyncio.wait(waiters)
 
     async def _start_up(self) -> bool:
         """Prepare to serve; or not, if the operator is stopped meanwhile."""

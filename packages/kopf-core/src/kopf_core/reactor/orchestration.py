@@ -206,13 +206,15 @@ class Orchestrator:
         return served
 
     def _is_servable(self, resource: Resource, handlers: ResourceHandlers) -> bool:
+        if not handlers:
+            return False
         if not {"list", "watch"} <= resource.verbs:
             self._complain(f"Non-watchable resources will not be served: {resource}")
             return False
         if handlers.requires_patching and not resource.patchable:
             self._complain(f"Non-patchable resources will not be served: {resource}")
             return False
-        return bool(handlers)
+        return True
 
     def _complain(self, message: str) -> None:
         if message not in self._complaints:

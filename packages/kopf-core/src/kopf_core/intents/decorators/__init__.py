@@ -5,6 +5,7 @@ There is a module for each kind of handlers. What can be passed to the decorator
 """
 
 from kopf_core.intents.decorators.activities import cleanup, login, probe, startup
+from kopf_core.intents.decorators.admission import mutate, validate
 from kopf_core.intents.decorators.background import daemon, timer
 from kopf_core.intents.decorators.changes import create, delete, field, resume, update
 from kopf_core.intents.decorators.declaring import Decorator
@@ -22,6 +23,7 @@ __all__ = [
     "field",
     "index",
     "login",
+    "mutate",
     "probe",
     "register",
     "resume",
@@ -29,4 +31,5 @@ __all__ = [
     "subhandler",
     "timer",
     "update",
+    "validate",
 ]

@@ -1,0 +1,27 @@
+"""Admission: the webhooks that judge and amend the requests to the API before they take effect.
+
+- :mod:`.requests`, :mod:`.responses`: what is asked, and how it is answered. Pure.
+- :mod:`.routes`, :mod:`.configurations`: how the API finds the handlers. Pure.
+- :mod:`.serving`: from a request to its handlers, and to the response.
+- :mod:`.managing`: webhook configurations in the cluster.
+- :mod:`.engine`: all of it together, with the webhook server of the user's choice.
+"""
+
+from kopf_core.engines.admission.engine import (
+    AdmissionEngine,
+    AdmissionSetupError,
+    check_admission,
+    get_webhook_handlers,
+)
+from kopf_core.engines.admission.managing import ConfigurationError
+from kopf_core.engines.admission.serving import ReviewContext, Reviewer
+
+__all__ = [
+    "AdmissionEngine",
+    "AdmissionSetupError",
+    "ConfigurationError",
+    "ReviewContext",
+    "Reviewer",
+    "check_admission",
+    "get_webhook_handlers",
+]

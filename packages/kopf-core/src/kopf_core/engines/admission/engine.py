@@ -1,0 +1,199 @@
+"""The admission engine: a webhook server, its handlers, and its configurations in the cluster."""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.resources import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Resource
+from kopf_cogs.structs.reviews import WebhookClientConfig, WebhookFn
+from kopf_core.actions.errors import ErrorsMode
+from kopf_core.actions.execution import Execution
+from kopf_core.engines.admission.configurations import Served, build_webhooks
+from kopf_core.engines.admission.managing import ConfigurationKeeper, make_manager
+from kopf_core.engines.admission.routes import Routes
+from kopf_core.engines.admission.serving import ReviewContext, Reviewer, make_threads
+from kopf_core.intents.admission import WebhookHandler, WebhookType
+from kopf_core.intents.registries import OperatorRegistry
+
+logger = logging.getLogger("kopf.admission")
+
+PROPAGATION_TIME = 1.0
+"""How long (in seconds) the API may still call the webhooks which are not configured anymore."""
+
+DRAINING_TIMEOUT = 5.0
+"""How long (in seconds) the exiting operator waits for the requests which are in work."""
+
+_RESOURCES = {
+    WebhookType.VALIDATING: VALIDATING_WEBHOOK,
+    WebhookType.MUTATING: MUTATING_WEBHOOK,
+}
+
+
+class AdmissionSetupError(Exception):
+    """The webhooks cannot be served as they are declared."""
+
+    expected = True
+
+
+def get_webhook_handlers(registry: OperatorRegistry) -> list[WebhookHandler]:
+    return [h for h in registry.resource_handlers if isinstance(h, WebhookHandler)]
+
+
+def check_admission(registry: OperatorRegistry, settings: OperatorSettings) -> None:
+    """Raise :class:`AdmissionSetupError` if there are webhooks, but nobody to serve them."""
+    if get_webhook_handlers(registry) and settings.admission.server is None:
+        raise AdmissionSetupError(
+            "Admission handlers exist, but no admission server/tunnel is configured "
+            "in `settings.admission.server`."
+        )
+
+
+class AdmissionEngine:
+    """Serves the webhooks of one operator.
+
+    The handlers are not called until the resources are known, and the operator is ready:
+    i.e., until all its indices are filled. The configurations are not written before that, too.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        registry: OperatorRegistry,
+        context: ReviewContext,
+        execution: Execution,
+        until_ready: Callable[[], Awaitable[None]],
+    ) -> None:
+        handlers = get_webhook_handlers(registry)
+        self._client = client
+        self._settings = context.settings
+        self._handlers = handlers
+        self._routes = Routes(handlers)
+        self._context = context
+        self._execution = execution
+        self._until_ready = until_ready
+        self._threads: ThreadPoolExecutor | None = None
+        self._reviewer: Reviewer | None = None
+        self._keepers: Mapping[WebhookType, ConfigurationKeeper] = {}
+        self._served: Served | None = None
+        self._is_ready = False
+        self._client_config: WebhookClientConfig | None = None
+
+    def observe(self, resources: Collection[Resource]) -> None:
+        """Take the resources which exist in the cluster now."""
+        self._served = {
+            handler: frozenset(handler.selector.resolve(resources).resources)
+            for handler in self._handlers
+            if handler.selector is not None
+        }
+        self._revise()
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises whatever the webhook server raises, or an error if it ends on its own.
+        """
+        server = self._settings.admission.server
+        self._keepers = self._make_keepers()
+        parts: list[Coroutine[Any, Any, None]] = [
+            self._open_when_ready(),
+            *(keeper.run() for keeper in self._keepers.values()),
+        ]
+        if server is not None:
+            parts.append(self._run_server(server))
+        tasks = [asyncio.create_task(part) for part in parts]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            if self._threads is not None:
+                self._threads.shutdown(wait=False, cancel_futures=True)
+        for task in done:
+            task.result()
+
+    async def close(self) -> None:
+        """Ask the API to call the webhooks no more; serve those that it has called meanwhile."""
+        changes = await asyncio.gather(
+            *(
+                keeper.release(self._build(type, persistent=True))
+                for type, keeper in self._keepers.items()
+            )
+        )
+        if any(changes):
+            await asyncio.sleep(PROPAGATION_TIME)
+        if self._reviewer is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DRAINING_TIMEOUT):
+                    await self._reviewer.drain()
+
+    async def _run_server(self, server: Any) -> None:
+        self._threads = make_threads(self._settings)
+        execution = dataclasses.replace(
+            self._execution, errors=ErrorsMode.PERMANENT, subhandling=None, executor=self._threads
+        )
+        self._reviewer = Reviewer(self._context, execution, self._routes)
+        self._revise()
+        async for config in _iterate(server, self._reviewer):
+            self._client_config = config
+            self._revise()
+        raise AdmissionSetupError("The webhook server has exited unexpectedly.")
+
+    async def _open_when_ready(self) -> None:
+        await self._until_ready()
+        self._is_ready = True
+        self._revise()
+        await asyncio.Event().wait()
+
+    def _make_keepers(self) -> Mapping[WebhookType, ConfigurationKeeper]:
+        name = self._settings.admission.managed
+        if name is None:
+            return {}
+        manager = make_manager(self._handlers)
+        return {
+            type: ConfigurationKeeper(self._client, type, resource, name=name, manager=manager)
+            for type, resource in _RESOURCES.items()
+        }
+
+    def _revise(self) -> None:
+        """Put what is known to where it is needed."""
+        if self._served is None or not self._is_ready:
+            return
+        if self._reviewer is not None:
+            self._reviewer.serve(self._served)
+        if self._client_config is not None or not self._handlers:
+            for type, keeper in self._keepers.items():
+                keeper.want(self._build(type))
+
+    def _build(self, type: WebhookType, *, persistent: bool = False) -> list[dict[str, Any]]:
+        served = {
+            handler: resources
+            for handler, resources in (self._served or {}).items()
+            if handler.persistent or not persistent
+        }
+        return build_webhooks(
+            type,
+            served,
+            self._routes,
+            client_config=self._client_config or {},
+            suffix=self._settings.admission.managed or "",
+        )
+
+
+async def _iterate(server: Any, fn: WebhookFn) -> AsyncIterator[WebhookClientConfig]:
+    """Run the server in its own context, if it has any."""
+    async with contextlib.AsyncExitStack() as stack:
+        if hasattr(type(server), "__aenter__"):
+            server = await stack.enter_async_context(server)
+        configs = server(fn)
+        if hasattr(configs, "aclose"):
+            configs = await stack.enter_async_context(contextlib.aclosing(configs))
+        async for config in configs:
+            yield config

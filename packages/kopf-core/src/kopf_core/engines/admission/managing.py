@@ -1,0 +1,251 @@
+"""Keeping a webhook configuration in the cluster in line with what is served.
+
+It is done by server-side apply: the API server itself tells our webhooks and fields from those
+of others, so that the latter are never touched, and ours are restored if somebody changes them.
+No other permissions are needed but to create and to patch; the changes by others are noticed
+at once if it is also permitted to list & watch, or in a minute if it is not.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from kopf_cogs.clients.errors import APIClientError, APIError, APIForbiddenError, APINotFoundError
+from kopf_cogs.clients.patching import JSON_PATCH
+from kopf_cogs.clients.reflector import Reflector
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.bodies import RawEvent
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.retrying import ExponentialBackoff, describe
+from kopf_core.engines.admission.configurations import Webhook
+from kopf_core.intents.admission import WebhookHandler, WebhookType
+
+logger = logging.getLogger("kopf.admission")
+
+APPLY_PATCH = "application/apply-patch+yaml"
+
+POLLING_INTERVAL = 60.0
+"""How often (in seconds) the configuration is restored if its changes cannot be watched."""
+
+EXIT_TIMEOUT = 5.0
+"""How long (in seconds) the cleaning up may take when the operator is exiting."""
+
+
+class ConfigurationError(Exception):
+    """The configuration is refused by the API, so the webhooks cannot be called."""
+
+    expected = True
+
+
+def make_manager(handlers: Collection[WebhookHandler]) -> str:
+    """The name of the field manager: the same for the same handlers, different for others.
+
+    So, several operators can share a configuration by mistake, and not fight for it.
+    """
+    ids = sorted(f"{handler.type.value}/{handler.id}" for handler in handlers)
+    digest = hashlib.md5("\n".join(ids).encode("utf-8", "replace"), usedforsecurity=False)
+    return f"kopf-{digest.hexdigest()[:8]}"
+
+
+def find_leftovers(
+    body: Mapping[str, Any], wanted: Collection[str], suffix: str, applied_by_others: bool
+) -> list[int]:
+    """The indices of the webhooks with our names which are there but must not be, the last first.
+
+    They are from the previous generations or from crashed operators. With ``applied_by_others``,
+    also those that other operators keep there now.
+    """
+    kept = set() if applied_by_others else _find_applied(body)
+    return [
+        index
+        for index, webhook in reversed([*enumerate(body.get("webhooks") or ())])
+        if webhook["name"].endswith(f".{suffix}")
+        and webhook["name"] not in wanted
+        and webhook["name"] not in kept
+    ]
+
+
+def _find_applied(body: Mapping[str, Any]) -> set[str]:
+    """The names of the webhooks that somebody keeps there by server-side apply."""
+    managers = body["metadata"].get("managedFields") or ()
+    keys = {
+        key
+        for manager in managers
+        if manager.get("operation") == "Apply"
+        for key in (manager.get("fieldsV1") or {}).get("f:webhooks") or ()
+    }
+    return {
+        webhook["name"]
+        for webhook in body.get("webhooks") or ()
+        if f'k:{{"name":"{webhook["name"]}"}}' in keys
+    }
+
+
+class ConfigurationKeeper:
+    """Keeps one configuration object: either of validating or of mutating webhooks."""
+
+    def __init__(
+        self,
+        client: Client,
+        type: WebhookType,
+        resource: Resource,
+        *,
+        name: str,
+        manager: str,
+    ) -> None:
+        self._client = client
+        self._type = type
+        self._resource = resource
+        self._name = name
+        self._manager = manager
+        self._wanted: Sequence[Webhook] | None = None
+        self._version: str | None = None
+        self._is_released = False
+        self._lock = asyncio.Lock()
+        self._wakeup = asyncio.Event()
+        self._backoff = ExponentialBackoff(initial=1.0, maximum=POLLING_INTERVAL)
+
+    def want(self, webhooks: Sequence[Webhook]) -> None:
+        """Set what must be there."""
+        if webhooks != self._wanted:
+            self._wanted = webhooks
+            self._wakeup.set()
+
+    async def run(self) -> None:
+        """Keep it for as long as the operator runs. Raises :class:`ConfigurationError`."""
+        await self._wakeup.wait()
+        is_watched = await self._is_watchable()
+        watcher = asyncio.create_task(self._watch()) if is_watched else None
+        try:
+            await self._keep(None if is_watched else POLLING_INTERVAL)
+        finally:
+            if watcher is not None:
+                watcher.cancel()
+                await asyncio.wait([watcher])
+
+    async def _keep(self, interval: float | None) -> None:
+        failures = 0
+        while True:
+            self._wakeup.clear()
+            delay = interval
+            try:
+                await self._apply()
+                failures = 0
+            except APIClientError as e:
+                raise ConfigurationError(self._explain(e)) from e
+            except APIError as e:
+                logger.warning(f"{self._explain(e)} Will retry.")
+                delay = self._backoff(failures)
+                failures += 1
+            await self._sleep(delay)
+
+    async def _sleep(self, delay: float | None) -> None:
+        try:
+            async with asyncio.timeout(delay):
+                await self._wakeup.wait()
+        except TimeoutError:
+            pass
+
+    async def _apply(self) -> None:
+        async with self._lock:
+            if self._is_released:
+                return
+            wanted = self._wanted or ()
+            is_first = self._version is None
+            logger.info(f"Reconfiguring the {self._type.value} webhook {self._name}.")
+            body = await self._request(wanted)
+            body = await self._remove_leftovers(body, wanted, applied_by_others=is_first)
+            self._version = body["metadata"].get("resourceVersion")
+
+    async def release(self, webhooks: Sequence[Webhook]) -> bool:
+        """Leave only these webhooks there, for ever; get whether there were some besides them.
+
+        Never raises: there is nobody to help when the operator exits.
+        """
+        if self._wanted is None:
+            return False
+        logger.info(f"Cleaning up the admission webhook {self._name}.")
+        try:
+            async with asyncio.timeout(EXIT_TIMEOUT), self._lock:
+                self._is_released = True
+                body = await self._request(webhooks, backoffs=())
+                await self._remove_leftovers(body, webhooks, applied_by_others=False)
+        except (APIError, TimeoutError) as e:
+            logger.error(f"The webhooks remain in {self._name}: {describe(e)}")
+        return [*webhooks] != [*self._wanted]
+
+    async def _request(self, webhooks: Sequence[Webhook], **options: Any) -> Any:
+        payload = {
+            "apiVersion": self._resource.api_version,
+            "kind": self._resource.kind,
+            "metadata": {"name": self._name},
+            "webhooks": [*webhooks],
+        }
+        return await self._client.patch(
+            self._resource.get_url(name=self._name),
+            payload,
+            content_type=APPLY_PATCH,
+            params={"fieldManager": self._manager, "force": "true"},
+            **options,
+        )
+
+    async def _remove_leftovers(
+        self, body: Any, webhooks: Sequence[Webhook], *, applied_by_others: bool
+    ) -> Any:
+        names = {webhook["name"] for webhook in webhooks}
+        indices = find_leftovers(body, names, self._name, applied_by_others)
+        if not indices:
+            return body
+        version = body["metadata"].get("resourceVersion")
+        payload = [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            *({"op": "remove", "path": f"/webhooks/{index}"} for index in indices),
+        ]
+        url = self._resource.get_url(name=self._name)
+        return await self._client.patch(url, payload, content_type=JSON_PATCH)
+
+    async def _is_watchable(self) -> bool:
+        try:
+            await self._client.get(self._resource.get_url(), params={"limit": "1"})
+        except APIForbiddenError:
+            logger.debug(f"Not enough permissions to list & watch {self._resource}.")
+            return False
+        except APIError:
+            pass  # it is watched with retries
+        return True
+
+    async def _watch(self) -> None:
+        sink = _Sink(self._name, self._on_change)
+        try:
+            await Reflector(self._client, self._resource, None, sink=sink, logger=logger).run()
+        except APINotFoundError:
+            pass
+
+    def _on_change(self, version: str | None) -> None:
+        """Apply everything again if it is not by ourselves. It changes nothing if all is well."""
+        if self._version is not None and version != self._version:
+            self._wakeup.set()
+
+    def _explain(self, error: APIError) -> str:
+        return f"The {self._type.value} webhook configuration {self._name!r} is not set up: {error}"
+
+
+class _Sink:
+    """Tells of the changes of one object; of the deletion, as of having no version."""
+
+    def __init__(self, name: str, notify: Callable[[str | None], None]) -> None:
+        self._name = name
+        self._notify = notify
+
+    def on_event(self, event: RawEvent) -> None:
+        meta = event["object"]["metadata"]
+        if meta.get("name") == self._name:
+            self._notify(None if event["type"] == "DELETED" else meta.get("resourceVersion"))
+
+    def on_listed(self) -> None:
+        pass
+
+    async def drain(self) -> None:
+        pass

@@ -1,0 +1,115 @@
+"""What is asked in an admission review: parsed, with everything verified that is relied upon."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard, get_args
+
+from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.reviews import Operation, ReviewError, UserInfo
+
+API_VERSION = "admission.k8s.io/v1"
+OPERATIONS = frozenset(get_args(Operation))
+
+ResourceId = tuple[str, str, str]
+"""The API group, the version, and the plural name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRequest:
+    """A request to the API that is to be judged, in the version of the webhook's resource."""
+
+    uid: str
+    api_version: str
+    """Of the review itself, to be repeated in the response."""
+
+    resource: ResourceId
+    subresource: str | None
+    operation: Operation | None
+    dryrun: bool
+    userinfo: UserInfo
+    old: RawBody | None
+    new: RawBody | None
+
+    @property
+    def body(self) -> RawBody:
+        """The object as it will be, or as it was if it will be no more."""
+        body = self.new if self.new is not None else self.old
+        assert body is not None, "It is verified when parsed."
+        return body
+
+
+def parse_review(review: object) -> ReviewRequest:
+    """Parse an admission review. Raises :class:`ReviewError` if it is not one."""
+    if not isinstance(review, Mapping) or not isinstance(review.get("request"), Mapping):
+        raise ReviewError("It is not an admission review: there is no request in it.")
+    # API servers put everything into the request. People and their scripts do not always.
+    request = {**review, **review["request"]}
+    new, old = _get_object(request, "object"), _get_object(request, "oldObject")
+    if new is None and old is None:
+        raise ReviewError("Either old or new object is missing from the admission request.")
+    if not isinstance(request.get("userInfo"), Mapping):
+        raise ReviewError("User info is missing from the admission request.")
+    return ReviewRequest(
+        uid=_get_text(request, "uid") or "",
+        api_version=_get_text(review, "apiVersion") or API_VERSION,
+        resource=_get_resource(request),
+        subresource=_get_text(request, "subResource"),
+        operation=_get_operation(request),
+        dryrun=bool(request.get("dryRun")),
+        userinfo=request["userInfo"],
+        old=old,
+        new=new,
+    )
+
+
+def _get_text(source: Mapping[str, Any], key: str) -> str | None:
+    value = source.get(key)
+    if value is not None and not isinstance(value, str):
+        raise ReviewError(f"The field {key!r} of the admission request must be a string.")
+    return value or None
+
+
+def _get_operation(request: Mapping[str, Any]) -> Operation | None:
+    operation: Any = _get_text(request, "operation")
+    if operation is not None and operation not in OPERATIONS:
+        raise ReviewError("The operation of the admission request is not known.")
+    return operation  # type: ignore[no-any-return]
+
+
+def _get_resource(request: Mapping[str, Any]) -> ResourceId:
+    resource = request.get("resource")
+    parts = [
+        resource.get(key) if isinstance(resource, Mapping) else None
+        for key in ("group", "version", "resource")
+    ]
+    group, version, plural = parts
+    if not isinstance(group, str) or not isinstance(version, str) or not isinstance(plural, str):
+        raise ReviewError("The resource is missing from the admission request.")
+    return group, version, plural
+
+
+def _get_object(request: Mapping[str, Any], key: str) -> RawBody | None:
+    body = request.get(key)
+    if body is None or _is_object(body):
+        return body
+    raise ReviewError(f"The field {key!r} of the admission request is not an object.")
+
+
+def _is_object(body: object) -> TypeGuard[RawBody]:
+    """Whether it can be handled: with the parts that everyone relies upon."""
+    if not isinstance(body, dict):
+        return False
+    meta = body.get("metadata")
+    if meta is None:
+        return True  # e.g. the options of those who connect to pods
+    if not isinstance(meta, dict):
+        return False
+    return all(_is_texts(meta.get(key)) for key in ("labels", "annotations")) and all(
+        isinstance(meta.get(key), str | None) for key in ("name", "namespace", "uid")
+    )
+
+
+def _is_texts(value: object) -> bool:
+    return value is None or (
+        isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+    )

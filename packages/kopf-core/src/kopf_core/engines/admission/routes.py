@@ -1,0 +1,83 @@
+"""Which URL leads to which handler, and how the webhooks are named."""
+
+import hashlib
+import re
+import urllib.parse
+from collections.abc import Collection, Container, Iterable, Mapping
+
+from kopf_cogs.structs.reviews import UnknownWebhookError
+from kopf_core.intents.admission import WebhookHandler
+
+MAX_NAME = 253
+"""In characters: as for all names in Kubernetes."""
+
+_IMPOSSIBLE = re.compile(r"[^a-z0-9.-]")
+
+
+class Routes:
+    """The handlers by the paths of their URLs.
+
+    A path is the id of the handler. If there are several handlers with the same id, each has also
+    a path of its own. The paths are only compared: they lead nowhere else, whatever is in them.
+    """
+
+    def __init__(self, handlers: Collection[WebhookHandler]) -> None:
+        self._all = tuple(handlers)
+        self._found: dict[str, tuple[WebhookHandler, ...]] = {}
+        self._paths: dict[WebhookHandler, str] = {}
+        for handler in handlers:
+            self._found[handler.id] = (*self._found.get(handler.id, ()), handler)
+        for handler in handlers:
+            self._add_own_path(handler)
+
+    def _add_own_path(self, handler: WebhookHandler) -> None:
+        path = str(handler.id)
+        if len(self._found[path]) > 1:
+            path = make_unique(f"{path}/{handler.type.value}", self._found, "/")
+            self._found[path] = (handler,)
+        self._paths[handler] = path
+
+    def select(self, webhook: str | None) -> tuple[WebhookHandler, ...]:
+        """The handlers of the path; all of them if there is no path.
+
+        Raises :class:`UnknownWebhookError` if the path leads nowhere.
+        """
+        path = (webhook or "").strip("/")
+        if not path:
+            return self._all
+        found = self._found.get(path) or self._found.get(urllib.parse.unquote(path))
+        if found is None:
+            raise UnknownWebhookError("There is no such webhook.")
+        return found
+
+    def get_path(self, handler: WebhookHandler) -> str:
+        """The path that leads to this handler only, with no slash before it; safe for URLs."""
+        return urllib.parse.quote(self._paths[handler])
+
+
+def make_unique(text: str, taken: Container[str], separator: str) -> str:
+    """The same text, with a number after it if there is such one already."""
+    result, number = text, 1
+    while result in taken:
+        number += 1
+        result = f"{text}{separator}{number}"
+    return result
+
+
+def make_names(handlers: Iterable[WebhookHandler], suffix: str) -> Mapping[WebhookHandler, str]:
+    """The names of webhooks: they are unique and valid domain names, all with the same ending."""
+    bases: dict[str, WebhookHandler] = {}
+    for handler in handlers:
+        base = _make_base(handler.id, MAX_NAME - len(f".999.{suffix}"))
+        bases[make_unique(base, bases, ".")] = handler
+    return {handler: f"{base}.{suffix}" for base, handler in bases.items()}
+
+
+def _make_base(id: str, limit: int) -> str:
+    text = id.replace("/", ".").replace("_", "-").lower()
+    text = _IMPOSSIBLE.sub(lambda match: match[0].encode("utf-8", "replace").hex(), text)
+    name = ".".join(label for label in (part.strip("-") for part in text.split(".")) if label)
+    if name and len(name) <= limit:
+        return name
+    digest = hashlib.md5(id.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
+    return f"webhook-{digest}"

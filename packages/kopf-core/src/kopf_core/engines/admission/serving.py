@@ -1,0 +1,204 @@
+"""Serving of admission reviews: from a request to its handlers, and to the response."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.diffs import diff
+from kopf_cogs.structs.keys import object_key
+from kopf_cogs.structs.memos import AnyMemo
+from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.reviews import Headers, Response, SSLPeer, UnknownWebhookError
+from kopf_core.actions.errors import HandlerTimeoutError, PermanentError
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.states import HandlerState
+from kopf_core.engines.admission.configurations import DEFAULT_TIMEOUT, Served
+from kopf_core.engines.admission.requests import ResourceId, ReviewRequest, parse_review
+from kopf_core.engines.admission.responses import (
+    PatchError,
+    Verdict,
+    make_patch,
+    make_response,
+)
+from kopf_core.engines.admission.routes import Routes
+from kopf_core.engines.memories import ObjectMemories, ObjectMemory
+from kopf_core.intents.admission import (
+    AdmissionCause,
+    WebhookHandler,
+    WebhookType,
+    matches_request,
+)
+from kopf_core.intents.matching import FilterError
+
+logger = logging.getLogger("kopf.admission")
+
+THREADS = "kopf-webhook"
+"""How the names of the threads of sync webhooks begin."""
+
+_NOBODY: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewContext:
+    """What the reviews are judged with: everything that does not depend on the request."""
+
+    settings: OperatorSettings
+    memories: ObjectMemories
+    memo: AnyMemo
+    indices: Mapping[str, Any]
+
+
+class Reviewer:
+    """Judges admission reviews: it is the function which is given to webhook servers.
+
+    Sync handlers have threads of their own: the API does not wait until something else is done.
+    """
+
+    def __init__(self, context: ReviewContext, execution: Execution, routes: Routes) -> None:
+        self._context = context
+        self._execution = execution
+        self._routes = routes
+        self._resources: Mapping[ResourceId, Resource] = {}
+        self._served: Served = {}
+        self._opened = asyncio.Event()
+        self._working = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def serve(self, served: Served) -> None:
+        """Take the resources found for the handlers. Nothing is judged until it is called."""
+        self._served = served
+        self._resources = {
+            (res.group, res.version, res.plural): res for found in served.values() for res in found
+        }
+        self._opened.set()
+
+    async def drain(self) -> None:
+        """Wait until there are no requests in work."""
+        await self._idle.wait()
+
+    async def __call__(
+        self,
+        request: object,
+        *,
+        webhook: str | None = None,
+        headers: Headers | None = None,
+        sslpeer: SSLPeer | None = None,
+    ) -> Response:
+        """Judge one review. Raises :class:`ReviewError` if there is nothing to answer to."""
+        self._working += 1
+        self._idle.clear()
+        try:
+            parsed = parse_review(request)
+            handlers = self._routes.select(webhook)
+            if not self._opened.is_set():
+                await self._opened.wait()
+            resource = self._find_resource(parsed)
+            handlers = tuple(h for h in handlers if resource in self._served.get(h, ()))
+            causes = [
+                self._make_cause(parsed, resource, headers or _NOBODY, sslpeer or _NOBODY)
+                for _ in handlers
+            ]
+            return make_response(parsed, await self._judge(parsed, handlers, causes))
+        finally:
+            self._working -= 1
+            if not self._working:
+                self._idle.set()
+
+    def _find_resource(self, request: ReviewRequest) -> Resource:
+        resource = self._resources.get(request.resource)
+        if resource is None:
+            name = ".".join(reversed(request.resource)).strip(".")
+            raise UnknownWebhookError(f"The specified resource has no handlers: {name}")
+        return resource
+
+    async def _judge(
+        self,
+        request: ReviewRequest,
+        handlers: Sequence[WebhookHandler],
+        causes: Sequence[AdmissionCause],
+    ) -> Verdict:
+        try:
+            chosen = [
+                (handler, cause)
+                for handler, cause in zip(handlers, causes, strict=True)
+                if matches_request(handler, cause)
+            ]
+        except FilterError as e:
+            causes[0].logger.error(str(e))  # the details are for the developers only
+            return Verdict(errors=[PermanentError("The filters of the webhook have failed.")])
+        if len(chosen) == 1:
+            results = [await self._call(*chosen[0])]
+        else:
+            results = await asyncio.gather(*(self._call(*pair) for pair in chosen))
+        errors: list[BaseException] = [error for error in results if error is not None]
+        warnings = [text for _, cause in chosen for text in cause.warnings]
+        try:
+            operations = make_patch(request, _collect_patches(request, chosen))
+        except PatchError as e:
+            chosen[0][1].logger.error(str(e))
+            return Verdict([*errors, e], warnings)
+        return Verdict(errors, warnings, operations)
+
+    async def _call(self, handler: WebhookHandler, cause: AdmissionCause) -> BaseException | None:
+        """Call the handler for as long as it is waited for; get its error, if it has failed."""
+        timeout = handler.timeout_seconds or DEFAULT_TIMEOUT
+        state = HandlerState(started=self._execution.clock.now())
+        try:
+            async with asyncio.timeout(timeout):
+                outcome = await self._execution.attempt(handler, cause, state)
+        except TimeoutError:
+            error = HandlerTimeoutError(f"{handler} has timed out after {timeout} seconds.")
+            cause.logger.error(str(error))
+            return error
+        return outcome.exception
+
+    def _make_cause(
+        self, request: ReviewRequest, resource: Resource, headers: Headers, sslpeer: SSLPeer
+    ) -> AdmissionCause:
+        return AdmissionCause(
+            resource=resource,
+            body=Body(request.body),
+            patch=Patch(body=request.body),
+            settings=self._context.settings,
+            memo=self._get_memo(request, resource),
+            indices=self._context.indices,
+            operation=request.operation,
+            subresource=request.subresource,
+            dryrun=request.dryrun,
+            userinfo=request.userinfo,
+            headers=headers,
+            sslpeer=sslpeer,
+            old=None if request.old is None else Body(request.old),
+            new=None if request.new is None else Body(request.new),
+            diff=diff(request.old, request.new),
+        )
+
+    def _get_memo(self, request: ReviewRequest, resource: Resource) -> AnyMemo:
+        """The memo of the object, if it exists and is known; otherwise, one for this time only."""
+        memory = None
+        if request.old is not None:
+            memory = self._context.memories.get(object_key(resource, request.old))
+        return (memory or ObjectMemory(self._context.memo, is_listed=False)).memo
+
+
+def _collect_patches(
+    request: ReviewRequest,
+    chosen: Collection[tuple[WebhookHandler, AdmissionCause]],
+) -> list[Patch]:
+    """The changes to be made; those that would be refused by the API are left out."""
+    for handler, cause in chosen:
+        if cause.patch and (handler.type is not WebhookType.MUTATING or request.new is None):
+            cause.logger.warning(f"{handler} has changed the patch, but it cannot be applied.")
+    return [cause.patch for handler, cause in chosen if handler.type is WebhookType.MUTATING]
+
+
+def make_threads(settings: OperatorSettings) -> ThreadPoolExecutor:
+    """Where the sync webhooks are called: apart from all other handlers, daemons, and probes."""
+    return ThreadPoolExecutor(settings.execution.max_workers, thread_name_prefix=THREADS)

@@ -1,0 +1,144 @@
+"""Admission: the handlers that judge requests to the API, and what they are told of a request."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_cogs.structs.diffs import Diff
+from kopf_cogs.structs.reviews import Headers, Operation, SSLPeer, UserInfo
+from kopf_core.actions.errors import PermanentError
+from kopf_core.actions.loggers import LocalObjectLogger
+from kopf_core.intents.causes import ResourceCause
+from kopf_core.intents.filters import MetaFilterToken
+from kopf_core.intents.handlers import ResourceHandler
+from kopf_core.intents.matching import prematches
+
+
+class AdmissionError(PermanentError):
+    """The request is denied: with this message and HTTP code for those who have made it."""
+
+    def __init__(self, message: str = "", code: int = 500) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class WebhookType(enum.StrEnum):
+    """What the webhook may do: only judge the objects, or also change them."""
+
+    VALIDATING = "validating"
+    MUTATING = "mutating"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WebhookHandler(ResourceHandler):
+    """``@kopf.on.validate``, ``@kopf.on.mutate``: called before the object is stored."""
+
+    type: WebhookType
+    operations: tuple[Operation, ...] = ()
+    """The only operations to be called for; all of them if empty."""
+
+    subresource: str | None = None
+    """The only subresource to be called for; ``"*"`` is for all of them and for the object."""
+
+    persistent: bool = False
+    side_effects: bool = False
+    ignore_failures: bool = False
+    namespace_selector: Mapping[str, Any] | None = None
+    match_conditions: tuple[Mapping[str, str], ...] = ()
+    timeout_seconds: int | None = None
+    match_policy: str | None = None
+    reinvocation_policy: str | None = None
+
+    def __str__(self) -> str:
+        return f"Webhook {self.id!r}"
+
+    @property
+    def requires_patching(self) -> bool:
+        return False
+
+
+class AdmissionCause(ResourceCause):
+    """Somebody is about to create, change, or delete an object: it is not done yet."""
+
+    __slots__ = (
+        "diff",
+        "dryrun",
+        "headers",
+        "new",
+        "old",
+        "operation",
+        "sslpeer",
+        "subresource",
+        "userinfo",
+        "warnings",
+    )
+
+    logger_type = LocalObjectLogger
+
+    def __init__(
+        self,
+        *,
+        operation: Operation | None,
+        subresource: str | None,
+        dryrun: bool,
+        userinfo: UserInfo,
+        headers: Headers,
+        sslpeer: SSLPeer,
+        old: Any,
+        new: Any,
+        diff: Diff,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.operation = operation
+        self.subresource = subresource
+        self.dryrun = dryrun
+        self.userinfo = userinfo
+        self.headers = headers
+        self.sslpeer = sslpeer
+        self.old = old
+        self.new = new
+        self.diff = diff
+        self.warnings: list[str] = []
+
+    def _make_kwargs(self) -> dict[str, Any]:
+        names = AdmissionCause.__slots__
+        return super()._make_kwargs() | {name: getattr(self, name) for name in names}
+
+
+def is_for_request(
+    handler: WebhookHandler,
+    operation: Operation | None,
+    subresource: str | None,
+) -> bool:
+    """Whether the handler is for such requests at all, whatever the object is.
+
+    Nothing can be changed in what is being deleted; so, mutating handlers are called
+    for deletions only if they ask for them explicitly.
+    """
+    if handler.subresource not in ("*", subresource):
+        return False
+    if operation in handler.operations:
+        return True
+    is_mutated = handler.type is WebhookType.MUTATING
+    return not handler.operations and not (is_mutated and operation == "DELETE")
+
+
+def matches_request(handler: WebhookHandler, cause: AdmissionCause) -> bool:
+    """Whether the handler is to be called for the request. Raises :class:`FilterError`."""
+    return is_for_request(handler, cause.operation, cause.subresource) and prematches(
+        handler, cause
+    )
+
+
+def make_label_selector(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """The filter of labels as a label selector of the API, but for the functions in it."""
+    expressions: list[dict[str, Any]] = []
+    for key, value in labels.items():
+        if isinstance(value, MetaFilterToken):
+            operator = "Exists" if value is MetaFilterToken.PRESENT else "DoesNotExist"
+            expressions.append({"key": key, "operator": operator})
+        elif not callable(value):
+            expressions.append({"key": key, "operator": "In", "values": [value]})
+    return {"matchExpressions": expressions} if expressions else {}
