@@ -29,7 +29,8 @@ def test_defaults(declare, decorator, type):
     handler = declare(decorator)
     assert (handler.fn, handler.id, handler.type) == (fn, "fn", type)
     assert (handler.operations, handler.subresource) == ((), None)
-    assert not (handler.persistent or handler.side_effects or handler.ignore_failures)
+    flags = (handler.persistent, handler.side_effects, handler.ignore_failures)
+    assert flags == (False, False, False)
     assert not handler.requires_patching
     assert str(handler) == "Webhook 'fn'"
 
