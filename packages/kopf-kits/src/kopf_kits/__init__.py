@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         WebhookMinikubeServer,
         WebhookNgrokTunnel,
         WebhookServer,
+        WebhookServiceServer,
     )
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "WebhookMinikubeServer",
     "WebhookNgrokTunnel",
     "WebhookServer",
+    "WebhookServiceServer",
     "adjust_namespace",
     "adopt",
     "append_owner_reference",
@@ -78,6 +80,7 @@ _SOURCES = {
         "WebhookMinikubeServer",
         "WebhookNgrokTunnel",
         "WebhookServer",
+        "WebhookServiceServer",
     ),
 }
 _MODULES = {name: module for module, names in _SOURCES.items() for name in names}

@@ -62,6 +62,7 @@ def make_self_signed(
     *,
     password: str | None = None,
     validity: datetime.timedelta = VALIDITY,
+    now: datetime.datetime | None = None,
 ) -> Pair:
     """
     Make a certificate of a server that is its own authority: who trusts it, trusts only it.
@@ -80,7 +81,7 @@ def make_self_signed(
     domains = [name.value for name in names if isinstance(name, x509.DNSName)]
     common = str(domains[0] if domains else names[0].value)
     key = _make_key()
-    builder = _start(common, None, key.public_key(), validity)
+    builder = _start(common, None, key.public_key(), validity, now)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([Usage.SERVER_AUTH]), False)
     builder = builder.add_extension(x509.SubjectAlternativeName(names), False)
@@ -233,10 +234,11 @@ def _start(
     organization: str | None,
     public: ec.EllipticCurvePublicKey,
     validity: datetime.timedelta,
+    now: datetime.datetime | None = None,
 ) -> x509.CertificateBuilder:
     from cryptography import x509
 
-    now = datetime.datetime.now(datetime.UTC)
+    now = now or datetime.datetime.now(datetime.UTC)
     ends = now + validity
     return (
         x509.CertificateBuilder()

@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import pathlib
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
@@ -120,6 +121,12 @@ async def insecure(serve: Serve) -> AsyncIterator[Served]:
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as session:
         yield session
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

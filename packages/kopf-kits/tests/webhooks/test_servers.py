@@ -60,12 +60,6 @@ async def test_urls(
         assert served.url == url.format(port=unused_port)
 
 
-@pytest.fixture
-def unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
-
-
 @pytest.mark.parametrize(
     ("cls", "host"),
     [

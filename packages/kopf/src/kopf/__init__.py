@@ -190,6 +190,7 @@ if TYPE_CHECKING:
         WebhookMinikubeServer,
         WebhookNgrokTunnel,
         WebhookServer,
+        WebhookServiceServer,
     )
 
 __all__ = [
@@ -267,6 +268,7 @@ __all__ = [
     "WebhookNgrokTunnel",
     "WebhookServer",
     "WebhookServerProtocol",
+    "WebhookServiceServer",
     "adjust_namespace",
     "adopt",
     "all_",
@@ -464,6 +466,7 @@ _SOURCES = {
         "WebhookMinikubeServer",
         "WebhookNgrokTunnel",
         "WebhookServer",
+        "WebhookServiceServer",
     ),
 }
 _MODULES = {name: module for module, names in _SOURCES.items() for name in names}

@@ -10,6 +10,7 @@ from .servers import (
     WebhookMinikubeServer,
     WebhookServer,
 )
+from .services import WebhookServiceServer
 from .tunnels import WebhookNgrokTunnel
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "WebhookNgrokTunnel",
     "WebhookServer",
     "WebhookServerError",
+    "WebhookServiceServer",
 ]
