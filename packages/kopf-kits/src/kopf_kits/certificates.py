@@ -33,6 +33,8 @@ MAX_COMMON_NAME = 64
 class CertificateError(Exception):
     """A certificate cannot be made or understood. The message is one line for the user."""
 
+    expected = True
+
 
 class MissingLibraryError(CertificateError):
     """The library for certificates is not installed."""

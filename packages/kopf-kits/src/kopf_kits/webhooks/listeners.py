@@ -32,6 +32,8 @@ logger = logging.getLogger("kopf.webhooks")
 class WebhookServerError(Exception):
     """The webhooks cannot be served; the message is one line for the user."""
 
+    expected = True
+
 
 class Listener:
     """
