@@ -46,6 +46,7 @@ def test_names():
         "DiffItem",
         "DiffOperation",
         "EventSink",
+        "Impersonation",
         "KubeContext",
         "LoginError",
         "OperatorSettings",

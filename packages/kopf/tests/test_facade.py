@@ -19,6 +19,7 @@ DATA = Path(__file__).with_name("signatures.txt")
 ADDED = {
     "ExponentialBackoff",
     "HashingDiffBaseStorage",
+    "Impersonation",
     "WebhookServiceServer",
     "adjust_namespace",
     "api",

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from kopf_cogs.structs.credentials import (
         AiohttpSession,
         ConnectionInfo,
+        Impersonation,
         KubeContext,
         LoginError,
     )
@@ -90,6 +91,7 @@ __all__ = [
     "DiffItem",
     "DiffOperation",
     "EventSink",
+    "Impersonation",
     "Kinds",
     "KubeContext",
     "Listing",
@@ -145,7 +147,7 @@ _MODULES = {
         "build_object_reference",
         "build_owner_reference",
     ],
-    "structs.credentials": ["AiohttpSession", "ConnectionInfo", "KubeContext", "LoginError"],
+    "structs.credentials": ["AiohttpSession", "ConnectionInfo", "Impersonation", "KubeContext", "LoginError"],
     "structs.diffs": ["Diff", "DiffItem", "DiffOperation", "diff"],
     "structs.patches": ["Patch"],
     "structs.resources": ["Resource"],

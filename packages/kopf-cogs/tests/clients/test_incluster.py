@@ -1,6 +1,10 @@
 import pytest
 
-from kopf_cogs.clients.incluster import login_with_service_account, read_service_account
+from kopf_cogs.clients.incluster import (
+    find_token_path,
+    login_with_service_account,
+    read_service_account,
+)
 from kopf_cogs.structs.credentials import ConnectionInfo, LoginError
 
 ENVIRON = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
@@ -68,3 +72,15 @@ def test_b6_empty_tokens_are_never_used(folder):
     (folder / "token").write_text("")
     with pytest.raises(LoginError, match="empty"):
         read_service_account(folder, ENVIRON)
+
+
+@pytest.mark.parametrize(("token", "known"), [("tok", True), ("x", False), ("", False)])
+def test_tokens_of_pods_are_recognised(folder, monkeypatch, token, known):
+    """Other client libraries give the token only; it has to be read again some day."""
+    monkeypatch.setattr("kopf_cogs.clients.incluster._FOLDER", folder)
+    assert find_token_path(token) == (str(folder / "token") if known else None)
+
+
+def test_tokens_out_of_clusters_are_not_recognised(tmp_path, monkeypatch):
+    monkeypatch.setattr("kopf_cogs.clients.incluster._FOLDER", tmp_path)
+    assert find_token_path("tok") is None

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from kopf_cogs.structs.credentials import (
         AiohttpSession,
         ConnectionInfo,
+        Impersonation,
         LoginError,
     )
     from kopf_cogs.structs.dicts import (
@@ -221,6 +222,7 @@ __all__ = [
     "HandlerTimeoutError",
     "HashingDiffBaseStorage",
     "Headers",
+    "Impersonation",
     "Index",
     "Labels",
     "LocalObjectLogger",
@@ -355,6 +357,7 @@ _SOURCES = {
     "kopf_cogs.structs.credentials": (
         "AiohttpSession",
         "ConnectionInfo",
+        "Impersonation",
         "LoginError",
     ),
     "kopf_cogs.structs.dicts": (

@@ -66,3 +66,12 @@ def _read_namespace(path: pathlib.Path) -> str | None:
         return path.read_text(encoding="utf-8").strip() or None
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def find_token_path(token: str | None) -> str | None:
+    """The file with this token, if it is the pod's one: other clients do not say where it is from."""
+    path = _FOLDER / "token"
+    try:
+        return str(path) if token and path.read_text(encoding="utf-8").strip() == token else None
+    except (OSError, UnicodeDecodeError):
+        return None

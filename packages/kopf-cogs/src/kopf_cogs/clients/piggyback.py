@@ -10,6 +10,7 @@ The configured libraries remain configured: users can use them in their handlers
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from kopf_cogs.clients import incluster
 from kopf_cogs.structs import credentials
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ def _convert_client_config(
         password=config.password or None,
         scheme=scheme.capitalize() if scheme.islower() else scheme or None,
         token=token.strip() or None,
+        token_path=incluster.find_token_path(token.strip()),
         certificate_path=config.cert_file or None,
         private_key_path=config.key_file or None,
         proxy_url=getattr(config, "proxy", None) or None,
@@ -180,6 +182,7 @@ def _convert_pykube_config(config: Any, settings: "OperatorSettings") -> credent
         username=user.get("username"),
         password=user.get("password"),
         token=token,
+        token_path=incluster.find_token_path(token),
         certificate_path=_get_filename(user.get("client-certificate")),
         private_key_path=_get_filename(user.get("client-key")),
         proxy_url=cluster.get("proxy-url"),

@@ -1,0 +1,1 @@
+"""Kubeconfigs, good and bad: what we do with them, and what kubectl does."""
