@@ -69,7 +69,7 @@ def _read_namespace(path: pathlib.Path) -> str | None:
 
 
 def find_token_path(token: str | None) -> str | None:
-    """The file with this token, if it is the pod's one: other clients do not say where it is from."""
+    """The file with this token, if it is the one of the pod: other clients do not tell."""
     path = _FOLDER / "token"
     try:
         return str(path) if token and path.read_text(encoding="utf-8").strip() == token else None
