@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from kopf_cogs.clients import errors
@@ -52,7 +50,8 @@ async def test_endless_pages_are_errors(server, client, resource, listed):
     ],
 )
 async def test_kinds_and_versions_are_added_to_items(server, client, payload, expected):
-    items = [{"metadata": {}}, {"metadata": {}, "kind": "Own", "apiVersion": "own/v1"}]
+    meta = {"name": "x"}
+    items = [{"metadata": meta}, {"metadata": meta, "kind": "Own", "apiVersion": "own/v1"}]
     server.script(server.reply(payload | {"metadata": {}, "items": items}))
     (page,) = await collect(list_objects(client, PODS))
     assert [(item["apiVersion"], item["kind"]) for item in page.items] == [
@@ -62,7 +61,8 @@ async def test_kinds_and_versions_are_added_to_items(server, client, payload, ex
 
 
 async def test_kinds_are_taken_from_lists_if_unknown(server, client):
-    server.script(server.reply({"kind": "PodList", "metadata": {}, "items": [{"metadata": {}}]}))
+    items = [{"metadata": {"name": "x"}}]
+    server.script(server.reply({"kind": "PodList", "metadata": {}, "items": items}))
     (page,) = await collect(list_objects(client, Resource("", "v1", "pods", namespaced=True)))
     assert page.items[0]["kind"] == "Pod"
 
@@ -90,9 +90,59 @@ async def test_not_lists(server, client, resource, payload):
 
 async def test_a9_unlimited_lists_with_bombs_are_requested_by_chunks(server, client, resource):
     bomb = b'{"metadata":{"name":"bomb"},"spec":' + b"[" * 2000 + b"]" * 2000 + b"}"
-    items = b'{"metadata":{},"items":[%s,%s]}' % (json.dumps({"metadata": {}}).encode(), bomb)
+    items = b'{"metadata":{},"items":[%s,%s]}' % (b'{"metadata":{"name":"x"}}', bomb)
     server.script(server.reply(items), server.reply(items))
     (page,) = await collect(list_objects(client, resource, chunk_size=0))
     assert len(page.items) == 1
     assert [remains.name for remains in page.quarantined] == ["bomb"]
     assert [request.query for request in server.requests] == [{}, {"limit": "100"}]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        None,
+        {},
+        "abc",
+        {"metadata": None},
+        {"metadata": {}},
+        {"metadata": {"name": {"a": "b"}}},
+        {"metadata": {"name": "poison", "resourceVersion": 1}},
+        {"metadata": {"name": "poison", "annotations": {"a": 1}}},
+        {"metadata": {"name": "poison", "annotations": ["a"]}},
+    ],
+    ids=str,
+)
+async def test_e19_senseless_items_are_kept_away_from_others(
+    server, client, resource, listed, item
+):
+    server.script(listed(["a", item, "b"]))
+    (page,) = await collect(list_objects(client, resource))
+    assert [item["metadata"]["name"] for item in page.items] == ["a", "b"]
+    assert len(page.quarantined) == 1
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"metadata": {}, "items": "abc"},
+        {"metadata": "abc", "items": []},
+        {"metadata": {"resourceVersion": 1}, "items": []},
+    ],
+)
+async def test_e19_senseless_lists_are_errors(server, client, resource, payload):
+    server.script(server.reply(payload))
+    with pytest.raises(errors.APIResponseError):
+        await collect(list_objects(client, resource))
+
+
+@pytest.mark.parametrize("depth", [500, 990])
+async def test_e22_objects_are_kept_away_if_they_are_too_deep_to_be_processed(
+    server, client, resource, listed, depth
+):
+    bomb = b'{"metadata":{"name":"bomb"},"spec":' + b"[" * depth + b"]" * depth + b"}"
+    payload = b'{"metadata":{},"items":[{"metadata":{"name":"x"}},%s]}' % bomb
+    server.script(server.reply(payload), server.reply(payload))
+    (page,) = await collect(list_objects(client, resource))
+    assert [item["metadata"]["name"] for item in page.items] == ["x"]
+    assert [remains.name for remains in page.quarantined] == ["bomb"]

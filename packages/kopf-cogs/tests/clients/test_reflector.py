@@ -589,14 +589,95 @@ async def test_a20_streams_survive_blocked_loops(server, reflect, sink, listed, 
     assert len(server.requests) == 2
 
 
-async def test_a21_unexpected_errors_end_the_reflector(server, reflect, sink, listed):
-    def on_event(event):
-        raise ZeroDivisionError
+@pytest.mark.parametrize("error", [ZeroDivisionError(), asyncio.CancelledError()], ids=repr)
+async def test_e18_failures_of_those_who_process_the_events_do_not_end_the_stream(
+    server, reflect, sink, listed, event, caplog, error
+):
+    def fail(event):
+        raise error
 
-    sink.on_event = on_event
+    original, sink.on_event = sink.on_event, fail
+    server.script(listed(["a"]), listed(["a"]), listed(["a"]))
+    server.script(server.stream(event("ADDED", "b", 11), server.HANG))
+    task = reflect()
+    await server.until(lambda requests: len(requests) >= 2)
+    sink.on_event = original
+    await sink.until((None, "a"), ("LISTED", ""), ("ADDED", "b"))
+    assert not task.done()
+    (warning,) = warnings(caplog)  # the same problem is not reported again and again
+    assert "cannot be processed" in warning
+
+
+async def test_e18_the_stream_ends_when_it_is_cancelled_itself(server, reflect, sink, listed):
+    sink.gate.clear()
     server.script(listed(["a"]))
-    with pytest.raises(ZeroDivisionError):
-        await reflect()
+    task = reflect()
+    await sink.until((None, "a"))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize(
+    "poison",
+    [
+        {"type": {}, "object": {"metadata": {"name": "x"}}},
+        {"type": "MODIFIED", "object": {"metadata": {"name": {"a": "b"}}}},
+        {"type": "MODIFIED", "object": {"metadata": {"name": "x", "resourceVersion": 99}}},
+        {"type": "MODIFIED", "object": {"metadata": {"name": "x", "annotations": {"a": 1}}}},
+        {"type": "MODIFIED", "object": {"metadata": None}},
+        {"type": "MODIFIED", "object": None},
+        {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": 99}}},
+        {"type": "BOOKMARK", "object": {}},
+        {"type": "BOOKMARK", "object": "abc"},
+        {"type": "DELETED", "object": {"metadata": {"name": ["x"]}}},
+    ],
+    ids=str,
+)
+async def test_e19_senseless_events_are_kept_away_from_others(
+    server, reflect, sink, listed, event, caplog, poison
+):
+    server.script(listed(["a"]))
+    server.script(server.stream(poison, event("MODIFIED", "a", 11), poison, server.EOF))
+    server.script(server.stream(event("MODIFIED", "a", 12), server.HANG))
+    reflect()
+    await sink.until((None, "a"), ("LISTED", ""), ("MODIFIED", "a"), ("MODIFIED", "a"))
+    assert versions(server) == [None, "10", "11"]
+    assert len(warnings(caplog)) == 1
+
+
+async def test_e11_quarantine_does_not_hide_deletions_in_lists(server, reflect, sink, listed, obj):
+    """As many objects are listed as were known before, but they are not the same ones."""
+    deep = obj("deep") | {"metadata": {"name": "deep", "annotations": {"poison": 1}}}
+    server.script(listed(["a", "b"]), server.error(410), listed(["a", deep]))
+    reflect()
+    await sink.until(
+        (None, "a"), (None, "b"), ("LISTED", ""), (None, "a"), ("DELETED", "b"), ("LISTED", "")
+    )
+
+
+@pytest.mark.parametrize(("version", "is_reversed"), [(5, True), (10, False), (15, False)])
+async def test_e2_only_versions_that_really_went_back_are_told_of(
+    server, client, resource, sink, background, listed, version, is_reversed
+):
+    told = []
+    reflector = Reflector(
+        client, resource, "ns", sink=sink, on_reversed=lambda: told.append([*sink.events])
+    )
+    server.script(listed(["a"], rv=10), server.error(410), listed(["a"], rv=version))
+    background(reflector.run())
+    await sink.until((None, "a"), ("LISTED", ""), (None, "a"), ("LISTED", ""))
+    assert told == ([[(None, "a"), ("LISTED", "")]] if is_reversed else [])
+
+
+async def test_selectors_of_the_stream_are_added_to_those_in_the_settings(
+    server, client, resource, sink, background, listed, settings
+):
+    settings.watching.label_selectors["kopfexamples"] = "a=b"
+    server.script(listed())
+    background(Reflector(client, resource, "ns", sink=sink, selector="c=d").run())
+    await server.until(lambda requests: len(requests) == 2)
+    assert {request.query["labelSelector"] for request in server.requests} == {"a=b,c=d"}
 
 
 @pytest.mark.parametrize("status", [500, 503, 400])

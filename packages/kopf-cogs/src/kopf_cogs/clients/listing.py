@@ -25,7 +25,7 @@ class Page(NamedTuple):
     """The version of the list, the same for all of its pages; to start watching from."""
 
     quarantined: list[quarantine.Quarantined]
-    """The objects which are there, but are nested too deep to be used."""
+    """The objects which are there, but make no sense, or are nested too deep to be used."""
 
 
 async def list_objects(
@@ -62,7 +62,9 @@ async def list_objects(
             payload, rejected = quarantine.split_list(e.body)
         metadata = _get_metadata(payload)
         token = metadata.get("continue")
-        yield Page(_get_items(payload, resource), metadata.get("resourceVersion"), rejected)
+        items = _get_items(payload, resource, rejected)
+        yield Page(items, metadata.get("resourceVersion"), rejected)
+        del payload, items  # not to be kept while the next page is being requested
         if not token:
             return
         if token == query.get("continue"):
@@ -73,15 +75,29 @@ async def list_objects(
 def _get_metadata(payload: Any) -> Mapping[str, Any]:
     if not isinstance(payload, dict) or "metadata" not in payload:
         raise errors.APIResponseError("the response is not a list of objects")
-    return payload["metadata"] or {}
+    metadata = payload["metadata"] or {}
+    if not isinstance(metadata, dict):
+        raise errors.APIResponseError("the metadata of the list make no sense")
+    if not isinstance(metadata.get("resourceVersion"), str | None):
+        raise errors.APIResponseError("the resource version of the list makes no sense")
+    return metadata
 
 
-def _get_items(payload: dict[str, Any], resource: resources.Resource) -> list[Any]:
+def _get_items(
+    payload: dict[str, Any],
+    resource: resources.Resource,
+    rejected: list[quarantine.Quarantined],
+) -> list[Any]:
     """The list says what is in it; the objects often do not, but they are used separately."""
     items: list[Any] = payload.get("items") or []
+    if not isinstance(items, list):
+        raise errors.APIResponseError("the items of the list are not a list")
     list_kind = payload.get("kind") or ""
     kind = resource.kind or list_kind.removesuffix("List")
     api_version = payload.get("apiVersion") or resource.api_version
+    if not all(map(quarantine.is_sane, items)):
+        rejected.extend(quarantine.describe(item) for item in items if not quarantine.is_sane(item))
+        items = [item for item in items if quarantine.is_sane(item)]
     for item in items:
         if "kind" not in item:
             item["kind"] = kind

@@ -1,7 +1,10 @@
 """
-What can be learned of the documents that are nested too deep to be parsed.
+What can be learned of the objects that cannot be handled, and must not harm the others.
 
-Such objects are legal: Kubernetes allows up to about 10,000 levels in some fields of some kinds.
+Some make no sense: no metadata, no name, numbers in place of strings. No API server does so,
+but there are proxies, aggregated API servers, and conversion webhooks.
+
+Some are nested too deep to be parsed. Such objects are legal: Kubernetes allows up to about 10,000 levels in some fields of some kinds.
 But they exhaust the stack of whatever works with them, so they are kept away, and reported.
 This is slow, as it is done in Python, byte by byte; but it is done for these documents only.
 """
@@ -28,6 +31,49 @@ class Quarantined(NamedTuple):
     name: str | None
     uid: str | None
     resource_version: str | None
+
+    problem: str = "it is nested too deep to be handled"
+
+
+def is_sane(obj: Any) -> bool:
+    """Whether it looks like an object of Kubernetes: to the extent to which everyone relies on it.
+
+    It is checked for every event, so it is quick.
+    """
+    try:
+        meta = obj["metadata"]
+        version = meta.get("resourceVersion")
+        uid = meta.get("uid")
+        namespace = meta.get("namespace")
+        annotations = meta.get("annotations")
+        return (
+            type(meta["name"]) is str
+            and (version is None or type(version) is str)
+            and (uid is None or type(uid) is str)
+            and (namespace is None or type(namespace) is str)
+            and (not annotations or all(type(value) is str for value in annotations.values()))
+        )
+    except (TypeError, KeyError, AttributeError):
+        return False
+
+
+def describe(obj: Any, type: str | None = None) -> Quarantined:
+    """Find the identity of something that is not a sane object; whatever there is of it."""
+    meta = obj.get("metadata") if isinstance(obj, dict) else None
+    found = meta if isinstance(meta, dict) else {}
+    values = {
+        key: value
+        for key in ("namespace", "name", "uid", "resourceVersion")
+        if isinstance(value := found.get(key), str)
+    }
+    return Quarantined(
+        type=type,
+        namespace=values.get("namespace"),
+        name=values.get("name"),
+        uid=values.get("uid"),
+        resource_version=values.get("resourceVersion"),
+        problem="it makes no sense as an object of Kubernetes",
+    )
 
 
 def identify(raw: bytes) -> Quarantined:

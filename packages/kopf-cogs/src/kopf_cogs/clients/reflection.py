@@ -60,6 +60,7 @@ class Reflection:
         *,
         title: str,
         logger: Logger,
+        on_reversed: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
         self.phase = Phase.LISTING
@@ -73,16 +74,19 @@ class Reflection:
         self._sink = sink
         self._title = title
         self._logger = logger
+        self._on_reversed = on_reversed
+        self._last_version: str | None = None  # the newest one before the current list
         self._feeders: Mapping[str, Callable[[KnownKey, bodies.RawEvent], None]] = {
             "ADDED": self._feed_existing,
             "MODIFIED": self._feed_existing,
             "DELETED": self._feed_deleted,
-            "BOOKMARK": self._feed_bookmark,
+            "BOOKMARK": lambda _, event: self._feed_bookmark(event["object"]),
         }
 
     def restart(self) -> None:
         """Begin a new list, either with no resource version or because it is not good anymore."""
         self.phase = Phase.LISTING
+        self._last_version = self.resource_version or self._last_version
         self.resource_version = None
         self._seen.clear()
 
@@ -104,9 +108,9 @@ class Reflection:
 
     def finish_list(self, version: str | None) -> None:
         """Report the deletions that happened unseen, and switch to watching."""
-        if len(self._seen) < len(self.known):
-            for key in [key for key in self.known if key not in self._seen]:
-                self._report_deletion(key)
+        self.check_version(version)
+        for key in [key for key in self.known if key not in self._seen]:
+            self._report_deletion(key)
         self._seen = set()
         self.resource_version = version
         self.phase = Phase.WATCHING
@@ -121,16 +125,24 @@ class Reflection:
         on_event = self._sink.on_event
         known = self.known
         feeders = self._feeders
+        is_sane = quarantine.is_sane
         for event in batch:
             try:
                 kind = event["type"]
-                meta = event["object"]["metadata"]
-                key = meta.get("uid") or (meta.get("namespace"), meta.get("name"))
-                version = meta.get("resourceVersion")
+                obj = event["object"]
                 feeder = feeders[kind]
             except (TypeError, KeyError, AttributeError):
                 self._feed_odd_event(event)
                 continue
+            if not is_sane(obj):
+                if kind == "BOOKMARK":
+                    self._feed_bookmark(obj)
+                else:
+                    self._isolate(quarantine.describe(obj, kind))
+                continue
+            meta = obj["metadata"]
+            key = meta.get("uid") or (meta.get("namespace"), meta.get("name"))
+            version = meta.get("resourceVersion")
             if kind == "MODIFIED" and key in known:
                 on_event(event)
             else:
@@ -157,13 +169,26 @@ class Reflection:
         if _is_number(version) and _is_number(ours) and int(version) < int(ours):
             raise VersionsReversed(f"{ours} was there before, and now it is {version}")
 
-    def _feed_bookmark(self, _: KnownKey, event: bodies.RawEvent) -> None:
+    def check_version(self, version: str | None) -> None:
+        """Tell the sink if this version of a list is older than what was streamed before it."""
+        last = self._last_version
+        if _is_number(version) and _is_number(last) and int(version) < int(last):
+            self._last_version = None
+            self._on_reversed()
+
+    def _feed_bookmark(self, obj: Any) -> None:
+        """Bookmarks are not objects: they have no names, but only the version."""
+        match obj:
+            case {"metadata": {"resourceVersion": str() as version, **meta}}:
+                pass
+            case _:
+                self._warn_once(f"Ignoring the bookmarks that make no sense for {self._title}.")
+                return
         if self.phase is Phase.WATCHING:
-            self.verify(event["object"]["metadata"].get("resourceVersion"))
-        if self.phase is Phase.LISTING:
-            meta = event["object"]["metadata"]
-            if (meta.get("annotations") or {}).get(_END_OF_INITIAL_EVENTS) == "true":
-                self.finish_list(meta.get("resourceVersion"))
+            self.verify(version)
+            self.resource_version = version
+        elif (meta.get("annotations") or {}).get(_END_OF_INITIAL_EVENTS) == "true":
+            self.finish_list(version)
 
     def _feed_odd_event(self, event: Any) -> None:
         """Errors, quarantined objects, and those events that make no sense."""
@@ -172,7 +197,7 @@ class Reflection:
                 self._isolate(quarantine.identify(event.raw))
             case {"type": "ERROR", "object": payload}:
                 raise errors.make_status_error(payload)
-            case {"type": kind} if kind not in self._feeders:
+            case {"type": kind} if not isinstance(kind, str) or kind not in self._feeders:
                 self._warn_once(f"Ignoring the events of type {kind!r} for {self._title}.")
             case _:
                 self._warn_once(f"Ignoring the events with no objects in them for {self._title}.")
@@ -210,7 +235,7 @@ class Reflection:
             self._quarantined.add(key)
             name = "/".join(part for part in (remains.namespace, remains.name) if part)
             self._logger.warning(
-                f"Ignoring an object of {self._resource}, as it is nested too deep to be handled: "
+                f"Ignoring an object of {self._resource}, as {remains.problem}: "
                 f"{name or 'its name is unknown'}."
             )
 

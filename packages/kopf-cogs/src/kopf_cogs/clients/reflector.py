@@ -15,12 +15,13 @@ What was deleted while nobody watched is found by comparing the lists, and is re
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kopf_cogs.clients import errors, listing, reflection, retries, session, streams, watching
 from kopf_cogs.clients.reflection import EventSink as EventSink
 from kopf_cogs.clients.reflection import Phase
-from kopf_cogs.structs import resources
+from kopf_cogs.structs import credentials, resources
 
 if TYPE_CHECKING:
     from kopf_cogs.configs.settings import OperatorSettings
@@ -39,7 +40,10 @@ class Reflector:
     """
     A never-ending list-and-watch of one resource kind: in one namespace or in the whole cluster.
 
-    The selectors, timeouts, and chunk sizes are those of ``settings.watching``.
+    The selectors, timeouts, and chunk sizes are those of ``settings.watching``;
+    ``selector`` is one more label selector for this stream only.
+    ``on_reversed`` is told when the versions went back, as after a restoration from a backup:
+    before any of the older objects come, if they are listed.
     """
 
     def __init__(
@@ -50,6 +54,8 @@ class Reflector:
         *,
         sink: EventSink,
         settings: "OperatorSettings | None" = None,
+        selector: str | None = None,
+        on_reversed: Callable[[], None] = lambda: None,
         logger: reflection.Logger = logger,
     ) -> None:
         super().__init__()
@@ -61,10 +67,13 @@ class Reflector:
         self._resource = resource
         self._namespace = namespace
         self._sink = sink
+        self._selector = selector
         self._logger = logger
         self._settings = (client.settings if settings is None else settings).watching
         self._title = f"{resource} in {namespace!r}" if namespace else f"{resource} cluster-wide"
-        self._state = reflection.Reflection(resource, sink, title=self._title, logger=logger)
+        self._state = reflection.Reflection(
+            resource, sink, title=self._title, logger=logger, on_reversed=on_reversed
+        )
         self._backoff = retries.Backoff(self._settings.reconnect_backoff)
         self._opened: float | None = None
         self._complaint: str | None = None
@@ -77,13 +86,19 @@ class Reflector:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._title}>"
 
+    @property
+    def known(self) -> Collection[reflection.KnownKey]:
+        """All objects that exist, as far as it is known: by uids, or by namespaces & names."""
+        return self._state.known.keys()
+
     async def run(self) -> NoReturn:
         """
         Reflect until cancelled. When run again after that, it begins with listing.
 
         Raises :class:`APINotFoundError` if there is no such resource kind anymore.
         Raises :class:`LoginError` if there are no credentials and there will be none.
-        Everything else is retried forever.
+        Everything else is retried forever, with growing delays: also the failures of the sink,
+        and its cancellations that nobody has requested for the reflector itself.
         """
         self._relist()
         self._backoff = retries.Backoff(self._settings.reconnect_backoff)
@@ -119,6 +134,14 @@ class Reflector:
             self._was_unreachable |= self._opened is None
         except reflection.VersionsReversed as e:
             self._handle_reversal(e)
+        except credentials.LoginError:
+            raise
+        except asyncio.CancelledError as e:
+            if _is_cancelled():
+                raise
+            self._handle_failure(e)
+        except Exception as e:
+            self._handle_failure(e)
         if self._was_healthy(version):
             self._backoff.reset()
         delay = self._backoff.advance()
@@ -148,6 +171,7 @@ class Reflector:
             params=self._make_selectors(),
         ):
             version = page.resource_version
+            self._state.check_version(version)
             self._see_life()
             self._state.add_page(page.items, page.quarantined)
             await self._sink.drain()
@@ -184,8 +208,11 @@ class Reflector:
     def _make_selectors(self) -> dict[str, str]:
         watching, resource = self._settings, self._resource
         shards = watching.shard_selectors.collect(resource)
+        labels = [*watching.label_selectors.collect(resource)]
+        if self._selector:
+            labels.append(self._selector)
         selectors = {
-            "labelSelector": ",".join(watching.label_selectors.collect(resource)),
+            "labelSelector": ",".join(labels),
             "fieldSelector": ",".join(watching.field_selectors.collect(resource)),
             "shardSelector": shards[-1] if shards else "",  # unlike others, they cannot be joined
         }
@@ -262,6 +289,15 @@ class Reflector:
         self._relist()
         self._backoff.reset()
 
+    def _handle_failure(self, exc: BaseException) -> None:
+        """
+        Something is wrong with what the server says, or with those who process it.
+
+        Nothing is known of what has got lost in the middle, so everything is listed anew.
+        """
+        self._complain(f"The watch-stream for {self._title} cannot be processed: {exc!r}")
+        self._relist()
+
     def _handle_silence(self, exc: watching.StreamStalled) -> None:
         """
         Nothing happens, or the server waits for the resource version which will never come.
@@ -283,6 +319,12 @@ class Reflector:
         level = logging.DEBUG if text == self._complaint else logging.WARNING
         self._logger.log(level, text)
         self._complaint = text
+
+
+def _is_cancelled() -> bool:
+    """Whether it is the current task who is cancelled, and not something inside of it."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _is_version_unknown(exc: errors.APIStatusError) -> bool:

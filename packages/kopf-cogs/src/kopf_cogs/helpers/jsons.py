@@ -19,8 +19,12 @@ try:
 except ImportError:  # pragma: no cover
     orjson = None  # type: ignore[assignment]
 
-MAX_DEPTH = 1024
-"""How many levels of lists and objects can be in each other: more than anyone needs."""
+MAX_DEPTH = 256
+"""How many levels of lists and objects can be in each other: more than anyone needs.
+
+It is not about parsing: whatever compares, copies, or prints the documents takes several frames
+of the stack for each level, and users' functions have a stack of their own above that.
+"""
 
 _BRACKETS = {ord("{"): +1, ord("["): +1, ord("}"): -1, ord("]"): -1}
 _NOT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS) - {ord('"')})
@@ -38,18 +42,18 @@ def loads(data: bytes | str) -> Any:
     Raises :class:`TooDeepError` for "depth bombs": they exhaust the stack later,
     if not here. Raises :class:`ValueError` if this is not JSON or not UTF-8.
     """
-    if orjson is not None:
-        try:
-            return orjson.loads(data)
-        except ValueError:
-            pass
-    return _loads_slowly(data)
-
-
-def _loads_slowly(data: bytes | str) -> Any:
-    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if _measure_depth(raw) > MAX_DEPTH:
         raise TooDeepError(f"JSON is nested deeper than {MAX_DEPTH} levels.")
+    if orjson is not None:
+        try:
+            return orjson.loads(raw)
+        except ValueError:
+            pass
+    return _loads_slowly(raw)
+
+
+def _loads_slowly(raw: bytes) -> Any:
     try:
         return json.loads(raw.decode("utf-8", "surrogatepass"))
     except RecursionError:
@@ -60,8 +64,10 @@ def _measure_depth(raw: bytes) -> int:
     """How deep are the brackets nested. Much faster than parsing: all loops are in C."""
     if raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
         return 0  # it cannot be deep, whatever the order is
-    unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
-    brackets = _STRINGS.sub(b"", unescaped.translate(None, _NOT_BRACKETS)).replace(b'"', b"")
+    unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
+    # Most strings have no brackets in them, and vanish at once; others are cut out more slowly.
+    skeleton = unescaped.translate(None, _NOT_BRACKETS).replace(b'""', b"")
+    brackets = _STRINGS.sub(b"", skeleton).replace(b'"', b"") if b'"' in skeleton else skeleton
     return max(itertools.accumulate(map(_BRACKETS.__getitem__, brackets)), default=0)
 
 
