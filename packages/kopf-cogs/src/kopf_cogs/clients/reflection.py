@@ -179,15 +179,15 @@ class Reflection:
     def _feed_bookmark(self, obj: Any) -> None:
         """Bookmarks are not objects: they have no names, but only the version."""
         match obj:
-            case {"metadata": {"resourceVersion": str() as version, **meta}}:
-                pass
+            case {"metadata": {"resourceVersion": str() as version} as meta}:
+                annotations = meta.get("annotations") or {}
             case _:
                 self._warn_once(f"Ignoring the bookmarks that make no sense for {self._title}.")
                 return
         if self.phase is Phase.WATCHING:
             self.verify(version)
             self.resource_version = version
-        elif (meta.get("annotations") or {}).get(_END_OF_INITIAL_EVENTS) == "true":
+        elif isinstance(annotations, dict) and annotations.get(_END_OF_INITIAL_EVENTS) == "true":
             self.finish_list(version)
 
     def _feed_odd_event(self, event: Any) -> None:

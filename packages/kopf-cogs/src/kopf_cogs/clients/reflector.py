@@ -175,6 +175,7 @@ class Reflector:
             self._see_life()
             self._state.add_page(page.items, page.quarantined)
             await self._sink.drain()
+            self._see_success()
         self._state.finish_list(version)
         self.synced = True
         await self._sink.drain()
@@ -243,9 +244,13 @@ class Reflector:
         self._patience = _DOUBTS_LIMIT
         self.synced = self._state.phase is Phase.WATCHING
         await self._sink.drain()
+        self._see_success()
 
     def _see_life(self) -> None:
         self.freshness = self._client.clock.monotonic()
+
+    def _see_success(self) -> None:
+        """What has come is also processed."""
         if self._complaint is not None:
             self._complaint = None
             self._logger.info(f"The watch-stream for {self._title} works again.")

@@ -42,6 +42,10 @@ class Delivery:
         self._settings = settings
         self._clock = clock
 
+    def redefine(self, resource: Resource) -> None:
+        """Send the changes as it is possible since now, e.g. to the subresources or not."""
+        self._resource = resource
+
     def notice(self, turn: Turn, event: RawEvent) -> None:
         """Keep the newest state of the object: streams can lag behind our own patches."""
         item = turn.item

@@ -1,97 +1,115 @@
-"""Informers: one stream of events of one resource, put into the indices and the work queue."""
+"""Informers: one watch-stream of one kind of objects, for whoever is interested in it."""
 
-import asyncio
-from collections import deque
+from collections.abc import Collection
+from typing import NamedTuple, Protocol
 
 from kopf_cogs.clients.reflector import Reflector
 from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawEvent
-from kopf_cogs.structs.keys import object_key
-from kopf_core.engines.indexing import ResourceIndexer
-from kopf_core.reactor.queueing import WorkQueue
-from kopf_core.reactor.readiness import Readiness
-from kopf_core.reactor.reconciliation import Reconciler
+from kopf_cogs.structs.keys import ObjectKey, object_key
+from kopf_cogs.structs.resources import Resource
 
-INDEXING_PORTION = 100
-"""How many objects are indexed in a row before everything else gets its turn."""
+
+class Subscriber(Protocol):
+    """Whoever wants to know of all objects of a kind, and of everything that happens to them."""
+
+    def on_event(self, key: ObjectKey, event: RawEvent) -> None:
+        """Take an event. The object is shared with other subscribers: it is not to be changed."""
+
+    def on_listed(self) -> None:
+        """All the objects that existed initially have been reported; after every list."""
+
+    def on_reversed(self) -> None:
+        """The cluster was restored from a backup: the versions are lower than before."""
+
+    async def drain(self) -> None:
+        """Wait until more events can be taken; nothing is read from the stream meanwhile."""
+
+
+class StreamKey(NamedTuple):
+    """What is watched. The same things are watched once, however many subscribers they have."""
+
+    resource: Resource
+    namespace: str | None = None
+    """``None`` for all namespaces, and for cluster-scoped resources."""
+
+    selector: str | None = None
+    """The label selector in addition to those in the settings."""
+
+    def __str__(self) -> str:
+        place = f" in {self.namespace!r}" if self.namespace else ""
+        return f"{self.resource}{place}"
 
 
 class Informer:
-    """The way of events of one resource in one namespace (or in all of them).
+    """One watch-stream and its subscribers, called in the order of their coming."""
 
-    The indices are filled right in the stream, one event after another: the work queue is not
-    involved in it, and so cannot block it, however small the limit of its workers is.
-    """
+    def __init__(self, client: Client, stream: StreamKey, settings: OperatorSettings) -> None:
+        self.stream = stream
+        self.is_listed = False
+        """Whether all the objects that existed initially were reported to the subscribers."""
 
-    def __init__(
-        self,
-        *,
-        client: Client,
-        reconciler: Reconciler,
-        namespace: str | None,
-        indexer: ResourceIndexer | None,
-        readiness: Readiness,
-    ) -> None:
-        settings = reconciler.settings
-        self.resource = reconciler.resource
-        self.namespace = namespace
-        self._reconciler = reconciler
-        self._indexer = indexer
-        self._readiness = readiness
-        self._indexing: deque[RawEvent] = deque()
-        self._is_listed = False
-        self.queue = WorkQueue(
-            reconciler.process,
-            limit=settings.queueing.worker_limit,
-            clock=client.clock,
-            keeps_events=reconciler.needs_events,
+        self._resource = stream.resource
+        self._subscribers: tuple[Subscriber, ...] = ()
+        self._reflector = Reflector(
+            client,
+            stream.resource,
+            stream.namespace,
+            settings=settings,
+            sink=self,
+            selector=stream.selector,
+            on_reversed=self._on_reversed,
         )
-        self.reflector = Reflector(client, self.resource, namespace, settings=settings, sink=self)
-        if indexer is not None:
-            readiness.hold(self)
-        if readiness.is_ready:
-            self.queue.open()
+
+    @property
+    def subscribers(self) -> Collection[Subscriber]:
+        return self._subscribers
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether something has been reported already, maybe not everything."""
+        return self.is_listed or bool(self._reflector.known)
+
+    @property
+    def freshness(self) -> float:
+        """When the last sign of life was seen in the stream: monotonic, of the client's clock."""
+        return self._reflector.freshness
+
+    @property
+    def keys(self) -> Collection[ObjectKey]:
+        """All the objects that exist, as far as it is known."""
+        return [
+            key if isinstance(key, str) else (self._resource, *key) for key in self._reflector.known
+        ]
 
     async def run(self) -> None:
         """Stream the events until cancelled. Can be run again after that."""
-        try:
-            await self.reflector.run()
-        finally:
-            self._readiness.release(self)
+        self.is_listed = False
+        await self._reflector.run()
 
-    async def close(self, timeout: float) -> None:
-        """Stop processing; what is not processed yet is dropped, to be listed again later."""
-        await self.queue.close(timeout)
-        self._indexing.clear()
+    def subscribe(self, subscriber: Subscriber, *, first: bool = False) -> None:
+        """Add to those who are told of what comes since now."""
+        others = self._subscribers
+        self._subscribers = (subscriber, *others) if first else (*others, subscriber)
 
-    def forget(self) -> None:
-        """Forget all the objects that were seen: the resource is not served anymore."""
-        if self._indexer is not None:
-            self._indexer.clear()
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
 
     def on_event(self, event: RawEvent) -> None:
-        if self._indexer is None:
-            self.queue.put(object_key(self.resource, event["object"]), event)
-        else:
-            self._indexing.append(event)
+        key = object_key(self._resource, event["object"])
+        for subscriber in self._subscribers:
+            subscriber.on_event(key, event)
 
     def on_listed(self) -> None:
-        self._is_listed = True
-        if self._indexer is None:
-            self._readiness.release(self)
+        self.is_listed = True
+        for subscriber in self._subscribers:
+            subscriber.on_listed()
+
+    def _on_reversed(self) -> None:
+        for subscriber in self._subscribers:
+            subscriber.on_reversed()
 
     async def drain(self) -> None:
-        """Index what has come since the last time, then let it be processed."""
-        if self._indexer is None:
-            return
-        count = 0
-        while self._indexing:
-            event = self._indexing.popleft()
-            key = object_key(self.resource, event["object"])
-            await self._indexer.index(key, event)
-            self.queue.put(key, event)
-            count += 1
-            if count % INDEXING_PORTION == 0:
-                await asyncio.sleep(0)  # most functions never wait, but others should not starve
-        if self._is_listed:
-            self._readiness.release(self)
+        for subscriber in self._subscribers:
+            await subscriber.drain()

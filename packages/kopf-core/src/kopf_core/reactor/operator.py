@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.aiokits.flags import Flag, raise_flag, wait_flag
@@ -14,33 +14,34 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.versions import get_version
+from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.namespaces import NamespacePattern
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.context import OperatorContext, operator_var
-from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
 from kopf_core.engines.activities import ActivityRunner
 from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
 from kopf_core.engines.authentication import Authenticator
 from kopf_core.engines.background import BackgroundEngine
-from kopf_core.engines.indexing import Indices, ResourceIndexer
+from kopf_core.engines.indexing import Indices
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.engines.posting import EventRecorder, event_logging
 from kopf_core.engines.probing import serve_probes
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.registries import (
     OperatorRegistry,
-    ResourceHandlers,
     get_default_registry,
 )
-from kopf_core.reactor.informers import Informer
+from kopf_core.reactor.assembly import HandlingFactory
+from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.observation import Insights, NamespaceObserver, ResourceObserver
 from kopf_core.reactor.orchestration import Orchestrator
+from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.preflight import check_registry, check_settings
 from kopf_core.reactor.readiness import Readiness
-from kopf_core.reactor.reconciliation import Reconciler
 from kopf_core.reactor.subhandling import run_subhandlers
 
 logger = logging.getLogger("kopf.reactor")
@@ -91,6 +92,8 @@ class Operator:
             subhandling=run_subhandlers,
             clock=options.clock,
         )
+        self._pauses: dict[str, bool] = {}
+        self._is_cold = False
         self._stopping = asyncio.Event()
         self._readiness = Readiness()
         self._aborting = asyncio.Event()
@@ -108,14 +111,29 @@ class Operator:
             execution=self._execution,
             wake=self._wake,
         )
+        self.informers = InformerPool(
+            self._client,
+            settings,
+            on_lost=self._observer.doubt,
+            on_interrupted=self._on_interrupted,
+        )
         self._orchestrator = Orchestrator(
             registry=options.registry,
             settings=settings,
             insights=self._insights,
             readiness=self._readiness,
-            make_informer=self._make_informer,
-            on_removed=self._background.stop_resource,
-            on_lost=self._observer.doubt,
+            pool=self.informers,
+            factory=HandlingFactory(
+                client=self._client,
+                lifecycle=options.lifecycle,
+                execution=self._execution,
+                memories=self._memories,
+                indices=self._indices,
+                background=self._background,
+                readiness=self._readiness,
+                pool=self.informers,
+            ),
+            on_removed=self._forget,
         )
         self._admission = AdmissionEngine(
             client=self._client,
@@ -169,14 +187,38 @@ class Operator:
         self._orchestrator.abort()
         self._background.abort()
 
-    async def pause(self) -> None:
-        """Stop handling and stop all daemons until resumed. The process lives on."""
-        await asyncio.gather(self._orchestrator.pause(), self._background.pause())
+    @property
+    def is_paused(self) -> bool:
+        return bool(self._pauses)
 
-    def resume(self) -> None:
-        """Continue after the pause, as if everything has just been noticed."""
-        self._background.resume()
+    async def pause(self, reason: str = "", *, is_cold: bool = False) -> None:
+        """Stop handling and stop all daemons until resumed. The process lives on.
+
+        The streams, indices, and stores go on, so that resuming is instant, and nothing is missed.
+        A cold pause stops the streams, too, so that everything is listed anew when resumed.
+
+        There can be several reasons to pause. It lasts until all of them are over.
+        """
+        self._pauses[reason] = is_cold or self._pauses.get(reason, False)
+        self._is_cold |= is_cold
+        await asyncio.gather(
+            self._orchestrator.pause(is_cold=self._is_cold), self._background.pause()
+        )
+
+    def resume(self, reason: str = "") -> None:
+        """Continue after the pause, unless there are other reasons for it.
+
+        What has changed meanwhile is handled, from the newest state; and daemons start again.
+        """
+        if self._pauses.pop(reason, None) is None or self._pauses:
+            return
+        suspended = self._background.resume()
         self._orchestrator.resume()
+        if not self._is_cold:
+            for key, (resource, body) in suspended.items():
+                raw = cast("RawBody", dict(body))
+                self._orchestrator.enqueue(key, "resumed", resource=resource, body=raw)
+        self._is_cold = False
 
     async def _serve(self) -> None:
         """Run all the parts until the stop-flag is raised or any of the parts fails."""
@@ -271,45 +313,23 @@ class Operator:
         running.result()
         return True
 
-    def _make_informer(
+    def _wake(self, key: ObjectKey) -> None:
+        self._orchestrator.enqueue(key, "background")
+
+    def _forget(
         self,
         resource: Resource,
-        handlers: ResourceHandlers,
         namespace: str | None,
-    ) -> Informer:
-        reconciler = Reconciler(
-            client=self._client,
-            resource=resource,
-            handlers=handlers,
-            execution=self._execution,
-            memories=self._memories,
-            indices=self._indices,
-            background=self._background,
-        )
-        indexer = (
-            ResourceIndexer(
-                resource=resource,
-                handlers=handlers.indexing,
-                indices=self._indices,
-                memories=self._memories,
-                execution=Execution(
-                    settings=self._settings,
-                    lifecycle=self._options.lifecycle,
-                    errors=ErrorsMode.IGNORED,
-                    clock=self._options.clock,
-                ),
-            )
-            if handlers.indexing
-            else None
-        )
-        return Informer(
-            client=self._client,
-            reconciler=reconciler,
-            namespace=namespace,
-            indexer=indexer,
-            readiness=self._readiness,
-        )
+        keys: Collection[ObjectKey],
+    ) -> None:
+        """The objects are not served anymore: stop everything, remember nothing."""
+        self._background.stop_resource(resource, namespace)
+        for key in keys:
+            memory = self._memories.get(key)
+            if memory is not None and not self._background.is_running(memory):
+                self._memories.forget(key)
 
-    def _wake(self, key: Any) -> None:
-        for informer in self._orchestrator.informers:
-            informer.queue.enqueue(key, "background")
+    def _on_interrupted(self, stream: StreamKey) -> None:
+        intake = self._orchestrator.intakes.get(stream)
+        if intake is not None:
+            intake.on_interrupted()

@@ -1,39 +1,53 @@
-"""Orchestration: which watches run now, in accordance with what exists in the cluster."""
+"""Orchestration: what is handled now, in accordance with what exists in the cluster."""
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from kopf_cogs.clients.errors import APINotFoundError
 from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
-from kopf_cogs.structs.selectors import Selector
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
-from kopf_core.reactor.informers import Informer
+from kopf_core.reactor.informers import StreamKey
+from kopf_core.reactor.intake import Intake
 from kopf_core.reactor.observation import Insights
+from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.readiness import Readiness
+from kopf_core.reactor.reconciliation import Reconciler
+from kopf_core.reactor.serving import ServableResources
 from kopf_core.reactor.warnings import warn_of_exposed_secrets
 
 logger = logging.getLogger("kopf.reactor.orchestration")
 
-InformerKey = tuple[Resource, str | None]
+
+class Factory(Protocol):
+    """Makes what handles the objects of resources."""
+
+    def make_reconciler(self, resource: Resource, handlers: ResourceHandlers) -> Reconciler:
+        """The only one for all objects of the resource."""
+
+    def make_intake(
+        self, reconciler: Reconciler, handlers: ResourceHandlers, stream: StreamKey
+    ) -> Intake:
+        """The one for each stream."""
 
 
 @dataclass(slots=True)
-class _Stream:
-    informer: Informer
-    task: asyncio.Task[None] | None = None
-    is_lost: bool = False
-    """The resource was not there anymore; it is to be started anew if it is discovered again."""
+class _Served:
+    resource: Resource
+    handlers: ResourceHandlers
+    reconciler: Reconciler
 
 
 class Orchestrator:
-    """Starts and stops the informers when resources and namespaces come and go.
+    """Starts and stops the handling when resources and namespaces come, change, and go.
 
-    ``make_informer`` is given the resource, its handlers, and the namespace.
-    ``on_removed`` is told when a resource is not served in a namespace anymore.
-    ``on_lost`` is told when a resource is found absent before it is known from the discovery.
+    ``on_removed`` is told when some objects are not served anymore: of which resource, where,
+    and their keys, except for those who are going to be served further in another version.
     """
 
     def __init__(
@@ -43,25 +57,25 @@ class Orchestrator:
         settings: OperatorSettings,
         insights: Insights,
         readiness: Readiness,
-        make_informer: Callable[[Resource, ResourceHandlers, str | None], Informer],
-        on_removed: Callable[[Resource, str | None], None],
-        on_lost: Callable[[], None],
+        pool: InformerPool,
+        factory: Factory,
+        on_removed: Callable[[Resource, str | None, Collection[ObjectKey]], None],
     ) -> None:
-        self._registry = registry
+        self._servable = ServableResources(registry)
         self._settings = settings
         self._insights = insights
         self._readiness = readiness
-        self._make_informer = make_informer
+        self._pool = pool
+        self._factory = factory
         self._on_removed = on_removed
-        self._on_lost = on_lost
-        self._streams: dict[InformerKey, _Stream] = {}
-        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._paused = False
-        self._complaints: set[str] = set()
+        self._served: dict[Resource, _Served] = {}
+        self._intakes: dict[StreamKey, Intake] = {}
+        self._is_paused = False
+        self._is_stopping = False
 
     @property
-    def informers(self) -> Collection[Informer]:
-        return [stream.informer for stream in self._streams.values()]
+    def intakes(self) -> Mapping[StreamKey, Intake]:
+        return self._intakes
 
     async def run(self) -> None:
         """Follow the changes for as long as the operator runs.
@@ -69,154 +83,140 @@ class Orchestrator:
         Raises an error if any of the streams fails in a way that it cannot be restarted:
         an operator that is blind to some of the resources must not pretend to work.
         """
-        opener = asyncio.create_task(self._open_when_ready(), name="kopf-readiness")
-        waiter: asyncio.Task[None] | None = None
+        parts = [self._follow(), self._open_when_ready(), self._pool.wait_failed()]
+        tasks = [asyncio.create_task(part, name="kopf-orchestration") for part in parts]
         try:
-            while True:
-                waiter = asyncio.create_task(self._insights.wait(), name="kopf-insights")
-                await asyncio.wait([waiter, self._failed], return_when=asyncio.FIRST_COMPLETED)
-                if self._failed.done():
-                    self._failed.result()
-                await self._adjust()
-                self._readiness.arm()
+            pending = {*tasks}
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
         finally:
-            opener.cancel()
-            if waiter is not None:
-                waiter.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
     async def stop(self, timeout: float) -> None:
-        """Stop all the streams, and let the objects in work be finished within the time."""
-        tasks = [stream.task for stream in self._streams.values() if stream.task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        await asyncio.gather(*(stream.informer.close(timeout) for stream in self._streams.values()))
+        """Stop all the streams, and let the objects in work be finished within the time.
+
+        Nothing is started since then, whatever happens in the cluster meanwhile.
+        """
+        self._is_stopping = True
+        await self._pool.stop()
+        await asyncio.gather(*(intake.queue.close(timeout) for intake in self._intakes.values()))
 
     def abort(self) -> None:
         """Cancel all the work that is being done now, so that stopping is not delayed by it."""
-        for stream in self._streams.values():
-            stream.informer.queue.abort()
+        for intake in self._intakes.values():
+            intake.queue.abort()
 
-    async def pause(self) -> None:
-        """Stop handling, but remember everything that is needed to continue."""
-        self._paused = True
-        await self.stop(self._settings.queueing.exit_timeout)
-        for stream in self._streams.values():
-            stream.task = None
+    async def pause(self, *, is_cold: bool = False) -> None:
+        """Stop handling. The streams go on, so that nothing is missed; unless it is cold."""
+        self._is_paused = True
+        for intake in self._intakes.values():
+            intake.queue.hold(forget=is_cold)
+        if is_cold:
+            await self._pool.suspend()
+        timeout = self._settings.queueing.exit_timeout
+        await asyncio.gather(*(intake.queue.finish(timeout) for intake in self._intakes.values()))
 
     def resume(self) -> None:
-        """List and watch everything anew after a pause."""
-        self._paused = False
-        for key, stream in self._streams.items():
-            self._start(key, stream)
+        """Handle everything that has changed; after a cold pause, everything is listed anew."""
+        self._is_paused = False
+        if not self._is_stopping:
+            for intake in self._intakes.values():
+                intake.start()
+            self._pool.resume()
+
+    def enqueue(
+        self,
+        key: ObjectKey,
+        reason: str,
+        *,
+        at: float | None = None,
+        resource: Resource | None = None,
+        body: RawBody | None = None,
+    ) -> bool:
+        """Process the object though nothing has happened to it; get whether it is known.
+
+        With the resource and the body, it can be unknown to the queues.
+        """
+        if any(key in intake.queue for intake in self._intakes.values()):
+            body = None
+        namespace = None if body is None else body["metadata"].get("namespace")
+        return any(
+            intake.queue.enqueue(key, reason, at=at, body=body)
+            for stream, intake in self._intakes.items()
+            if resource is None or stream.resource == resource
+            if body is None or stream.namespace in (None, namespace)
+        )
+
+    async def _follow(self) -> None:
+        while True:
+            await self._insights.wait()
+            await self._adjust()
+            self._readiness.arm()
 
     async def _open_when_ready(self) -> None:
         await self._readiness.wait()
-        if not self._paused:
-            for stream in self._streams.values():
-                stream.informer.queue.open()
+        if not self._is_paused and not self._is_stopping:
+            for intake in self._intakes.values():
+                intake.start()
 
     async def _adjust(self) -> None:
-        served = self._select_served()
-        wanted: dict[InformerKey, ResourceHandlers] = {
-            (resource, namespace): handlers
+        served = self._servable.select(self._insights.resources)
+        changed = {resource for resource in served if self._is_rebuilt(resource, served[resource])}
+        wanted = {
+            StreamKey(resource, namespace): handlers
             for resource, handlers in served.items()
             for namespace in self._get_namespaces(resource)
         }
-        for key in [key for key in self._streams if key not in wanted]:
-            await self._remove(key)
-        for key in [key for key, stream in self._streams.items() if stream.is_lost]:
-            await self._remove(key)
+        for key in [key for key in self._intakes if key not in wanted or key.resource in changed]:
+            await self._remove(key, successors=served)
+        for resource in [res for res in self._served if res not in served or res in changed]:
+            del self._served[resource]
         for key, handlers in wanted.items():
-            if key not in self._streams:
-                resource, namespace = key
-                if handlers.changing:
-                    warn_of_exposed_secrets(
-                        resource, self._settings.persistence.diffbase_storage, logger
-                    )
-                stream = _Stream(self._make_informer(resource, handlers, namespace))
-                self._streams[key] = stream
-                if not self._paused:
-                    self._start(key, stream)
+            if key not in self._intakes and not self._is_stopping:
+                self._add(key, handlers)
 
-    def _start(self, key: InformerKey, stream: _Stream) -> None:
-        if self._readiness.is_ready:
-            stream.informer.queue.open()
-        stream.task = asyncio.create_task(
-            stream.informer.run(), name=f"kopf-informer-{key[0]}-{key[1]}"
-        )
-        stream.task.add_done_callback(lambda task: self._on_stream_ended(key, stream, task))
+    def _is_rebuilt(self, resource: Resource, handlers: ResourceHandlers) -> bool:
+        """Whether it was served in another way; small changes are followed on the go."""
+        known = self._served.get(resource)
+        if known is None:
+            return False
+        if known.handlers != handlers:
+            return True
+        if dataclasses.astuple(known.resource) != dataclasses.astuple(resource):
+            known.resource = resource
+            known.reconciler.redefine(resource)
+        return False
 
-    def _on_stream_ended(
-        self,
-        key: InformerKey,
-        stream: _Stream,
-        task: asyncio.Task[None],
-    ) -> None:
-        if task.cancelled():
-            return
-        exc = task.exception()
-        if isinstance(exc, APINotFoundError):
-            logger.debug(f"The resource {key[0]} is gone, it is not watched anymore.")
-            stream.is_lost = True
-            self._on_lost()
-        elif not self._failed.done():
-            self._failed.set_exception(
-                exc or RuntimeError(f"The watch-stream for {key[0]} has ended unexpectedly.")
-            )
+    def _add(self, key: StreamKey, handlers: ResourceHandlers) -> None:
+        served = self._served.get(key.resource)
+        if served is None:
+            if handlers.changing:
+                warn_of_exposed_secrets(
+                    key.resource, self._settings.persistence.diffbase_storage, logger
+                )
+            reconciler = self._factory.make_reconciler(key.resource, handlers)
+            served = self._served[key.resource] = _Served(key.resource, handlers, reconciler)
+        intake = self._intakes[key] = self._factory.make_intake(served.reconciler, handlers, key)
+        if self._is_paused:
+            intake.queue.hold()
+        else:
+            intake.start()
+        self._pool.subscribe(key, intake)
 
-    async def _remove(self, key: InformerKey) -> None:
-        stream = self._streams.pop(key)
-        if stream.task is not None:
-            stream.task.cancel()
-            await asyncio.wait([stream.task])
-        await stream.informer.close(self._settings.queueing.exit_timeout)
-        stream.informer.forget()
-        self._on_removed(*key)
+    async def _remove(self, key: StreamKey, *, successors: Collection[Resource]) -> None:
+        intake = self._intakes.pop(key)
+        informer = self._pool.informers.get(key)
+        keys = () if informer is None else informer.keys
+        await self._pool.unsubscribe(key, intake)
+        await intake.queue.close(self._settings.queueing.exit_timeout)
+        intake.forget()
+        is_succeeded = any(resource.name == key.resource.name for resource in successors)
+        is_there = not key.namespace or key.namespace in self._insights.namespaces
+        self._on_removed(key.resource, key.namespace, () if is_succeeded and is_there else keys)
 
     def _get_namespaces(self, resource: Resource) -> Collection[str | None]:
         return self._insights.namespaces if resource.namespaced else [None]
-
-    def _select_served(self) -> Mapping[Resource, ResourceHandlers]:
-        """The resources that are meant by the selectors, with their handlers."""
-        resources = self._insights.resources
-        chosen: dict[Selector, Collection[Resource]] = {}
-        for selector in self._registry.selectors:
-            resolution = selector.resolve(resources)
-            chosen[selector] = resolution.resources
-            if resolution.rivals:
-                rivals = ", ".join(sorted(str(rival) for rival in resolution.rivals))
-                self._complain(
-                    f"Ambiguous resources will not be served: {selector} is all of "
-                    f"these: {rivals}. Specify the API group for the handlers."
-                )
-            elif not resolution.resources:
-                self._complain(
-                    f"Unresolved resources cannot be served (try creating their CRDs): {selector}"
-                )
-        served: dict[Resource, ResourceHandlers] = {}
-        for resource in {res for found in chosen.values() for res in found}:
-            handlers = self._registry.get_resource_handlers(
-                resource,
-                lambda selector, res=resource: res in chosen[selector],  # type: ignore[misc]
-            )
-            if self._is_servable(resource, handlers):
-                served[resource] = handlers
-        return served
-
-    def _is_servable(self, resource: Resource, handlers: ResourceHandlers) -> bool:
-        if not handlers:
-            return False
-        if not {"list", "watch"} <= resource.verbs:
-            self._complain(f"Non-watchable resources will not be served: {resource}")
-            return False
-        if handlers.requires_patching and not resource.patchable:
-            self._complain(f"Non-patchable resources will not be served: {resource}")
-            return False
-        return True
-
-    def _complain(self, message: str) -> None:
-        if message not in self._complaints:
-            self._complaints.add(message)
-            logger.warning(message)

@@ -129,6 +129,9 @@ class WorkQueue:
     def __len__(self) -> int:
         return len(self._items)
 
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._items
+
     def get(self, key: ObjectKey) -> WorkItem | None:
         """What there is to be done for the object, if anything."""
         return self._items.get(key)
@@ -219,13 +222,22 @@ class WorkQueue:
         """Take everything, and process nothing until opened; as it is in the beginning."""
         self._shut(Gate.SHUT)
 
-    async def pause(self, timeout: float) -> None:
-        """Process nothing until opened again. Those in work have their time to finish."""
+    def hold(self, *, forget: bool = False) -> None:
+        """Process nothing until opened again, and keep only the newest states meanwhile.
+
+        If everything is going to be listed anew, even these are forgotten; but not deletions.
+        """
         self._shut(Gate.PAUSED)
-        for item in self._items.values():
+        for item in list(self._items.values()):
             while len(item.events) > 1:
                 item.events.popleft()
-        await self._wait_or_cancel(timeout)
+            if forget and not item.is_deleted:
+                self._drop(item)
+
+    async def pause(self, timeout: float, *, forget: bool = False) -> None:
+        """The same; and those in work have their time to finish."""
+        self.hold(forget=forget)
+        await self.finish(timeout)
 
     async def close(self, timeout: float) -> None:
         """Take no more work, wait for the current one to finish, and cancel what does not.
@@ -235,7 +247,7 @@ class WorkQueue:
         self._shut(Gate.CLOSED)
         for item in list(self._items.values()):
             self._drop(item)
-        await self._wait_or_cancel(timeout)
+        await self.finish(timeout)
 
     def abort(self) -> Collection[asyncio.Task[None]]:
         """Take no more work, and cancel the current one; get the tasks that are to end."""
@@ -262,11 +274,14 @@ class WorkQueue:
         self._listed.clear()
         self._progress.set()
 
-    async def _wait_or_cancel(self, timeout: float) -> None:
+    async def finish(self, timeout: float) -> None:
+        """Wait for those in work, and cancel those who take longer, unless it is opened again."""
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()
         except TimeoutError:
+            if self._gate is Gate.OPEN:
+                return
             await asyncio.wait(self._cancel(), timeout=timeout)
             if self._working:
                 count = len(self._working)
@@ -345,6 +360,7 @@ class WorkQueue:
             return await self._process(item)
         except asyncio.CancelledError:
             item.generation += 1  # whatever it was, it is not done
+            item.reasons |= {"interrupted"}
             if self._gate is not Gate.OPEN:
                 return DONE
             logger.warning(f"The processing of {item.key} was cancelled by others; repeating it.")

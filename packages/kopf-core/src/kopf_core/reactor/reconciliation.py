@@ -78,6 +78,11 @@ class Reconciler:
             clock=execution.clock,
         )
 
+    def redefine(self, resource: Resource) -> None:
+        """The definition of the same resource has changed, e.g. its subresources."""
+        self.resource = resource
+        self._delivery.redefine(resource)
+
     @property
     def needs_events(self) -> bool:
         """Whether there is anybody who is promised every event, not only the newest state."""

@@ -166,6 +166,11 @@ class WorkItem:
         return rest if isinstance(rest, Requeue) and rest.is_held else None
 
     @property
+    def is_deleted(self) -> bool:
+        """Whether the object does not exist anymore."""
+        return (self.events[-1]["type"] if self.events else self.type) == "DELETED"
+
+    @property
     def is_leaving(self) -> bool:
         """Whether it is news that the object is deleted, or is going to be."""
         if not self.events:

@@ -58,6 +58,7 @@ class BackgroundEngine:
         self._stopping_reason: DaemonStoppingReason | None = None
         self._runs: set[Run] = set()
         self._orphans: set[Run] = set()
+        self._suspended: dict[ObjectKey, tuple[Resource, Body]] = {}
         self._emptied = asyncio.Event()
         self._reporting: asyncio.Handle | None = None
         self._surroundings = Surroundings(
@@ -92,6 +93,7 @@ class BackgroundEngine:
         if record is not None:
             self._refresh(record, cause.body, handlers)
         if self._stopping_reason is not None:
+            self._suspended[key] = cause.resource, cause.body
             return
         running = () if record is None else record.runs.keys()
         matching = handlers.select_spawning(cause, running)
@@ -105,7 +107,7 @@ class BackgroundEngine:
                 memo=memory.memo,
                 now=self._clock.monotonic(),
             )
-        record.is_deleted = False
+        record.is_deleted, record.resource = False, cause.resource
         for handler in matching:
             run = record.runs.get(handler.id)
             if run is None:
@@ -164,16 +166,25 @@ class BackgroundEngine:
 
     async def pause(self) -> None:
         """Stop everything, and start nothing until resumed. Those who linger are not waited for."""
-        self._stop_all(DaemonStoppingReason.OPERATOR_PAUSING)
+        if self._stopping_reason is None:
+            for record in {run.record for run in self._runs}:
+                if not record.is_deleted:
+                    self._suspended[record.key] = record.resource, record.body
+            self._stop_all(DaemonStoppingReason.OPERATOR_PAUSING)
         for _ in range(self._settings.background.instant_exit_zero_time_cycles or 0):
             if not self._runs:
                 break
             await asyncio.sleep(0)
 
-    def resume(self) -> None:
-        """Start again what is noticed since now, including what is still being stopped."""
+    def resume(self) -> Mapping[ObjectKey, tuple[Resource, Body]]:
+        """Start again what is noticed since now, including what is still being stopped.
+
+        Get those objects which are to be noticed: they have (or should have) lost something.
+        """
         if self._stopping_reason is DaemonStoppingReason.OPERATOR_PAUSING:
             self._stopping_reason = None
+        suspended, self._suspended = self._suspended, {}
+        return suspended
 
     def abort(self) -> None:
         """Cancel everything at once, and leave what cannot be cancelled, when there is no time."""

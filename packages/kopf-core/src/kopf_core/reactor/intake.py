@@ -1,0 +1,89 @@
+"""The intake: how events of a stream get to the handlers: through the indices and the queue."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from kopf_cogs.structs.bodies import RawEvent
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_core.engines.indexing import ResourceIndexer
+from kopf_core.reactor.queueing import WorkQueue
+from kopf_core.reactor.readiness import Readiness
+
+INDEXING_PORTION = 100
+"""How many objects are indexed in a row before everything else gets its turn."""
+
+
+class Intake:
+    """The subscriber that has all objects of a stream handled.
+
+    The indices are filled right in the stream, one event after another: the work queue is not
+    involved in it, and so cannot block it, however small the limit of its workers is.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        *,
+        indexer: ResourceIndexer | None,
+        readiness: Readiness,
+        on_reversed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._on_reversed = on_reversed
+        self.queue = queue
+        self._indexer = indexer
+        self._readiness = readiness
+        self._indexing: deque[tuple[ObjectKey, RawEvent]] = deque()
+        self._is_listed = False
+        if indexer is not None:
+            readiness.hold(self)
+
+    def start(self) -> None:
+        """Let the objects be handled, if everything is ready for that."""
+        if self._readiness.is_ready:
+            self.queue.open()
+        else:
+            self.queue.shut()
+
+    def forget(self) -> None:
+        """Forget all the objects that were seen: the resource is not served anymore."""
+        self._readiness.release(self)
+        self._indexing.clear()
+        if self._indexer is not None:
+            self._indexer.clear()
+
+    def on_event(self, key: ObjectKey, event: RawEvent) -> None:
+        if self._indexer is None:
+            self.queue.put(key, event)
+        else:
+            self._indexing.append((key, event))
+
+    def on_listed(self) -> None:
+        self._is_listed = True
+
+    def on_reversed(self) -> None:
+        self._on_reversed()
+
+    def on_interrupted(self) -> None:
+        """The stream is broken for now: those who are ready must not wait for it."""
+        self._readiness.release(self)
+
+    async def drain(self) -> None:
+        """Index what has come since the last time, then let it be processed."""
+        if self._indexer is not None:
+            await self._index(self._indexer)
+        if self._readiness.is_ready or self._indexer is None:
+            await self.queue.wait_for_headroom()
+
+    async def _index(self, indexer: ResourceIndexer) -> None:
+        count = 0
+        while self._indexing:
+            key, event = self._indexing[0]
+            await indexer.index(key, event)  # if cancelled here, it is to be indexed again
+            self.queue.put(key, event)
+            self._indexing.popleft()
+            count += 1
+            if count % INDEXING_PORTION == 0:
+                await asyncio.sleep(0)  # most functions never wait, but others should not starve
+        if self._is_listed:
+            self._readiness.release(self)

@@ -1,0 +1,60 @@
+"""Serving: which resources of the cluster are meant by the handlers, and which can be served."""
+
+import logging
+from collections.abc import Collection, Mapping
+
+from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.selectors import Selector
+from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
+
+logger = logging.getLogger("kopf.reactor.orchestration")
+
+
+class ServableResources:
+    """Finds the resources for the handlers. Complains about the same problem only once."""
+
+    def __init__(self, registry: OperatorRegistry) -> None:
+        self._registry = registry
+        self._complaints: set[str] = set()
+
+    def select(self, resources: Collection[Resource]) -> Mapping[Resource, ResourceHandlers]:
+        """The resources that are meant by the selectors, with their handlers."""
+        chosen: dict[Selector, Collection[Resource]] = {}
+        for selector in self._registry.selectors:
+            resolution = selector.resolve(resources)
+            chosen[selector] = resolution.resources
+            if resolution.rivals:
+                rivals = ", ".join(sorted(str(rival) for rival in resolution.rivals))
+                self._complain(
+                    f"Ambiguous resources will not be served: {selector} is all of "
+                    f"these: {rivals}. Specify the API group for the handlers."
+                )
+            elif not resolution.resources:
+                self._complain(
+                    f"Unresolved resources cannot be served (try creating their CRDs): {selector}"
+                )
+        served: dict[Resource, ResourceHandlers] = {}
+        for resource in {res for found in chosen.values() for res in found}:
+            handlers = self._registry.get_resource_handlers(
+                resource,
+                lambda selector, res=resource: res in chosen[selector],  # type: ignore[misc]
+            )
+            if self._is_servable(resource, handlers):
+                served[resource] = handlers
+        return served
+
+    def _is_servable(self, resource: Resource, handlers: ResourceHandlers) -> bool:
+        if not handlers:
+            return False
+        if not {"list", "watch"} <= resource.verbs:
+            self._complain(f"Non-watchable resources will not be served: {resource}")
+            return False
+        if handlers.requires_patching and not resource.patchable:
+            self._complain(f"Non-patchable resources will not be served: {resource}")
+            return False
+        return True
+
+    def _complain(self, message: str) -> None:
+        if message not in self._complaints:
+            self._complaints.add(message)
+            logger.warning(message)

@@ -1,0 +1,162 @@
+"""The object store: the newest state of every object of one kind, to be read with no requests.
+
+A store is kept only for those kinds that somebody reads. It is fed by a watch-stream,
+and by the responses to our own requests: what is read is never older than our own last write.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from kopf_cogs.structs.bodies import RawBody, RawEvent
+from kopf_cogs.structs.keys import ObjectKey, object_key
+from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.versions import is_newer, parse_version
+
+Transform = Callable[[RawBody], RawBody]
+
+REMEMBERED_DELETIONS = 1000
+"""How many of the latest deletions are remembered: a late response must not revive an object."""
+
+
+def without_managed_fields(body: RawBody) -> RawBody:
+    """Drop what is usually the biggest part of the metadata, and of use to very few."""
+    if "managedFields" not in body["metadata"]:
+        return body
+    meta = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
+    return {**body, "metadata": meta}  # type: ignore[typeddict-item]
+
+
+class ObjectStore(Mapping[ObjectKey, RawBody]):
+    """The newest states of objects: by their keys, by names, and by uids of their owners.
+
+    The states belong to the store: they must not be modified by those who read them.
+    ``transform`` makes of an object what is to be kept of it; it must keep its identity,
+    its version, and its owners.
+    """
+
+    def __init__(self, resource: Resource, *, transform: Transform | None = None) -> None:
+        self.resource = resource
+        self._transform = transform
+        self._bodies: dict[ObjectKey, RawBody] = {}
+        self._by_name: dict[tuple[str | None, str | None], ObjectKey] = {}
+        self._by_owner: dict[str, dict[ObjectKey, None]] = {}
+        self._unconfirmed: set[ObjectKey] = set()
+        self._deleted: dict[ObjectKey, None] = {}
+        self._latest_version = 0
+        self._synced = asyncio.Event()
+
+    def __getitem__(self, key: ObjectKey) -> RawBody:
+        return self._bodies[key]
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return iter(self._bodies)
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all the objects that existed initially are here."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        await self._synced.wait()
+
+    def find(self, namespace: str | None, name: str) -> RawBody | None:
+        """The object with that name; cluster-scoped objects are in no namespace."""
+        key = self._by_name.get((namespace, name))
+        return None if key is None else self._bodies[key]
+
+    def owned_by(self, uid: str) -> Collection[RawBody]:
+        """The objects which have that owner among their owner references."""
+        return [self._bodies[key] for key in self._by_owner.get(uid, ())]
+
+    def put(self, body: RawBody) -> bool:
+        """Take the response to our own request; get whether it is news.
+
+        The stream can lag behind: what it brings later does not replace this state, if older.
+        """
+        key = object_key(self.resource, body)
+        if key in self._deleted or not self._set(key, body):
+            return False
+        self._unconfirmed.add(key)
+        return True
+
+    def discard(self, key: ObjectKey) -> None:
+        """Forget the object: it does not exist anymore."""
+        body = self._bodies.pop(key, None)
+        self._unconfirmed.discard(key)
+        if body is not None:
+            self._unlink(key, body)
+
+    def clear(self, namespace: str | None = None) -> None:
+        """Forget all the objects; or only those in the namespace."""
+        for key, body in list(self._bodies.items()):
+            if namespace is None or body["metadata"].get("namespace") == namespace:
+                self.discard(key)
+
+    # What comes from the stream.
+
+    def on_event(self, key: ObjectKey, event: RawEvent) -> None:
+        body = event["object"]
+        self._latest_version = max(self._latest_version, parse_version(body) or 0)
+        if event["type"] == "DELETED":
+            self.discard(key)
+            self._deleted[key] = None
+            if len(self._deleted) > REMEMBERED_DELETIONS:
+                del self._deleted[next(iter(self._deleted))]
+        else:
+            self._deleted.pop(key, None)  # those with no uids can be re-created
+            self._set(key, body)
+            self._unconfirmed.discard(key)
+
+    def on_listed(self) -> None:
+        for key in list(self._unconfirmed):  # created by us, and deleted before it was listed
+            version = parse_version(self._bodies[key])
+            if version is not None and version <= self._latest_version:
+                self.discard(key)
+        self._synced.set()
+
+    async def drain(self) -> None:
+        """Stores take everything at once, and hold nobody."""
+
+    def on_reversed(self) -> None:
+        """The cluster was restored from a backup: whatever comes, it is newer."""
+        self._latest_version = 0
+        self.clear()
+
+    def _set(self, key: ObjectKey, body: RawBody) -> bool:
+        old = self._bodies.get(key)
+        if old is not None:
+            if is_newer(old, body):
+                return False
+            self._unlink(key, old)
+        if self._transform is not None:
+            body = self._transform(body)
+        self._bodies[key] = body
+        self._by_name[_get_name(body)] = key
+        for uid in _get_owners(body):
+            self._by_owner.setdefault(uid, {})[key] = None
+        return True
+
+    def _unlink(self, key: ObjectKey, body: RawBody) -> None:
+        name = _get_name(body)
+        if self._by_name.get(name) == key:  # it can be of a newer object with the same name
+            del self._by_name[name]
+        for uid in _get_owners(body):
+            owned = self._by_owner.get(uid, {})
+            owned.pop(key, None)
+            if not owned:
+                self._by_owner.pop(uid, None)
+
+
+def _get_name(body: RawBody) -> tuple[str | None, str | None]:
+    return body["metadata"].get("namespace"), body["metadata"].get("name")
+
+
+def _get_owners(body: RawBody) -> Iterator[str]:
+    owners = body["metadata"].get("ownerReferences")
+    for owner in owners if isinstance(owners, list) else ():
+        uid = owner.get("uid") if isinstance(owner, dict) else None
+        if isinstance(uid, str):
+            yield uid
