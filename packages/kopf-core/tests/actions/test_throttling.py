@@ -23,3 +23,10 @@ def test_delays_start_anew_after_a_success():
 @pytest.mark.docs("configuration/throttling")
 def test_no_delays_no_throttling():
     assert Throttler().fail([]) is None
+
+
+def test_b4_e7_repeated_errors_are_told_once():
+    throttler = Throttler()
+    assert [throttler.is_news(reason) for reason in "aabba"] == [True, False, True, False, True]
+    throttler.succeed()
+    assert throttler.is_news("a")

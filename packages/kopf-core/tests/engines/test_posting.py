@@ -232,6 +232,17 @@ async def test_e1_failed_events_are_counted_and_do_not_stop_the_others(
     assert len(logged(logging.WARNING)) == 1
 
 
+async def test_b4_absent_permissions_are_told_once_until_they_are_granted(client, recorder, logged):
+    for error in [APIForbiddenError(status=403), None, APIForbiddenError(status=403)]:
+        client.error = error
+        for number in range(3):
+            count = len(client.posts)
+            info(body(f"{number}"), reason="Any", message=f"{count}")
+            await client.until(lambda count=count: len(client.posts) > count)
+    assert recorder.dropped == 6
+    assert len(logged(logging.WARNING)) == 2
+
+
 async def test_e1_hanging_api_is_bounded(client, recorder, logged, monkeypatch):
     monkeypatch.setattr(recorders, "MAX_PENDING", 10)
     client.gate.clear()

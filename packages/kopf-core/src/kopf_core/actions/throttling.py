@@ -6,11 +6,17 @@ from collections.abc import Iterable, Iterator
 class Throttler:
     """The delays of one object. It costs nothing until there is an error."""
 
-    __slots__ = ("_delays", "_last")
+    __slots__ = ("_delays", "_last", "_reason")
 
     def __init__(self) -> None:
         self._delays: Iterator[float] | None = None
         self._last: float | None = None
+        self._reason: str | None = None
+
+    def is_news(self, reason: str) -> bool:
+        """Whether the error is not the same as the last time: it is enough to tell of it once."""
+        is_new, self._reason = reason != self._reason, reason
+        return is_new
 
     def fail(self, delays: Iterable[float]) -> float | None:
         """Seconds to wait after one more error in a row; ``None`` if throttling is disabled.
@@ -24,4 +30,4 @@ class Throttler:
 
     def succeed(self) -> None:
         """Forget the errors: the next one starts from the first delay."""
-        self._delays = self._last = None
+        self._delays = self._last = self._reason = None

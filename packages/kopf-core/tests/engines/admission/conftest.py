@@ -70,9 +70,7 @@ def make_reviewer(
         }  # fmt: skip
         reviewer = Reviewer(
             ReviewContext(**defaults | context),
-            dataclasses.replace(
-                execution, errors=ErrorsMode.PERMANENT, executor=threads, endures=False
-            ),
+            dataclasses.replace(execution, errors=ErrorsMode.PERMANENT, executor=threads),
             Routes(handlers),
         )
         if is_serving:
@@ -80,7 +78,7 @@ def make_reviewer(
         return reviewer
 
     yield make
-    threads.shutdown(wait=False)
+    threads.shutdown()
 
 
 @pytest.fixture

@@ -74,6 +74,7 @@ class EventRecorder:
         self._tasks: set[asyncio.Task[None]] = set()
         self._recent: OrderedDict[Any, _Posted] = OrderedDict()
         self._pending = 0
+        self._refusals: dict[str | None, str] = {}
         self._aggregates = True
         self._closed = False
         self.dropped = 0
@@ -157,16 +158,28 @@ class EventRecorder:
         try:
             if not await self._count_up(event):
                 await self._create(event)
+            if self._refusals:
+                self._refusals.pop(event.ref.get("namespace"), None)
         except APIError as e:
             self.dropped += 1
-            logger.warning(
+            logger.log(
+                logging.WARNING if self._is_news(event, e) else logging.DEBUG,
                 f"Failed to post an event. Ignoring and continuing. "
                 f"Object: {_describe(event.ref)}. Error: {e}. "
-                f"Event: {event.type} {event.reason}: {event.message[:256]}"
+                f"Event: {event.type} {event.reason}: {event.message[:256]}",
             )
         except Exception as e:
             self.dropped += 1
             logger.error(f"Failed to post an event: {type(e).__name__}: {e}")
+
+    def _is_news(self, event: _Event, exc: APIError) -> bool:
+        """Whether to tell of the error: if it is forbidden, it is so for all events from there."""
+        if not isinstance(exc, APIForbiddenError):
+            return True
+        namespace = event.ref.get("namespace")
+        is_same = self._refusals.get(namespace) == str(exc)
+        self._refusals[namespace] = str(exc)
+        return not is_same
 
     async def _create(self, event: _Event) -> None:
         created = await post_event(
