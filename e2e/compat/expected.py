@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .comparing import Expected
 
+RELEASED = r'^-PATCH .* merge-patch\+json .*": null|^[+-]PATCH .* json-patch.*/metadata/finalizers'
+
 EXPECTED: tuple[Expected, ...] = (
     Expected(
         "daemon-ending",
@@ -155,5 +157,53 @@ EXPECTED: tuple[Expected, ...] = (
         "[clr]*",
         r"^[+-].*(\bd2\b|'a'|\bDeletion is processed|kopf\.zalando\.org/a)",
         "A success of a creation or an update is not a success of the deletion under the same id.",
+    ),
+    Expected(
+        "delete-*",
+        "requests",
+        RELEASED,
+        "The progress of deletions is removed together with the finalizer, in one request.",
+    ),
+    Expected(
+        "handover-deletion",
+        "requests",
+        RELEASED,
+        "The progress of deletions is removed together with the finalizer, in one request.",
+    ),
+    Expected(
+        "re*-deleted*",
+        "requests",
+        RELEASED,
+        "The progress of deletions is removed together with the finalizer, in one request.",
+    ),
+    Expected(
+        "subs-of-fields",
+        "requests",
+        RELEASED,
+        "The progress of deletions is removed together with the finalizer, in one request.",
+    ),
+    Expected(
+        "storage-*",
+        "requests",
+        RELEASED,
+        "The progress of deletions is removed together with the finalizer, in one request.",
+    ),
+    Expected(
+        "many-objects",
+        "requests",
+        RELEASED,
+        "The progress of deletions is removed together with the finalizer, in one request.",
+    ),
+    Expected(
+        "foreign-finalizers",
+        "requests",
+        RELEASED,
+        "The progress of deletions is removed together with the finalizer, in one request.",
+    ),
+    Expected(
+        "patch-status",
+        "requests",
+        r"^[+-]PATCH .* merge-patch",
+        "The status as a subresource is patched before the rest, so that no results are lost.",
     ),
 )

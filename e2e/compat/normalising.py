@@ -14,7 +14,6 @@ ASPECTS = ("calls", "objects", "requests", "events", "logs", "notes")
 
 VARIABLE_METADATA = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
 TOUCH_KEYS = ("kopf.zalando.org/touch-dummy", "my-op.example.com/touch-dummy")
-SEEN = re.compile(r',"seen":"[0-9a-f]{16}"')
 INTERNAL_PREFIXES = ("kopf.zalando.org/", "my-op.example.com/")
 
 # What is seen in the logs at the debug level about how the work is organised, not what is done.
@@ -86,6 +85,8 @@ def _format_call(entry: dict[str, Any]) -> str:
         kwargs.pop("status", None)
     if isinstance(kwargs.get("status"), dict):  # the touches of the predecessor
         kwargs["status"] = {key: val for key, val in kwargs["status"].items() if key != "kopf"}
+    if isinstance(kwargs.get("status"), dict):
+        kwargs["status"] = _drop_seen(kwargs["status"])
     if "diff" in kwargs:  # the predecessor's order is arbitrary
         kwargs["diff"] = sorted(kwargs["diff"], key=str)
     for key in ("annotations", "old", "new"):
@@ -118,7 +119,9 @@ def _clean_body(body: dict[str, Any]) -> dict[str, Any]:
         annotations.pop(key, None)
     metadata["annotations"] = annotations
     cleaned = {**body, "metadata": metadata}
-    if isinstance(body.get("status"), dict):  # what remains of the touches in the status
+    if isinstance(body.get("status"), dict):
+        body = {**body, "status": _drop_seen(body["status"])}
+        # what remains of the touches in the status
         cleaned["status"] = {key: val for key, val in body["status"].items() if key != "kopf"}
     return cleaned
 
@@ -153,6 +156,9 @@ def _clean_request(body: Any) -> Any:
     body = _drop_seen(json.loads(json.dumps(body)))
     metadata = body.get("metadata", {})
     metadata.pop("uid", None)  # ours: the precondition against namesakes
+    metadata.pop("resourceVersion", None)  # the same for the status as a subresource
+    if not metadata:
+        body.pop("metadata", None)
     for key in TOUCH_KEYS:
         metadata.get("annotations", {}).pop(key, None)
     if isinstance(body.get("status"), dict):
@@ -167,14 +173,9 @@ def _drop_seen(value: Any) -> Any:
 
     The predecessor ignores it.
     """
-    if isinstance(value, dict):
-        is_record = "started" in value
-        return {
-            key: _drop_seen(val)
-            for key, val in value.items()
-            if not key.endswith("seen-states") and not (is_record and key == "seen")
-        }
-    return SEEN.sub("", value) if isinstance(value, str) else value
+    if not isinstance(value, dict):
+        return value
+    return {key: _drop_seen(val) for key, val in value.items() if not key.endswith("seen-states")}
 
 
 def _clean_operation(operation: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import secrets
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 
@@ -79,9 +79,12 @@ def make_strict_schema(*status: str) -> Obj:
     }
 
 
+SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+
 DEFINITIONS = [
     make_crd("kexes", "Kex"),
     make_crd("subs", "Sub", subresources={"status": {}}),
+    make_crd("scalables", "Scalable", subresources={"status": {}, "scale": SCALE}),
     make_crd("stricts", "Strict", schema=make_strict_schema("phase")),
     make_crd(
         "strictsubs", "StrictSub", schema=make_strict_schema("phase"), subresources={"status": {}}
@@ -111,6 +114,14 @@ class Calls(list[Any]):
                     await self._changed.wait()
         except TimeoutError:
             raise AssertionError(f"It has not happened; calls: {[*self]!r}") from None
+
+
+class Answer(NamedTuple):
+    """What the API has answered to a request."""
+
+    status: int
+    body: Any
+    warnings: list[str]
 
 
 class World:
@@ -172,19 +183,32 @@ class World:
                 else:
                     return result
 
+    async def attempt(self, method: str, path: str, body: Any = None, type: str = "") -> Answer:
+        """Make a request, and get what it is answered, be it accepted or refused."""
+        data = None if body is None else json.dumps(body)
+        headers = {"Content-Type": type or "application/json"}
+        async with self._session.request(
+            method, self.url + path, data=data, headers=headers
+        ) as response:
+            warnings = [text.split('"')[1] for text in response.headers.getall("Warning", [])]
+            return Answer(response.status, await response.json(), warnings)
+
     async def create(self, spec: Obj | None = None, name: str = "obj", **fields: Any) -> Obj:
+        return await self.request("POST", self.path(), self.make(spec, name, **fields))
+
+    def make(self, spec: Obj | None = None, name: str = "obj", **fields: Any) -> Obj:
+        """The body of an object, which is not created yet."""
         kind = {
             item["spec"]["names"]["plural"]: item["spec"]["names"]["kind"] for item in DEFINITIONS
         }[self.plural]
         meta = {"name": name, **fields.pop("metadata", {})}
-        body = {
+        return {
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": kind,
             "metadata": meta,
             "spec": spec or {},
             **fields,
         }
-        return await self.request("POST", self.path(), body)
 
     async def get(self, name: str = "obj") -> Obj:
         return await self.request("GET", self.path(name))

@@ -283,3 +283,34 @@ async def test_e34_own_changes_of_finished_handlers_are_not_missed_by_them(world
         obj = await world.until_handled(spec={"f": "done"})
     assert world.calls == ["a", "b", "b"]
     assert SEEN not in obj["metadata"]["annotations"]
+
+
+async def test_e24_the_progress_goes_away_together_with_the_finalizer(faulty):
+    """Otherwise, all deletion handlers would be called again after a kill in between."""
+
+    def make(is_blocked):
+        registry = OperatorRegistry()
+        for id in "ab":
+
+            @on.delete(*KEX, id=id, registry=registry)
+            def fn(id=id, **_):
+                faulty.calls(id)
+                if id == "b" and is_blocked:
+                    raise TemporaryError("not yet", delay=0.1)
+
+        return registry
+
+    async with faulty.operator(make(True)):
+        await faulty.create(metadata={"finalizers": ["foreign.com/f"]})
+        await faulty.until(lambda obj: len(obj["metadata"]["finalizers"]) == 2)
+        await faulty.delete()
+        await faulty.until(is_over("a"))
+    async with faulty.operator(make(False)):
+        obj = await faulty.until(lambda obj: len(obj["metadata"]["finalizers"]) == 1)
+        assert not get_progress(obj)
+    patches = await faulty.requested("PATCH", "*/kexes/obj")
+    await faulty.patch({"metadata": {"finalizers": None}})
+    await faulty.until_gone()
+    assert faulty.calls.count("a") == 1
+    bodies = [str(patch) for patch in patches]
+    assert bodies

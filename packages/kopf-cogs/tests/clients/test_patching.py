@@ -1,10 +1,12 @@
 import dataclasses
+import functools
 import logging
 
 import pytest
 
 from kopf_cogs.clients import errors
-from kopf_cogs.clients.patching import patch_object
+from kopf_cogs.clients.patching import MAX_ATTEMPTS, patch_object
+from kopf_cogs.structs.finalizers import block_deletion
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 
@@ -57,13 +59,13 @@ async def test_merge_patch_of_everything(server, client, resource, caplog):
 
 
 async def test_merge_patches_with_status_as_subresource(server, client, resource, caplog):
-    server.script(server.reply(body(2, spec={"x": 1})))
+    server.script(server.reply(body(2, status={"y": 2})))
     server.script(server.reply(body(3, spec={"x": 1}, status={"y": 2})))
     patch = Patch({"spec": {"x": 1}, "status": {"y": 2}})
     result = await patch_object(client, resource, "ns", "name1", patch)
     assert sent(server) == [
-        (URL, "merge-patch+json", {"spec": {"x": 1}}),
         (f"{URL}/status", "merge-patch+json", {"status": {"y": 2}}),
+        (URL, "merge-patch+json", {"spec": {"x": 1}}),
     ]
     assert result.body["metadata"]["resourceVersion"] == "3"
     assert "Merge-patching the status with: {'status': {'y': 2}}" in caplog.messages
@@ -97,8 +99,8 @@ async def test_four_patches_each_on_the_result_of_the_previous(server, client, r
     patch = Patch({"spec": {"x": 1}, "status": {"y": 1}}, fns=[add_finalizer, set_status])
     result = await patch_object(client, resource, "ns", "name1", patch, body(1))
     assert sent(server) == [
-        (URL, "merge-patch+json", {"spec": {"x": 1}}),
         (f"{URL}/status", "merge-patch+json", {"status": {"y": 1}}),
+        (URL, "merge-patch+json", {"spec": {"x": 1}}),
         (
             URL,
             "json-patch+json",
@@ -139,14 +141,132 @@ async def test_b9_absent_objects_are_quiet(server, client, resource):
 
 
 @pytest.mark.parametrize("status", [409, 422])
-async def test_b10_outdated_functions_are_carried_forward(server, client, resource, status):
-    server.script(server.reply(body(2, spec={"x": 1})), server.error(status))
+@pytest.mark.parametrize("get", ["unchanged", "forbidden"])
+async def test_b10_refused_functions_are_carried_forward(server, client, resource, status, get):
+    """The object is as it was, so it is not known why; or it is not known how it is."""
+    again = server.reply(body(2, spec={"x": 1})) if get == "unchanged" else server.error(403)
+    server.script(server.reply(body(2, spec={"x": 1})), server.error(status), again)
     patch = Patch({"spec": {"x": 1}}, fns=[add_finalizer])
     result = await patch_object(client, resource, "ns", "name1", patch, body(1))
     assert not result.gone
     assert result.body == body(2, spec={"x": 1})
     assert dict(result.remaining) == {}
     assert result.remaining.fns == [add_finalizer]
+
+
+@pytest.fixture
+def instant(monkeypatch):
+    delays = []
+
+    async def sleep(delay):
+        delays.append(delay)
+
+    monkeypatch.setattr("kopf_cogs.clients.patching.asyncio.sleep", sleep)
+    return delays
+
+
+@pytest.mark.parametrize("status", [409, 422])
+async def test_e17_b10_outdated_functions_are_applied_to_the_fresh_object(
+    server, client, resource, status, instant
+):
+    """Others change the object all the time, and the stream lags behind them."""
+    for version in (5, 7):
+        server.script(server.error(status), server.reply(body(version)))
+    server.script(server.reply(body(8, metadata={"finalizers": ["fin"]})))
+    patch = Patch(fns=[add_finalizer])
+    result = await patch_object(client, resource, "ns", "name1", patch, body(1))
+    assert [request.method for request in server.requests] == ["PATCH", "GET"] * 2 + ["PATCH"]
+    tests = [r.json[0]["value"] for r in server.requests if r.method == "PATCH"]
+    assert tests == ["1", "5", "7"]
+    assert result.body == body(8, metadata={"finalizers": ["fin"]})
+    assert not result.remaining
+    assert len(instant) == 1
+
+
+async def test_e17_b10_attempts_are_limited(server, client, resource, instant):
+    for version in range(2, 2 + MAX_ATTEMPTS):
+        server.script(server.error(422), server.reply(body(version)))
+    patch = Patch(fns=[add_finalizer])
+    result = await patch_object(client, resource, "ns", "name1", patch, body(1))
+    assert result.remaining.fns == [add_finalizer]
+    assert len([r for r in server.requests if r.method == "PATCH"]) == MAX_ATTEMPTS
+    assert len(instant) == MAX_ATTEMPTS - 2
+    assert max(instant) < 2
+
+
+async def test_e17_c5_finalizers_are_not_added_when_the_deletion_is_noticed(
+    server, client, resource
+):
+    fresh = {"metadata": {"resourceVersion": "2", "deletionTimestamp": "2020-01-01T00:00:00Z"}}
+    server.script(server.error(422), server.reply(fresh))
+    block = functools.partial(block_deletion, finalizer="fin")
+    result = await patch_object(client, resource, "ns", "name1", Patch(fns=[block]), body(1))
+    assert len(server.requests) == 2
+    assert not result.remaining
+
+
+async def test_e17_a16_recreated_objects_are_not_patched_instead(server, client, resource):
+    fresh = {"metadata": {"resourceVersion": "2", "uid": "uid2"}}
+    server.script(server.error(422), server.reply(fresh))
+    patch = Patch(fns=[add_finalizer])
+    result = await patch_object(client, resource, "ns", "name1", patch, body(1), uid="uid1")
+    assert result.gone
+    assert len(server.requests) == 2
+
+
+STATUS = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
+
+
+@pytest.mark.parametrize("reply", [STATUS, {}, [], "text", {"kind": "Other", "metadata": {}}])
+async def test_e27_replies_that_are_not_the_object_are_not_taken_for_it(
+    server, client, resource, reply
+):
+    server.script(server.reply(reply), server.reply(body(3)))
+    result = await patch_object(client, resource, "ns", "name1", Patch({"spec": {}}), uid="uid1")
+    assert result.body == body(3)
+    assert [request.method for request in server.requests] == ["PATCH", "GET"]
+
+
+async def test_e27_objects_released_with_a_status_are_gone(server, client, resource):
+    server.script(server.reply(STATUS), server.error(404))
+    patch = Patch(fns=[add_finalizer])
+    result = await patch_object(client, resource, "ns", "name1", patch, body(1), uid="uid1")
+    assert result.gone
+
+
+async def test_e27_nothing_but_other_things_is_an_error(server, client, resource):
+    server.script(server.reply(STATUS), server.reply(STATUS))
+    with pytest.raises(errors.APIResponseError):
+        await patch_object(client, resource, "ns", "name1", Patch({"spec": {}}))
+
+
+async def test_e27_other_objects_with_the_same_name_are_not_this_one(server, client, resource):
+    server.script(server.reply({"metadata": {"uid": "uid2", "resourceVersion": "9"}}))
+    patch = Patch({"status": {"x": 1}, "spec": {"y": 2}})
+    result = await patch_object(client, resource, "ns", "name1", patch, body(1), uid="uid1")
+    assert result.gone
+    assert [request.path for request in server.requests] == [f"{URL}/status"]
+
+
+async def test_c1_a16_results_are_sent_first_and_only_to_this_very_object(server, client, resource):
+    """If the operator is killed in between, the handlers are not known to be over."""
+    server.script(server.reply(body(2)), server.reply(body(3)))
+    patch = Patch({"status": {"x": 1}, "spec": {"y": 2}})
+    await patch_object(client, resource, "ns", "name1", patch, body(1), uid="uid1")
+    assert [(request.path, request.json) for request in server.requests] == [
+        (f"{URL}/status", {"status": {"x": 1}, "metadata": {"resourceVersion": "1"}}),
+        (URL, {"spec": {"y": 2}, "metadata": {"uid": "uid1"}}),
+    ]
+
+
+async def test_c1_a16_the_identity_is_checked_if_the_object_has_changed(server, client, resource):
+    server.script(server.error(409), server.reply(body(2, uid="uid1")))
+    server.script(server.reply(body(3)), server.reply(body(4)))
+    patch = Patch({"status": {"x": 1}, "spec": {"y": 2}})
+    result = await patch_object(client, resource, "ns", "name1", patch, body(1), uid="uid1")
+    assert [request.method for request in server.requests] == ["PATCH", "GET", "PATCH", "PATCH"]
+    assert server.requests[2].json == {"status": {"x": 1}}
+    assert result.body == body(4)
 
 
 @pytest.mark.parametrize("status", [400, 403, 409, 422])

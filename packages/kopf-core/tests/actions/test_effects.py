@@ -36,6 +36,9 @@ class FakeClient:
             raise error
         return {"metadata": {"name": "obj", "resourceVersion": str(len(self.sent) + 10)}}
 
+    async def get(self, url):
+        return {"metadata": {"name": "obj", "resourceVersion": "1"}}
+
 
 @pytest.fixture
 def client():

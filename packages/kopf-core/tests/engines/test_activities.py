@@ -1,5 +1,8 @@
 """Activities of the operator: all handlers until all are over."""
 
+import asyncio
+import threading
+
 import pytest
 
 from kopf_cogs.structs.memos import Memo
@@ -98,3 +101,20 @@ async def test_retries_are_limited(run):
 
     with pytest.raises(ActivityError, match="exceed 3 retries"):
         await run(make(fn, retries=3))
+
+
+async def test_cancellation_ends_the_activity_when_its_thread_ends(run):
+    started, proceed = threading.Event(), threading.Event()
+
+    def slow(**_):
+        started.set()
+        proceed.wait()
+
+    task = asyncio.create_task(run(make(slow)))
+    await asyncio.to_thread(started.wait)
+    task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    proceed.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task

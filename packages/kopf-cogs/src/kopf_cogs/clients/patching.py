@@ -2,8 +2,10 @@
 Patching of objects: as few requests as possible for whatever is to be changed.
 """
 
+import asyncio
 import dataclasses
 import logging
+import random
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
@@ -16,6 +18,12 @@ logger = logging.getLogger(__name__)
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
+
+MAX_ATTEMPTS = 5
+"""How many times to apply the functions to ever fresher bodies of an object that changes a lot."""
+
+CONFLICT_DELAY = 0.05
+"""In seconds: the delay after the second conflict in a row; then it grows. With a jitter."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,18 +65,40 @@ class _Target:
     uid: str | None
     logger: Logger
 
-    async def merge(self, payload: dict[str, Any], subresource: str | None) -> bodies.RawBody:
+    async def merge(
+        self,
+        payload: dict[str, Any],
+        subresource: str | None,
+        version: str | None = None,
+    ) -> bodies.RawBody:
+        """Apply the fields; if the version is specified, then only to this version."""
         shown = secrecy.Shown(self.resource, payload)
         self.logger.debug("Merge-patching the %s with: %s", subresource or "resource", shown)
-        if self.uid and subresource is None:
-            metadata = {**(payload.get("metadata") or {}), "uid": self.uid}
-            payload = {**payload, "metadata": metadata}
+        identity = {"uid": self.uid} if self.uid and subresource is None else {}
+        if version is not None:
+            identity["resourceVersion"] = version
+        if identity:
+            payload = {**payload, "metadata": {**(payload.get("metadata") or {}), **identity}}
         try:
             return await self._send(payload, MERGE_PATCH, subresource)
         except (errors.APIConflictError, errors.APIUnprocessableError) as e:
             if self.uid and _is_another_object(e):
                 raise _ObjectGone from e
             raise
+
+    async def merge_status_first(
+        self, payload: dict[str, Any], subresource: str, version: str | None
+    ) -> bodies.RawBody:
+        """Apply the status of this very object: the API ignores the identity there.
+
+        The version stands for the identity; if it is not the latest one, the identity is checked.
+        """
+        if version is not None and self.uid:
+            try:
+                return await self.merge(payload, subresource, version)
+            except errors.APIConflictError:
+                await self.get_if_permitted()
+        return await self.merge(payload, subresource)
 
     async def modify(self, ops: jsonpatch.JSONPatch, subresource: str | None) -> bodies.RawBody:
         shown = secrecy.Shown(self.resource, ops)
@@ -92,6 +122,37 @@ class _Target:
             body = await self.client.patch(url, payload, content_type=content_type)
         except errors.APINotFoundError as e:
             raise _ObjectGone from e
+        return self._verify(body) if self._is_object(body) else await self.get()
+
+    async def get(self) -> bodies.RawBody:
+        """The object as it is now, right from the API."""
+        url = self.resource.get_url(namespace=self.namespace, name=self.name)
+        try:
+            body = await self.client.get(url)
+        except errors.APINotFoundError as e:
+            raise _ObjectGone from e
+        if not self._is_object(body):
+            raise errors.APIResponseError(f"The response is not the object of {self.resource}.")
+        return self._verify(body)
+
+    async def get_if_permitted(self) -> bodies.RawBody | None:
+        """The object as it is now; operators can do without the permission for this."""
+        try:
+            return await self.get()
+        except errors.APIForbiddenError:
+            return None
+
+    def _is_object(self, body: Any) -> bool:
+        """Whether it is of this kind: some servers and proxies reply with statuses and the like."""
+        if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
+            return False
+        return body.get("kind") in (None, self.resource.kind) or self.resource.kind is None
+
+    def _verify(self, body: Any) -> bodies.RawBody:
+        """Make sure that it is this object, and not another one with the same name."""
+        uid = body["metadata"].get("uid")
+        if self.uid and uid and uid != self.uid:
+            raise _ObjectGone
         return cast(bodies.RawBody, body)
 
 
@@ -127,12 +188,14 @@ async def patch_object(
     result: Any = None
     try:
         for payload, subresource in _split_fields(resource, patch):
-            result = await target.merge(payload, subresource)
+            if subresource is not None and patch.keys() - {"status"}:
+                result = await target.merge_status_first(payload, subresource, _get_version(body))
+            else:
+                result = await target.merge(payload, subresource)
             _find_inconsistencies(payload, result, (), inconsistencies)
-        freshest: Any = result if result is not None else body
-        for ops, subresource in _split_ops(resource, patch, freshest):
-            ops.insert(0, _make_version_test(freshest))
-            result = freshest = await target.modify(ops, subresource)
+        if patch.fns:
+            freshest = result if result is not None else body
+            result = await _apply_fns(target, patch, freshest) or result
     except _ObjectGone:
         return PatchResult(body=None, remaining=patches.Patch(), gone=True)
     except _ObjectChanged:
@@ -146,15 +209,45 @@ async def patch_object(
     return PatchResult(result, remaining, inconsistencies=diffs.Diff(inconsistencies))
 
 
+async def _apply_fns(target: _Target, patch: patches.Patch, body: Any) -> Any:
+    """Apply the functions to the freshest body; return the new one, if anything has changed.
+
+    Streams can lag behind the changes of others for so long that it is never the right moment.
+    So if the object has changed meanwhile, it is taken right from the API, and tried again.
+
+    Raises :class:`_ObjectChanged` if it changes too often, or if it is refused though unchanged.
+    """
+    freshest = body
+    for attempt in range(MAX_ATTEMPTS):
+        result: Any = None
+        try:
+            for ops, subresource in _split_ops(target.resource, patch, freshest):
+                ops.insert(0, _make_version_test(freshest))
+                result = freshest = await target.modify(ops, subresource)
+            return result
+        except _ObjectChanged:
+            if attempt == MAX_ATTEMPTS - 1:
+                raise
+            if attempt:
+                await asyncio.sleep(CONFLICT_DELAY * 2.0**attempt * random.uniform(0.5, 1.5))
+            known, freshest = freshest, await target.get_if_permitted()
+            if freshest is None or _get_version(known) == _get_version(freshest):
+                raise  # it is the change itself what is wrong
+    raise AssertionError("unreachable")  # pragma: no cover
+
+
 def _split_fields(
     resource: resources.Resource, patch: patches.Patch
 ) -> Iterator[tuple[dict[str, Any], str | None]]:
-    """The payloads of merge-patches, each with the subresource it goes to."""
+    """The payloads of merge-patches, each with the subresource it goes to.
+
+    The status goes first: if the rest never gets there, nobody believes that it was handled.
+    """
     if "status" in patch and "status" in resource.subresources:
         main = {key: value for key, value in patch.items() if key != "status"}
+        yield {"status": patch["status"]}, "status"
         if main:
             yield main, None
-        yield {"status": patch["status"]}, "status"
     elif patch.keys():
         yield dict(patch), None
 
@@ -177,8 +270,11 @@ def _split_ops(
 
 
 def _make_version_test(body: Any) -> jsonpatch.JSONPatchItem:
-    version = (body.get("metadata") or {}).get("resourceVersion")
-    return {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+    return {"op": "test", "path": "/metadata/resourceVersion", "value": _get_version(body)}
+
+
+def _get_version(body: Any) -> str | None:
+    return None if body is None else (body.get("metadata") or {}).get("resourceVersion")
 
 
 def _is_in_status(path: str) -> bool:

@@ -2,7 +2,6 @@
 
 import abc
 import hashlib
-import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, cast
 
@@ -73,15 +72,15 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
         """Keep the essence as the last handled state."""
         raise NotImplementedError
 
-    def fetch_seen(self, *, body: Body) -> Mapping[str, BodyEssence]:
-        """Get the states that the finished handlers have seen, by digests, while others go on.
+    def fetch_seen(self, *, body: Body) -> dict[str, Any] | None:
+        """Get what the finished handlers have seen, while other handlers of the cycle go on.
 
-        The storages that keep no such states lose only what happens at the operator's restarts.
+        The storages that do not keep it lose it only when the operator is restarted.
         """
-        return {}
+        return None
 
-    def store_seen(self, *, body: Body, patch: Patch, states: Mapping[str, BodyEssence]) -> None:
-        """Keep the states that the finished handlers have seen; forget them if there are none."""
+    def store_seen(self, *, body: Body, patch: Patch, seen: Mapping[str, Any] | None) -> None:
+        """Keep what the finished handlers have seen, as JSON; ``None`` forgets it."""
 
     def _build_metadata(self, body: Body) -> dict[str, Any]:
         metadata: dict[str, Any] = {}
@@ -153,16 +152,16 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
             patch.metadata.annotations[full_key] = encoded
         self._store_marker(prefix=self.prefix, patch=patch, body=body)
 
-    def fetch_seen(self, *, body: Body) -> Mapping[str, BodyEssence]:
+    def fetch_seen(self, *, body: Body) -> dict[str, Any] | None:
         annotations = body.metadata.annotations
         for full_key in self.make_keys(_SEEN_STATES, body=body) if annotations else ():
             encoded = annotations.get(full_key)
             if encoded is not None:
-                return _only_states(decode_json(encoded, f"annotation {full_key!r}", body))
-        return {}
+                return decode_json(encoded, f"annotation {full_key!r}", body)
+        return None
 
-    def store_seen(self, *, body: Body, patch: Patch, states: Mapping[str, BodyEssence]) -> None:
-        encoded = encode_json(dict(states)) if states else None
+    def store_seen(self, *, body: Body, patch: Patch, seen: Mapping[str, Any] | None) -> None:
+        encoded = None if seen is None else encode_json(seen)
         for full_key in self.make_keys(_SEEN_STATES, body=body):
             if body.metadata.annotations.get(full_key) != encoded:
                 patch.metadata.annotations[full_key] = encoded
@@ -245,14 +244,14 @@ class StatusDiffBaseStorage(DiffBaseStorage):
     def _seen_field(self) -> FieldPath:
         return (*self._field[:-1], _SEEN_STATES)
 
-    def fetch_seen(self, *, body: Body) -> Mapping[str, BodyEssence]:
+    def fetch_seen(self, *, body: Body) -> dict[str, Any] | None:
         encoded = resolve(body, self._seen_field, None)
         if encoded is None:
-            return {}
-        return _only_states(decode_json(encoded, f"field {'.'.join(self._seen_field)!r}", body))
+            return None
+        return decode_json(encoded, f"field {'.'.join(self._seen_field)!r}", body)
 
-    def store_seen(self, *, body: Body, patch: Patch, states: Mapping[str, BodyEssence]) -> None:
-        encoded = encode_json(dict(states)) if states else None
+    def store_seen(self, *, body: Body, patch: Patch, seen: Mapping[str, Any] | None) -> None:
+        encoded = None if seen is None else encode_json(seen)
         if resolve(body, self._seen_field, None) != encoded:
             ensure(patch, self._seen_field, encoded)
 
@@ -285,26 +284,13 @@ class MultiDiffBaseStorage(DiffBaseStorage):
         for storage in self.storages:
             storage.store(body=body, patch=patch, essence=essence)
 
-    def fetch_seen(self, *, body: Body) -> Mapping[str, BodyEssence]:
-        return next(filter(None, (s.fetch_seen(body=body) for s in self.storages)), {})
+    def fetch_seen(self, *, body: Body) -> dict[str, Any] | None:
+        found = (storage.fetch_seen(body=body) for storage in self.storages)
+        return next((seen for seen in found if seen is not None), None)
 
-    def store_seen(self, *, body: Body, patch: Patch, states: Mapping[str, BodyEssence]) -> None:
+    def store_seen(self, *, body: Body, patch: Patch, seen: Mapping[str, Any] | None) -> None:
         for storage in self.storages:
-            storage.store_seen(body=body, patch=patch, states=states)
-
-
-def digest_essence(essence: BodyEssence) -> str:
-    """A short name of the state: the same for the same states, whatever parser they are from."""
-    encoded = json.dumps(essence, sort_keys=True, separators=(",", ":"))
-    return hashlib.blake2b(encoded.encode(), digest_size=8).hexdigest()
-
-
-def _only_states(decoded: dict[str, Any] | None) -> Mapping[str, BodyEssence]:
-    return {
-        digest: cast("BodyEssence", essence)
-        for digest, essence in (decoded or {}).items()
-        if isinstance(essence, dict)
-    }
+            storage.store_seen(body=body, patch=patch, seen=seen)
 
 
 def _with_system_fields(essence: BodyEssence, body: Body) -> dict[str, Any]:

@@ -21,8 +21,6 @@ class ProgressRecord(TypedDict, total=False):
 
     The handler is finished if it either succeeded or failed; otherwise it is to be retried,
     not earlier than the ``delayed`` time. ``subrefs`` are ids of all its sub-handlers.
-    ``seen`` is the digest of the state that the finished handler has seen, if it is known:
-    the object can be changed while other handlers go on. Earlier versions ignore it.
     """
 
     started: str | None
@@ -34,7 +32,6 @@ class ProgressRecord(TypedDict, total=False):
     failure: bool | None
     message: str | None
     subrefs: Collection[HandlerId] | None
-    seen: str | None
 
 
 class ProgressStorage(StorageStanzaCleaner, metaclass=abc.ABCMeta):

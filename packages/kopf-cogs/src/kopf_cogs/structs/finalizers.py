@@ -18,8 +18,8 @@ def is_deletion_blocked(body: Mapping[str, Any] | RawBody, finalizer: str) -> bo
 
 
 def block_deletion(body: MutableMapping[str, Any] | RawBody, *, finalizer: str) -> None:
-    """Add the finalizer in place, unless it is there already."""
-    if is_deletion_blocked(body, finalizer):
+    """Add the finalizer in place, unless it is there already, or it is too late for it."""
+    if is_deletion_blocked(body, finalizer) or is_deletion_ongoing(body):
         return
     meta = body.get("metadata")
     if meta is None:

@@ -130,10 +130,14 @@ class Patch(dict[str, Any]):
     def transform(self, body: Mapping[str, Any] | RawBody) -> dict[str, Any]:
         """Make a body with all the changes, by the fields and by the functions, in a copy."""
         new = cast("dict[str, Any]", json_copy(body))
-        _merge(new, self)
+        self.apply_fields(new)
         for fn in self._fns:
             call(fn, new)
         return new
+
+    def apply_fields(self, body: MutableMapping[str, Any]) -> None:
+        """Change the body in place: only by the fields, not by the functions."""
+        _merge(body, self)
 
 
 def _merge(target: MutableMapping[str, Any], patch: Mapping[str, Any]) -> None:

@@ -63,6 +63,9 @@ class Execution:
     executor: Executor | None = None
     """Where to run sync functions; by default, where the settings say."""
 
+    endures: bool = True
+    """Whether cancellations wait for sync functions, so that their outcomes are known."""
+
     async def run(
         self,
         handlers: Sequence[BaseHandler],
@@ -189,7 +192,7 @@ class Execution:
             else self.executor
             if self.executor is not None
             else self.settings.execution.executor,
-            is_endured=True,
+            is_endured=self.endures,
         )
         if invocation.subhandlers and not invocation.executed and self.subhandling is not None:
             await self.subhandling(invocation, invocation.subhandlers)

@@ -34,9 +34,6 @@ class HandlerState:
     failure: bool = False
     message: str | None = None
     subrefs: frozenset[HandlerId] = frozenset()
-    seen: str | None = None
-    """The digest of the object's state that the finished handler has seen, if it is known."""
-
     since: float | None = field(default=None, compare=False)
     """The monotonic time of the start, if it was in this process; it is never stored."""
 
@@ -63,11 +60,10 @@ class HandlerState:
             failure=outcome.final and exc is not None,
             message=None if exc is None else safe_message(exc),
             subrefs=self.subrefs | frozenset(outcome.subrefs),
-            seen=None,
         )
 
     def as_record(self) -> ProgressRecord:
-        record = ProgressRecord(
+        return ProgressRecord(
             started=_format_time(self.started),
             stopped=_format_time(self.stopped),
             delayed=_format_time(self.delayed),
@@ -78,9 +74,6 @@ class HandlerState:
             message=self.message,
             subrefs=sorted(self.subrefs) or None,
         )
-        if self.seen is not None:  # not known to earlier versions, so not there when not needed
-            record["seen"] = self.seen
-        return record
 
     @classmethod
     def from_record(
@@ -95,7 +88,6 @@ class HandlerState:
         """
         retries, subrefs = record.get("retries"), record.get("subrefs")
         message, purpose = record.get("message"), record.get("purpose")
-        seen = record.get("seen")
         started = _shift(_parse_time(record.get("started")), jump)
         delayed = _shift(_parse_time(record.get("delayed")), jump)
         if started is not None and started > now:  # the clock has jumped back since then
@@ -113,7 +105,6 @@ class HandlerState:
             subrefs=frozenset(HandlerId(ref) for ref in subrefs if isinstance(ref, str))
             if isinstance(subrefs, Collection) and not isinstance(subrefs, str)
             else frozenset(),
-            seen=seen if isinstance(seen, str) else None,
         )
 
 
@@ -187,15 +178,6 @@ class State(Mapping[HandlerId, HandlerState]):
         states = {id: state for id, state in self._states.items() if id not in ids}
         return State(states, now=self.now, stored=self._stored, purpose=self.purpose)
 
-    def with_seen(self, seen: Mapping[HandlerId, str]) -> "State":
-        """Remember which states of the object the finished handlers have seen, by digests."""
-        states = dict(self._states)
-        for id, digest in seen.items():
-            states[id] = replace(states[id], seen=digest)
-        return State(
-            states, now=self.now, active=self._active, stored=self._stored, purpose=self.purpose
-        )
-
     def with_outcomes(
         self,
         outcomes: Mapping[HandlerId, Outcome],
@@ -237,9 +219,22 @@ class State(Mapping[HandlerId, HandlerState]):
         return all(self._states[id].finished for id in self._active)
 
     @property
-    def seen(self) -> Mapping[HandlerId, str]:
-        """The digests of what the finished handlers have seen; nothing in one-step cycles."""
-        return {id: s.seen for id, s in self._states.items() if s.finished and s.seen is not None}
+    def finished(self) -> frozenset[HandlerId]:
+        """Those who are over, whatever the cause is."""
+        return frozenset(id for id, state in self._states.items() if state.finished)
+
+    @property
+    def started(self) -> datetime.datetime:
+        """When the first of the handlers has started, of those that are or will be stored."""
+        purposes = (None, self.purpose) if self.purpose else None
+        return min(
+            (
+                state.started
+                for id, state in self._states.items()
+                if purposes is None or id in self._active or state.purpose in purposes
+            ),
+            default=self.now,
+        )
 
     @property
     def delay(self) -> float | None:

@@ -3,6 +3,7 @@
 The progress is kept in memory: the activities do not outlive the process.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.memos import AnyMemo
 from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.execution import Execution, collect_results
+from kopf_core.actions.invocation import is_being_cancelled
 from kopf_core.actions.lifecycles import all_at_once
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
@@ -91,6 +93,8 @@ class ActivityRunner:
             outcomes = await execution.run(handlers, cause, state)
             state = state.with_outcomes(outcomes, now=self.clock.now())
             finals |= {id: outcome for id, outcome in outcomes.items() if outcome.final}
+            if is_being_cancelled():  # it was put off while the functions were in their threads
+                raise asyncio.CancelledError
             if not state.done:
                 await sleep(state.delay)
         if any(outcome.exception is not None for outcome in finals.values()):

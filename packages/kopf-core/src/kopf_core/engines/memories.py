@@ -9,16 +9,13 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kopf_cogs.structs.bodies import BodyEssence, RawBody
+from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.patches import Patch, PatchFn
 from kopf_cogs.structs.versions import parse_version
 from kopf_core.actions.marks import Marks
 from kopf_core.actions.throttling import Throttler
-
-NO_ESSENCES: Mapping[str, BodyEssence] = {}
-"""Shared by all objects at rest; never modified."""
 
 
 class Stage(enum.Enum):
@@ -53,7 +50,6 @@ class ObjectMemory:
         "carried",
         "clock_offset",
         "conflicts",
-        "essences",
         "has_progress",
         "held_until",
         "indexing",
@@ -61,6 +57,7 @@ class ObjectMemory:
         "losses",
         "patched_version",
         "pending",
+        "seen",
         "settled_version",
         "stage",
         "throttler",
@@ -79,8 +76,8 @@ class ObjectMemory:
         self.has_progress = True
         """There may be progress of handlers on the object: unknown until it is handled."""
 
-        self.essences = NO_ESSENCES
-        """What the handlers that are over have seen, by digests, while the others go on."""
+        self.seen: Any = None
+        """What the handlers that are over have seen, while the others go on."""
 
         self.clock_offset: float | None = None
         """How far the wall clock was from the monotonic one when the progress was stored."""

@@ -6,8 +6,8 @@ The last one replaces the progress with the last handled state.
 
 import datetime
 import logging
+from collections.abc import Collection
 
-from kopf_cogs.configs.diffbase import digest_essence
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
@@ -15,14 +15,14 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.effects import deliver_results, merge_into
 from kopf_core.actions.execution import Execution, collect_results
-from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.states import NO_JUMP, State
 from kopf_core.engines.memories import ObjectMemory, Stage
 from kopf_core.intents.causes import TITLES, ChangingCause, Reason
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.conflicts import get_lost_marks_delay
-from kopf_core.reactor.missed_changes import Essences, Missed, find_missed
+from kopf_core.reactor.missed_changes import Missed, find_missed
+from kopf_core.reactor.seen_states import SeenStates
 from kopf_core.reactor.sizes import has_room, is_too_large
 from kopf_core.reactor.subhandling import find_superseded
 from kopf_core.reactor.turns import Turn
@@ -66,7 +66,8 @@ class Cycles:
             cause.logger.debug(NOT_INTERESTED)
             turn.is_finished = True
             if turn.memory.has_progress:  # what was handled can be reverted in the meantime
-                self._finish(turn, cause, self._load(turn.memory, cause))
+                known = self._load(turn.memory, cause)
+                self._finish(turn, cause, known, self._load_seen(turn.memory, cause, known))
             self._conclude(turn, cause)
             return None
         delay = self._get_hold(turn.memory, cause)
@@ -80,22 +81,23 @@ class Cycles:
         ):
             return FOREVER
         handlers = self._handlers.select_changing(cause)
-        state = await self._attempt(turn, cause, handlers)
+        known = self._load(turn.memory, cause)
+        seen = self._load_seen(turn.memory, cause, known)
+        state = await self._attempt(turn, cause, handlers, known)
         if not state.done:
-            self._store(turn, cause, state)
+            self._store(turn, cause, state, seen)
             return state.delay
         if handlers:
             title = TITLES[cause.reason].capitalize()
             cause.logger.info(f"{title} is processed: {state.summary}.")
-        self._finish(turn, cause, state)
+        self._finish(turn, cause, state, seen)
         self._conclude(turn, cause)
         return None
 
     async def _attempt(
-        self, turn: Turn, cause: ChangingCause, handlers: list[ChangingHandler]
+        self, turn: Turn, cause: ChangingCause, handlers: list[ChangingHandler], state: State
     ) -> State:
         """Call those of the handlers that are due; get what has become of all of them."""
-        state = self._load(turn.memory, cause)
         state = state.without(find_renewed(state, cause, handlers))
         state = state.with_purpose(cause.reason, handlers)
         self._announce(cause, state)
@@ -106,23 +108,7 @@ class Cycles:
         outcomes = await self._execution.run(handlers, cause, state)
         state = state.with_outcomes(outcomes, now=self._clock.now())
         deliver_results(collect_results(outcomes), marks=turn.marks, logger=cause.logger)
-        is_single_step = state.done and not state.seen and not state.all_subrefs
-        if cause.reason is Reason.DELETE or is_single_step:
-            return state
-        finals = {id: outcome for id, outcome in outcomes.items() if outcome.final}
-        digest = digest_essence(cause.new)
-        return state.with_seen({id: self._find_seen(cause, o, digest) for id, o in finals.items()})
-
-    def _find_seen(self, cause: ChangingCause, outcome: Outcome, digest: str) -> str:
-        """What the handler has seen: with its sub-handlers, what the earliest of them has."""
-        storage = self._persistence.progress_storage
-        records = [storage.fetch(key=ref, body=cause.body) for ref in outcome.subrefs]
-        seen = [
-            (record.get("stopped") or "", str(record["seen"]))
-            for record in records
-            if record and record.get("seen") and record["seen"] != digest
-        ]
-        return min(seen)[1] if seen else digest
+        return state
 
     def _load(self, memory: ObjectMemory, cause: ChangingCause) -> State:
         return State.from_storage(
@@ -143,82 +129,95 @@ class Cycles:
         seconds = self._get_clock_offset() - memory.clock_offset
         return NO_JUMP if abs(seconds) < LEAST_JUMP else datetime.timedelta(seconds=seconds)
 
-    def _store(self, turn: Turn, cause: ChangingCause, state: State) -> None:
+    def _load_seen(self, memory: ObjectMemory, cause: ChangingCause, state: State) -> SeenStates:
+        """What those have seen who are over; and what everybody else sees now."""
+        finished = state.finished | self._find_finished(state.all_subrefs, cause)
+        if cause.reason is Reason.DELETE or not finished:
+            return SeenStates()
+        seen: SeenStates | None = memory.seen
+        if seen is None:  # as it was before the restart
+            stored = self._persistence.diffbase_storage.fetch_seen(body=cause.body)
+            seen = SeenStates.from_json(stored, state.started.isoformat())
+        return seen.add(cause.new, finished) if seen else seen
+
+    def _find_finished(
+        self, ids: Collection[HandlerId], cause: ChangingCause
+    ) -> frozenset[HandlerId]:
+        """Those of the sub-handlers that are over, while their parents are not."""
+        storage = self._persistence.progress_storage
+        records = {id: storage.fetch(key=id, body=cause.body) or {} for id in ids}
+        return frozenset(
+            id for id, record in records.items() if record.get("success") or record.get("failure")
+        )
+
+    def _store(self, turn: Turn, cause: ChangingCause, state: State, seen: SeenStates) -> None:
         """The cycle goes on: remember how far everyone has got, and what they have seen."""
-        if state.seen or state.all_subrefs:
-            essences = self._get_essences(turn.memory, cause)
-            essences = {**essences, digest_essence(cause.new): cause.new}
-            state, essences = self._foresee(turn, cause, state, essences)
-            if not state.all_subrefs:  # it is not known here what those have seen
-                essences = {d: essences[d] for d in state.seen.values() if d in essences}
-            self._store_essences(turn, cause, essences)
+        if cause.reason is not Reason.DELETE and (state.finished or state.all_subrefs):
+            seen = self._foresee(turn, cause, seen or seen.add(cause.new, ()))
+            self._store_seen(turn, cause, state, seen)
         storage = self._persistence.progress_storage
         state.store(body=cause.body, patch=turn.marks, storage=storage)
         turn.memory.has_progress = True
         turn.memory.clock_offset = self._get_clock_offset()
 
-    def _store_essences(self, turn: Turn, cause: ChangingCause, essences: Essences) -> None:
-        turn.memory.essences = essences
+    def _store_seen(self, turn: Turn, cause: ChangingCause, state: State, seen: SeenStates) -> None:
+        turn.memory.seen = seen or None
         planned = Patch()
-        storage = self._persistence.diffbase_storage
-        storage.store_seen(body=cause.body, patch=planned, states=essences)
-        if not essences or has_room(cause.body, planned):
+        self._persistence.diffbase_storage.store_seen(
+            body=cause.body,
+            patch=planned,
+            seen=seen.as_json(state.started.isoformat()) if seen else None,
+        )
+        if not seen or has_room(cause.body, planned):
             merge_into(turn.marks, planned)
 
-    def _get_essences(self, memory: ObjectMemory, cause: ChangingCause) -> Essences:
-        """What the finished handlers have seen: as stored, or as remembered if it cannot be."""
-        stored = self._persistence.diffbase_storage.fetch_seen(body=cause.body)
-        return {**stored, **memory.essences}
-
-    def _foresee(
-        self, turn: Turn, cause: ChangingCause, state: State, essences: Essences
-    ) -> tuple[State, Essences]:
+    def _foresee(self, turn: Turn, cause: ChangingCause, seen: SeenStates) -> SeenStates:
         """What the handlers are going to change themselves is not a change missed by anybody.
 
         If others change the object at the same moment, it will differ from what was foreseen.
         """
         if not turn.patch.fns and not turn.patch.keys() - {"status"}:
-            return state, essences
+            return seen
         try:
-            body = Body(turn.patch.transform(cause.body))
+            return seen.change(self.build_essence(Body(turn.patch.transform(cause.body))))
         except Exception:
-            return state, essences  # the functions are of users, and can fail; it is reported later
-        essence = self.build_essence(body)
-        before, after = digest_essence(cause.new), digest_essence(essence)
-        renewed = {id: after for id, digest in state.seen.items() if digest == before}
-        return state.with_seen(renewed), {**essences, after: essence}
+            return seen  # the functions are of users, and can fail; it is reported later
 
-    def _finish(self, turn: Turn, cause: ChangingCause, state: State) -> None:
+    def _finish(self, turn: Turn, cause: ChangingCause, state: State, seen: SeenStates) -> None:
         """The cycle is over: replace the progress with the handled state.
 
         If the object was changed when some of the handlers had already finished, the state
         that they have seen is remembered, so that they get the change as the next update.
         """
-        essences = self._get_essences(turn.memory, cause) if state.seen else {}
-        missed = find_missed(state, cause, self._handlers.changing, essences)
-        marks, storage = turn.marks, self._persistence.progress_storage
-        state.purge(self._handlers.changing, body=cause.body, patch=marks, storage=storage)
-        storage.sweep(body=cause.body, patch=marks, purpose=cause.reason.value)
-        storage.touch(body=cause.body, patch=marks, value=None)
-        if missed is not None:
-            turn.essence = self._plan_missed(turn, cause, missed)
-        self._store_essences(turn, cause, missed.essences if missed else {})
-        turn.memory.has_progress = missed is not None and bool(missed.kept)
+        missed = find_missed(state, seen, cause, self._handlers.changing)
+        self.purge(turn, cause, state)
+        if missed is None:
+            self._store_seen(turn, cause, state, SeenStates())
+        else:
+            turn.essence = self._leave(turn, cause, missed)
+        turn.memory.has_progress = missed is not None
         turn.is_finished = missed is None
 
-    def _plan_missed(self, turn: Turn, cause: ChangingCause, missed: Missed) -> Patch | None:
+    def _leave(self, turn: Turn, cause: ChangingCause, missed: Missed) -> Patch:
         """Keep those who have seen more than the others; get the state that all have seen."""
+        storage = self._persistence.progress_storage
         for id, known in missed.kept.items():
-            self._persistence.progress_storage.store(
-                key=id, record=known.as_record(), body=cause.body, patch=turn.marks
-            )
-        if missed.essence is None:
-            return None
+            storage.store(key=id, record=known.as_record(), body=cause.body, patch=turn.marks)
+        kept = State(missed.kept, now=self._clock.now())
+        self._store_seen(turn, cause, kept, missed.seen if missed.kept else SeenStates())
         planned = Patch()
         self._persistence.diffbase_storage.store(
             body=cause.body, patch=planned, essence=missed.essence
         )
         return planned
+
+    def purge(self, turn: Turn, cause: ChangingCause, state: State | None = None) -> None:
+        """Remove the progress of all handlers from the object."""
+        state = self._load(turn.memory, cause) if state is None else state
+        marks, storage = turn.marks, self._persistence.progress_storage
+        state.purge(self._handlers.changing, body=cause.body, patch=marks, storage=storage)
+        storage.sweep(body=cause.body, patch=marks, purpose=cause.reason.value)
+        storage.touch(body=cause.body, patch=marks, value=None)
 
     def _conclude(self, turn: Turn, cause: ChangingCause) -> None:
         if turn.essence is not None:

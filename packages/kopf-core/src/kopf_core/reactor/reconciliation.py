@@ -22,6 +22,7 @@ from kopf_cogs.structs.finalizers import (
     is_deletion_blocked,
     is_deletion_ongoing,
 )
+from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.execution import Execution
@@ -174,12 +175,20 @@ class Reconciler:
         return await self._delivery.apply(turn)
 
     def _release(self, turn: Turn, cause: ChangingCause) -> None:
-        """Everything is done about the deletion: let the object go."""
+        """Everything is done about the deletion: let the object go.
+
+        The progress goes away together with the finalizer. If it went before, and the operator
+        were killed in between, all the handlers would be called again.
+        """
         turn.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
+        if turn.memory.stage is Stage.RELEASED:  # but the finalizer could not be removed
+            self._cycles.purge(turn, cause)
         turn.memory.stage = Stage.RELEASED
-        turn.marks.fns.append(
-            partial(allow_deletion, finalizer=self.settings.persistence.finalizer)
-        )
+        fields = Patch({**turn.marks})
+        for field in fields:
+            del turn.marks[field]
+        finalizer = self.settings.persistence.finalizer
+        turn.marks.fns.append(partial(release, finalizer=finalizer, fields=fields))
 
     def _fix_finalizer(self, turn: Turn, cause: ChangingCause) -> bool:
         """Add or remove the finalizer; get whether there is anything to be done about it."""
@@ -286,3 +295,9 @@ class Reconciler:
             indices=self._indices,
             **specifics,
         )
+
+
+def release(body: dict[str, Any], *, finalizer: str, fields: Patch) -> None:
+    """Let the object go, with the last changes by the framework, in place."""
+    allow_deletion(body, finalizer=finalizer)
+    fields.apply_fields(body)

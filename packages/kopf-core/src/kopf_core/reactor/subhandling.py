@@ -7,7 +7,6 @@ on the object along with the parent's one. The parent is called again until all 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kopf_cogs.configs.diffbase import digest_essence
 from kopf_cogs.structs.ids import HandlerId
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.context import Invocation, current_invocation
@@ -47,9 +46,6 @@ async def run_subhandlers(
     state = state.with_purpose(cause.reason, selected)
     outcomes = await execution.run(selected, cause, state, lifecycle)
     state = state.with_outcomes(outcomes, now=execution.clock.now())
-    if cause.reason is not Reason.DELETE:
-        digest = digest_essence(cause.new)
-        state = state.with_seen({id: digest for id, outcome in outcomes.items() if outcome.final})
     state.store(body=cause.body, patch=cause.marks, storage=storage)
     deliver_results(collect_results(outcomes), marks=cause.marks, logger=cause.logger)
     invocation.subrefs.update(state.active, state.all_subrefs)

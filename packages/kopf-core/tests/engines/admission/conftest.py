@@ -70,7 +70,9 @@ def make_reviewer(
         }  # fmt: skip
         reviewer = Reviewer(
             ReviewContext(**defaults | context),
-            dataclasses.replace(execution, errors=ErrorsMode.PERMANENT, executor=threads),
+            dataclasses.replace(
+                execution, errors=ErrorsMode.PERMANENT, executor=threads, endures=False
+            ),
             Routes(handlers),
         )
         if is_serving:
@@ -78,7 +80,7 @@ def make_reviewer(
         return reviewer
 
     yield make
-    threads.shutdown()
+    threads.shutdown(wait=False)
 
 
 @pytest.fixture

@@ -455,6 +455,22 @@ async def test_g3_slow_handlers_are_given_up(registry, judge, make_review, monke
     assert cancelled
 
 
+async def test_g3_slow_threads_are_given_up(registry, judge, make_review, monkeypatch):
+    monkeypatch.setattr("kopf_core.engines.admission.serving.DEFAULT_TIMEOUT", 0.01)
+    blocked = threading.Event()
+
+    @on.validate("kopfexamples", registry=registry, id="fn")
+    def fn(**_):
+        blocked.wait()
+
+    try:
+        async with asyncio.timeout(10):
+            response = await judge(make_review())
+    finally:
+        blocked.set()
+    assert response["status"]["message"] == "Webhook 'fn' has timed out after 0.01 seconds."
+
+
 async def test_g3_handlers_are_cancelled_with_those_who_ask(registry, make_reviewer, make_review):
     started, cancelled = asyncio.Event(), asyncio.Event()
 

@@ -5,9 +5,9 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Resource
@@ -78,7 +78,7 @@ class AdmissionEngine:
         self._context = context
         self._execution = execution
         self._until_ready = until_ready
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: DaemonPool | None = None
         self._reviewer: Reviewer | None = None
         self._keepers: Mapping[WebhookType, ConfigurationKeeper] = {}
         self._served: Served | None = None
@@ -137,7 +137,11 @@ class AdmissionEngine:
     async def _run_server(self, server: Any) -> None:
         self._threads = make_threads(self._settings)
         execution = dataclasses.replace(
-            self._execution, errors=ErrorsMode.PERMANENT, subhandling=None, executor=self._threads
+            self._execution,
+            errors=ErrorsMode.PERMANENT,
+            subhandling=None,
+            executor=self._threads,
+            endures=False,  # nobody waits for a webhook longer than its timeout
         )
         self._reviewer = Reviewer(self._context, execution, self._routes)
         self._revise()

@@ -12,8 +12,15 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from kopf_cogs.clients.errors import APIClientError, APIError, APIForbiddenError, APINotFoundError
-from kopf_cogs.clients.patching import JSON_PATCH
+from kopf_cogs.clients.errors import (
+    APIClientError,
+    APIConflictError,
+    APIError,
+    APIForbiddenError,
+    APINotFoundError,
+    APIUnprocessableError,
+)
+from kopf_cogs.clients.patching import JSON_PATCH, MERGE_PATCH
 from kopf_cogs.clients.reflector import Reflector
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.bodies import RawEvent
@@ -33,6 +40,10 @@ EXIT_TIMEOUT = 5.0
 """How long (in seconds) the cleaning up may take when the operator is exiting."""
 
 
+MAX_CONFLICTS = 5
+"""How many times to try to remove something while others change the configuration."""
+
+
 class ConfigurationError(Exception):
     """The configuration is refused by the API, so the webhooks cannot be called."""
 
@@ -49,38 +60,25 @@ def make_manager(handlers: Collection[WebhookHandler]) -> str:
     return f"kopf-{digest.hexdigest()[:8]}"
 
 
-def find_leftovers(
-    body: Mapping[str, Any], wanted: Collection[str], suffix: str, applied_by_others: bool
-) -> list[int]:
-    """The indices of the webhooks with our names which are there but must not be, the last first.
-
-    They are from the previous generations or from crashed operators. With ``applied_by_others``,
-    also those that other operators keep there now.
-    """
-    kept = set() if applied_by_others else _find_applied(body)
-    return [
-        index
-        for index, webhook in reversed([*enumerate(body.get("webhooks") or ())])
-        if webhook["name"].endswith(f".{suffix}")
-        and webhook["name"] not in wanted
-        and webhook["name"] not in kept
-    ]
+def find_unwanted(body: Mapping[str, Any], names: Collection[str]) -> list[int]:
+    """The indices of the webhooks with these names, the last one first."""
+    webhooks = [*enumerate(body.get("webhooks") or ())]
+    return [index for index, webhook in reversed(webhooks) if webhook["name"] in names]
 
 
-def _find_applied(body: Mapping[str, Any]) -> set[str]:
-    """The names of the webhooks that somebody keeps there by server-side apply."""
-    managers = body["metadata"].get("managedFields") or ()
+def find_shared(body: Mapping[str, Any], manager: str) -> set[str]:
+    """The names of the webhooks that other operators keep there, too, maybe besides us."""
     keys = {
         key
-        for manager in managers
-        if manager.get("operation") == "Apply"
-        for key in (manager.get("fieldsV1") or {}).get("f:webhooks") or ()
+        for entry in body["metadata"].get("managedFields") or ()
+        if entry.get("operation") == "Apply" and entry.get("manager") != manager
+        for key in (entry.get("fieldsV1") or {}).get("f:webhooks") or ()
     }
-    return {
-        webhook["name"]
-        for webhook in body.get("webhooks") or ()
-        if f'k:{{"name":"{webhook["name"]}"}}' in keys
-    }
+    return {name for name in get_names(body) if f'k:{{"name":"{name}"}}' in keys}
+
+
+def get_names(body: Mapping[str, Any]) -> set[str]:
+    return {webhook["name"] for webhook in body.get("webhooks") or ()}
 
 
 class ConfigurationKeeper:
@@ -101,6 +99,7 @@ class ConfigurationKeeper:
         self._name = name
         self._manager = manager
         self._wanted: Sequence[Webhook] | None = None
+        self._applied: set[str] | None = None
         self._version: str | None = None
         self._is_released = False
         self._lock = asyncio.Lock()
@@ -150,14 +149,9 @@ class ConfigurationKeeper:
 
     async def _apply(self) -> None:
         async with self._lock:
-            if self._is_released:
-                return
-            wanted = self._wanted or ()
-            is_first = self._version is None
-            logger.info(f"Reconfiguring the {self._type.value} webhook {self._name}.")
-            body = await self._request(wanted)
-            body = await self._remove_leftovers(body, wanted, applied_by_others=is_first)
-            self._version = body["metadata"].get("resourceVersion")
+            if not self._is_released:
+                logger.info(f"Reconfiguring the {self._type.value} webhook {self._name}.")
+                await self._put(self._wanted or ())
 
     async def release(self, webhooks: Sequence[Webhook]) -> bool:
         """Leave only these webhooks there, for ever; get whether there were some besides them.
@@ -170,11 +164,43 @@ class ConfigurationKeeper:
         try:
             async with asyncio.timeout(EXIT_TIMEOUT), self._lock:
                 self._is_released = True
-                body = await self._request(webhooks, backoffs=())
-                await self._remove_leftovers(body, webhooks, applied_by_others=False)
+                await self._put(webhooks, backoffs=())
         except (APIError, TimeoutError) as e:
             logger.error(f"The webhooks remain in {self._name}: {describe(e)}")
         return [*webhooks] != [*self._wanted]
+
+    async def _put(self, webhooks: Sequence[Webhook], **options: Any) -> None:
+        """Have exactly these webhooks of ours there."""
+        names = get_names({"webhooks": webhooks})
+        if self._applied is None or not self._applied <= names:
+            await self._remove_all_but(names, **options)
+        body = await self._request(webhooks, **options)
+        self._applied = names
+        self._version = body["metadata"].get("resourceVersion")
+
+    async def _remove_all_but(self, names: Collection[str], **options: Any) -> None:
+        """Remove our webhooks as a whole: also if some of their fields are set by others.
+
+        For the first time, ours are all with our suffix: maybe of those who have crashed,
+        or of the previous generation. Later, only those that we have put there.
+        """
+        for _ in range(MAX_CONFLICTS):
+            try:
+                body = await self._patch({}, MERGE_PATCH, **options)
+            except APINotFoundError:
+                return
+            present = {name for name in get_names(body) if name.endswith(f".{self._name}")}
+            ours = self._applied - find_shared(body, self._manager) if self._applied else present
+            indices = find_unwanted(body, ours - {*names})
+            version = body["metadata"].get("resourceVersion")
+            test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+            removals = [{"op": "remove", "path": f"/webhooks/{index}"} for index in indices]
+            try:
+                if removals:
+                    await self._patch([test, *removals], JSON_PATCH, **options)
+                return
+            except (APIConflictError, APIUnprocessableError):
+                continue  # it has been changed meanwhile
 
     async def _request(self, webhooks: Sequence[Webhook], **options: Any) -> Any:
         payload = {
@@ -183,28 +209,12 @@ class ConfigurationKeeper:
             "metadata": {"name": self._name},
             "webhooks": [*webhooks],
         }
-        return await self._client.patch(
-            self._resource.get_url(name=self._name),
-            payload,
-            content_type=APPLY_PATCH,
-            params={"fieldManager": self._manager, "force": "true"},
-            **options,
-        )
+        params = {"fieldManager": self._manager, "force": "true"}
+        return await self._patch(payload, APPLY_PATCH, params=params, **options)
 
-    async def _remove_leftovers(
-        self, body: Any, webhooks: Sequence[Webhook], *, applied_by_others: bool
-    ) -> Any:
-        names = {webhook["name"] for webhook in webhooks}
-        indices = find_leftovers(body, names, self._name, applied_by_others)
-        if not indices:
-            return body
-        version = body["metadata"].get("resourceVersion")
-        payload = [
-            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-            *({"op": "remove", "path": f"/webhooks/{index}"} for index in indices),
-        ]
+    async def _patch(self, payload: object, content_type: str, **options: Any) -> Any:
         url = self._resource.get_url(name=self._name)
-        return await self._client.patch(url, payload, content_type=JSON_PATCH)
+        return await self._client.patch(url, payload, content_type=content_type, **options)
 
     async def _is_watchable(self) -> bool:
         try:

@@ -3,10 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.diffs import diff
@@ -40,6 +40,9 @@ logger = logging.getLogger("kopf.admission")
 
 THREADS = "kopf-webhook"
 """How the names of the threads of sync webhooks begin."""
+
+MAX_THREADS = 32
+"""How many sync webhooks work at once, unless ``settings.execution.max_workers`` is set."""
 
 _NOBODY: Mapping[str, Any] = {}
 
@@ -199,6 +202,6 @@ def _collect_patches(
     return [cause.patch for handler, cause in chosen if handler.type is WebhookType.MUTATING]
 
 
-def make_threads(settings: OperatorSettings) -> ThreadPoolExecutor:
+def make_threads(settings: OperatorSettings) -> DaemonPool:
     """Where the sync webhooks are called: apart from all other handlers, daemons, and probes."""
-    return ThreadPoolExecutor(settings.execution.max_workers, thread_name_prefix=THREADS)
+    return DaemonPool(settings.execution.max_workers or MAX_THREADS, name=THREADS)

@@ -1,0 +1,85 @@
+"""Seen states: what the finished handlers have seen, while the others of the cycle go on.
+
+They are kept on the object beside the progress, in a form of which earlier versions know nothing:
+the states in the order of their appearance; for each, who of the handlers has seen it last.
+The last one is that of everybody else who is over. So it is only written when a cycle
+takes more than one step, and then when the object has really changed in the meantime.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from kopf_cogs.structs.bodies import BodyEssence
+from kopf_cogs.structs.ids import HandlerId
+
+
+@dataclass(frozen=True, slots=True)
+class SeenState:
+    """One of the states of the object."""
+
+    essence: BodyEssence
+    by: frozenset[HandlerId] = frozenset()
+    """Who has not seen anything newer; nobody is named for the last of the states."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenStates:
+    """All the states of the object that were seen in the cycle, the earliest go first."""
+
+    items: tuple[SeenState, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.items)
+
+    def find(self, ids: Iterable[HandlerId]) -> int:
+        """The position of the earliest state that is the last one seen by any of these."""
+        wanted = frozenset(ids)
+        for position, item in enumerate(self.items):
+            if not wanted.isdisjoint(item.by):
+                return position
+        return len(self.items) - 1
+
+    def add(self, essence: BodyEssence, finished: Collection[HandlerId]) -> "SeenStates":
+        """The current state. Those who are over by now have seen only what was before it."""
+        if self.items and self.items[-1].essence == essence:
+            return self
+        known = frozenset().union(*(item.by for item in self.items))
+        past = [replace(item, by=item.by & frozenset(finished)) for item in self.items]
+        if past:
+            past[-1] = replace(past[-1], by=frozenset(finished) - known)
+        return SeenStates((*(item for item in past if item.by), SeenState(essence)))
+
+    def change(self, essence: BodyEssence) -> "SeenStates":
+        """The current state is changed by ourselves: as if it always was so."""
+        return SeenStates((*self.items[:-1], SeenState(essence)))
+
+    def keep(self, start: int, ids: Collection[HandlerId]) -> "SeenStates":
+        """Only the states from that position on, and only of these handlers."""
+        past = [replace(item, by=item.by & frozenset(ids)) for item in self.items[start:-1]]
+        return SeenStates((*(item for item in past if item.by), self.items[-1]))
+
+    def as_json(self, since: str) -> dict[str, Any]:
+        """The states to be stored, with what tells this cycle from others."""
+        states = [
+            {"essence": item.essence} | ({"by": sorted(item.by)} if item.by else {})
+            for item in self.items
+        ]
+        return {"since": since, "states": states}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any] | None, since: str) -> "SeenStates":
+        """The states stored; nothing if they are left from another cycle, or are broken."""
+        if not stored or stored.get("since") != since or not isinstance(stored.get("states"), list):
+            return cls()
+        items = (
+            SeenState(cast("BodyEssence", item["essence"]), frozenset(_only_ids(item.get("by"))))
+            for item in stored["states"]
+            if isinstance(item, dict) and isinstance(item.get("essence"), dict)
+        )
+        return cls(tuple(items))
+
+
+def _only_ids(value: Any) -> Iterable[HandlerId]:
+    ids = value if isinstance(value, list) else ()
+    return (HandlerId(id) for id in ids if isinstance(id, str))
