@@ -1,5 +1,6 @@
 """Definitions of custom resources: what must be discovered, as compared to what is."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def definitions(notified: list[str]) -> Definitions:
     ],
 )
 def test_c20_versions_are_served_when_accepted(definition: Any, expected: set[str]) -> None:
-    assert get_versions(definition) == expected
+    assert {served.version for served in get_versions(definition)} == expected
 
 
 def test_c20_changes_are_notified_of_only_after_the_listing(
@@ -90,3 +91,25 @@ def test_groups_that_are_not_scanned_are_not_expected(definitions: Definitions) 
     definitions.on_event({"type": "ADDED", "object": make_definition(v1=True)})
     assert definitions.agree_with([], {"other.com"})
     assert not definitions.agree_with([], {"other.com", "example.com"})
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        ({"spec": {"scope": "Namespaced"}}, {"namespaced": True}),
+        ({"names": {"kind": "Thing"}}, {"kind": "Thing"}),
+        ({"names": {"shortNames": ["th"]}}, {"shortcuts": frozenset({"th"})}),
+        ({"names": {"categories": ["all"]}}, {"categories": frozenset({"all"})}),
+        ({"version": {"subresources": {"status": {}}}}, {"subresources": frozenset({"status"})}),
+    ],
+)
+def test_e6_discovery_can_be_late_for_definitions_changed_in_place(
+    definitions: Definitions, change: Any, fields: Any
+) -> None:
+    definition = make_definition(v1=True)
+    definition["spec"] |= change.get("spec", {})
+    definition["spec"]["names"] = change.get("names", {})
+    definition["spec"]["versions"][0] |= change.get("version", {})
+    definitions.on_event({"type": "MODIFIED", "object": definition})
+    assert not definitions.agree_with([THING_V1], None)
+    assert definitions.agree_with([dataclasses.replace(THING_V1, **fields)], None)

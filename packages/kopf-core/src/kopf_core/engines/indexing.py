@@ -4,6 +4,7 @@ Writing happens only here, in the event loop. Reading happens anywhere, includin
 the views given to handlers are read-only, and iterating over them goes over a snapshot.
 """
 
+import asyncio
 from collections.abc import (
     Collection,
     Hashable,
@@ -18,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body, RawEvent
+from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
@@ -30,6 +32,12 @@ from kopf_core.intents.causes import IndexingCause
 from kopf_core.intents.handlers import IndexingHandler
 from kopf_core.intents.matching import matches, may_match
 from kopf_core.intents.registries import deduplicate
+
+PATIENCE = 10.0
+"""How long (in seconds) one call of an index function can take, while it is not known to hang."""
+
+IMPATIENCE = 0.1
+"""The least of that, after it has hung several times in a row: each time is half of the last."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -187,6 +195,7 @@ class ResourceIndexer:
         self._execution = execution
         self._settings: OperatorSettings = execution.settings
         self._keys: set[ObjectKey] = set()
+        self._patience: dict[HandlerId, float] = {}  # of those who were interrupted
 
     async def index(self, key: ObjectKey, event: RawEvent) -> None:
         """Bring the indices in line with the object's state. Never raises but on cancellation."""
@@ -240,7 +249,10 @@ class ResourceIndexer:
         state = (memory.indexing or {}).get(handler.id) or HandlerState(started=now)
         if not state.is_awake(now):
             return
-        outcome = await self._execution.attempt(handler, cause, state)
+        outcome = await self._attempt(handler, cause, state)
+        if outcome is None:
+            index._discard(key)
+            return
         self._remember(handler, state, outcome, memory)
         if outcome.exception is not None:
             index._discard(key)
@@ -248,6 +260,28 @@ class ResourceIndexer:
             call(index._replace, key, outcome.result)  # the keys are compared by users' code
         elif outcome.result is not None:
             index._replace(key, {None: outcome.result})
+
+    async def _attempt(
+        self, handler: IndexingHandler, cause: IndexingCause, state: HandlerState
+    ) -> Outcome | None:
+        """Call the function, but not for ever: the stream of its kind waits for it meanwhile."""
+        patience = self._patience.get(handler.id, PATIENCE)
+        try:
+            async with asyncio.timeout(patience) as scope:
+                outcome = await self._execution.attempt(handler, cause, state)
+        except TimeoutError:
+            if not scope.expired():
+                raise
+        else:
+            if not scope.expired():
+                self._patience.pop(handler.id, None)
+                return outcome
+        cause.logger.warning(
+            f"{handler} takes more than {patience:g} seconds on this object: it is interrupted, "
+            f"and the object is not indexed. All other objects of the kind wait for it."
+        )
+        self._patience[handler.id] = max(patience / 2, IMPATIENCE)
+        return None
 
     def _remember(
         self,

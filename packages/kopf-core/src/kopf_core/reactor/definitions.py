@@ -4,12 +4,24 @@ The API servers notify of definitions at once, but publish what is made of them 
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.resources import Resource
 
-Versions = frozenset[str]
+
+class Served(NamedTuple):
+    """One version of a custom resource, to the extent to which the operator depends on it."""
+
+    version: str
+    kind: str | None
+    namespaced: bool
+    shortcuts: frozenset[str]
+    categories: frozenset[str]
+    subresources: frozenset[str]
+
+
+Versions = frozenset[Served]
 
 
 class Definitions:
@@ -39,9 +51,9 @@ class Definitions:
 
     def agree_with(self, resources: Collection[Resource], groups: Collection[str] | None) -> bool:
         """Whether exactly these custom resources are discovered, as far as groups are scanned."""
-        found: dict[str, set[str]] = {}
+        found: dict[str, set[Served]] = {}
         for resource in resources:
-            found.setdefault(resource.name, set()).add(resource.version)
+            found.setdefault(resource.name, set()).add(_describe(resource))
         disagreed = [
             name
             for name, versions in self._versions.items()
@@ -54,14 +66,38 @@ class Definitions:
         return not disagreed
 
 
+def _describe(resource: Resource) -> Served:
+    return Served(
+        version=resource.version,
+        kind=resource.kind,
+        namespaced=bool(resource.namespaced),
+        shortcuts=resource.shortcuts,
+        categories=resource.categories,
+        subresources=resource.subresources,
+    )
+
+
 def get_versions(definition: RawBody) -> Versions:
     """The versions that are or will be served; none if the definition is not accepted."""
     body: Mapping[str, Any] = definition
+    status, spec = body.get("status") or {}, body.get("spec") or {}
     conditions = {
         condition.get("type"): condition.get("status")
-        for condition in (body.get("status") or {}).get("conditions") or ()
+        for condition in status.get("conditions") or ()
     }
     if conditions.get("Established") != "True":
         return Versions()
-    versions = (body.get("spec") or {}).get("versions") or ()
-    return Versions(version["name"] for version in versions if version.get("served"))
+    # While new names are not accepted (e.g. they are taken by others), the old ones are served.
+    names = status.get("acceptedNames") or spec.get("names") or {}
+    return Versions(
+        Served(
+            version=version["name"],
+            kind=names.get("kind"),
+            namespaced=spec.get("scope") == "Namespaced",
+            shortcuts=frozenset(names.get("shortNames") or ()),
+            categories=frozenset(names.get("categories") or ()),
+            subresources=frozenset(version.get("subresources") or ()),
+        )
+        for version in spec.get("versions") or ()
+        if version.get("served")
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kopf_cogs.clients.discovery import scan
 from kopf_cogs.clients.errors import APIError, APIForbiddenError, APINotFoundError
 from kopf_cogs.clients.reflector import Reflector
+from kopf_cogs.clients.retries import Backoff
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawEvent
@@ -118,7 +119,7 @@ class ResourceObserver:
     def doubt(self) -> None:
         """Scan again soon, as what is discovered is not what is really there."""
         self._doubts += 1
-        delay = min(FIRST_DOUBT_DELAY * 2 ** (self._doubts - 1), BROKEN_GROUPS_DELAY)
+        delay = min(FIRST_DOUBT_DELAY * 2 ** min(self._doubts - 1, 20), BROKEN_GROUPS_DELAY)
         asyncio.get_running_loop().call_later(jittered(delay), self._wakeup.set)
 
     def _revise(self) -> None:
@@ -162,9 +163,9 @@ class ResourceObserver:
         self._wakeup.clear()
 
     async def _watch(self) -> None:
-        await Reflector(
-            self._client, CRDS, None, settings=self._settings, sink=self._definitions
-        ).run()
+        await _reflect_forever(
+            Reflector(self._client, CRDS, None, settings=self._settings, sink=self._definitions)
+        )
 
     async def _discover(self) -> bool:
         """Scan the cluster; get whether some API groups are to be scanned again."""
@@ -215,7 +216,7 @@ class NamespaceObserver:
         reflector = Reflector(
             self._client, NAMESPACES, None, settings=self._settings, sink=self._sink
         )
-        await reflector.run()
+        await _reflect_forever(reflector)
 
     def _describe_restriction(self) -> str:
         patterns = [repr(p) for p in self._patterns if p not in self._specific]
@@ -241,6 +242,18 @@ class NamespaceObserver:
         }
         if self._insights.namespaces != names or not names:
             self._insights.set_namespaces(names)
+
+
+async def _reflect_forever(reflector: Reflector) -> None:
+    """Watch also if the kind itself is not served for some time, e.g. while upgrading."""
+    backoff = Backoff(FIRST_DOUBT_DELAY, limit=BROKEN_GROUPS_DELAY)
+    while True:
+        try:
+            await reflector.run()
+        except APINotFoundError as e:
+            level = logging.DEBUG if backoff.failures else logging.WARNING
+            logger.log(level, f"It is not served by the cluster for now, will be retried: {e}")
+        await asyncio.sleep(backoff.advance())
 
 
 async def _is_permitted(client: Client, resource: Resource, consequence: str) -> bool:

@@ -1,0 +1,163 @@
+"""What is served follows what exists: definitions and namespaces that come, change, and go."""
+
+import asyncio
+import copy
+import logging
+from typing import Any
+
+from kopf_core.engines import indexing
+from kopf_core.intents import decorators as on
+from kopf_core.reactor.reconciliation import Reconciler
+
+
+def patches(cluster: Any) -> list[str]:
+    return [entry.path for entry in cluster.sandbox.journal if entry.method == "PATCH"]
+
+
+async def test_e6_subresources_switched_on_and_off_are_followed(
+    cluster, operate, registry, journal, make_definition
+):
+    @on.create("kopfexamples", registry=registry)
+    @on.update("kopfexamples", registry=registry)
+    async def fn(spec: Any, patch: Any, **_: Any) -> None:
+        patch.status["n"] = spec["n"]
+        journal(spec["n"])
+
+    async with operate() as operator:
+        await cluster.create("a", n=0)
+        await journal.until(lambda calls: 0 in calls)
+        for n, subresources in enumerate([{"status": {}}, {}, {"status": {}}], start=1):
+            await cluster.redefine(make_definition("v1", subresources=subresources))
+            await until(lambda s=subresources: get_subresources(operator) == {*s})
+            await cluster.patch("a", n=n)
+            await journal.until(lambda calls, n=n: n in calls)
+            async with asyncio.timeout(30):
+                while (await cluster.get("a")).get("status", {}).get("n") != n:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+
+
+def get_subresources(operator: Any) -> set[str]:
+    (intake,) = operator._orchestrator.intakes
+    return {*operator._orchestrator._served[intake.resource].reconciler.resource.subresources}
+
+
+async def until(check: Any) -> None:
+    async with asyncio.timeout(30):
+        while not check():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_e6_preferred_versions_are_followed_and_daemons_with_them(
+    cluster, operate, registry, journal, make_definition
+):
+    """Nobody is called anew only because the version is another one; daemons are restarted."""
+
+    @on.create("kopfexamples", registry=registry)
+    @on.resume("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(resource: Any, stopped: Any, **_: Any) -> None:
+        journal(resource.version)
+        await stopped.wait()
+        journal("stopped")
+
+    await cluster.create("a")
+    async with operate():
+        await journal.until(lambda calls: {"a", "v1"} <= {*calls})
+        await cluster.redefine(make_definition("v1", "v2"))
+        await journal.until(lambda calls: "v2" in calls)
+    assert [item for item in journal if item != "stopped"] == ["a", "v1", "v2"] or [
+        item for item in journal if item != "stopped"
+    ] == ["v1", "a", "v2"]
+
+
+async def test_e6_objects_of_removed_streams_are_forgotten(cluster, operate, registry, journal):
+    @on.create("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    async with operate() as operator:
+        await cluster.create("a")
+        await journal.until(lambda calls: "a" in calls)
+        assert len(operator._memories) == 1
+        await cluster.client.delete(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kopfexamples.kopf.dev"
+        )
+        await until(lambda: not operator._memories and not operator._orchestrator.intakes)
+
+
+async def test_e3_nothing_is_served_after_the_stop(cluster, operate, registry, journal):
+    @on.event("kopfexamples", registry=registry)
+    def fn(**_: Any) -> None:
+        journal("called")
+
+    async with operate(namespaces=["default", "later"]) as operator:
+        await until(lambda: operator._orchestrator.intakes)
+        await operator._orchestrator.stop(1)
+        served = copy.copy(operator._orchestrator.intakes)
+        operator._insights.set_namespaces({"default", "later"})
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert operator._orchestrator.intakes == served
+        assert not [task for task in asyncio.all_tasks() if "kopf-informer" in task.get_name()]
+
+
+async def test_e8_d16_hanging_index_functions_hold_neither_their_kind_nor_the_start(
+    cluster, operate, registry, journal, logged, monkeypatch
+):
+    monkeypatch.setattr(indexing, "PATIENCE", 0.05)
+    monkeypatch.setattr(indexing, "IMPATIENCE", 0.01)
+    gate = asyncio.Event()
+
+    @on.index("kopfexamples", id="hanging", registry=registry)
+    async def hanging(name: str, **_: Any) -> Any:
+        await gate.wait() if name.startswith("bad") else None
+        return {name: 1}
+
+    @on.event("kopfexamples", registry=registry)
+    def fn(name: str, hanging: Any, **_: Any) -> None:
+        journal((name, sorted(hanging)))
+
+    for name in ("bad1", "bad2", "good"):
+        await cluster.create(name)
+    async with operate():
+        await journal.until(lambda calls: len(calls) == 3)
+    assert journal == [(name, ["good"]) for name in ("bad1", "bad2", "good")]
+    warnings = [text for text in logged(logging.WARNING) if "takes more than" in text]
+    assert len(warnings) == 2
+    assert "'hanging'" in warnings[0]
+
+
+async def test_e25_daemons_of_throttled_objects_stop_at_once_when_deleted(
+    cluster, operate, registry, settings, journal, monkeypatch
+):
+    settings.queueing.error_delays = [9999]
+    settings.background.instant_exit_timeout = None
+
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(stopped: Any, **_: Any) -> None:
+        journal("started")
+        try:
+            await stopped.wait()
+        finally:
+            journal("stopped")
+
+    original = Reconciler.reconcile
+
+    async def reconcile(self: Any, turn: Any) -> Any:
+        if turn.body.spec["n"] == 1 and "deletionTimestamp" not in turn.body.metadata:
+            raise ZeroDivisionError
+        return await original(self, turn)
+
+    monkeypatch.setattr(Reconciler, "reconcile", reconcile)
+    async with operate() as operator:
+        body = await cluster.create("a", n=0)
+        await journal.until(lambda calls: "started" in calls)
+        await cluster.patch("a", n=1)
+        (intake,) = operator._orchestrator.intakes.values()
+        uid = body["metadata"]["uid"]
+        await until(lambda: (item := intake.queue.get(uid)) is not None and item.held)
+        await cluster.delete("a")
+        await journal.until(lambda calls: "stopped" in calls)

@@ -1,0 +1,156 @@
+"""Pausing and resuming of the whole operator, gated and cold, under load."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from kopf_core.intents import decorators as on
+
+ROUNDS = 200
+
+
+def collect_daemons(counts: dict[str, int], journal: Any, registry: Any) -> None:
+    """Daemons that count how many of them there are at once for one object."""
+
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(name: str, stopped: Any, **_: Any) -> None:
+        counts[name] = counts.get(name, 0) + 1
+        assert counts[name] == 1
+        journal(("spawned", name))
+        try:
+            await stopped.wait()
+        finally:
+            counts[name] -= 1
+
+
+async def test_gated_pauses_handle_nothing_and_need_no_lists(cluster, operate, registry, journal):
+    @on.create("kopfexamples", registry=registry)
+    @on.update("kopfexamples", registry=registry)
+    async def fn(name: str, spec: Any, **_: Any) -> None:
+        journal((name, spec["n"]))
+
+    await cluster.create("a", n=0)
+    async with operate() as operator:
+        await journal.until(lambda calls: ("a", 0) in calls)
+        await operator.pause()
+        requests = len(cluster.sandbox.journal)
+        for n in range(1, 10):
+            await cluster.patch("a", n=n)
+        await cluster.create("b", n=0)
+        assert len(cluster.sandbox.journal) == requests + 10  # those of ours only
+        operator.resume()
+        await journal.until(lambda calls: {("a", 9), ("b", 0)} <= {*calls})
+    assert sorted(journal) == [("a", 0), ("a", 9), ("b", 0)]
+
+
+@pytest.mark.parametrize("is_cold", [False, True], ids=["gated", "cold"])
+async def test_daemons_stop_and_start_again_also_of_unchanged_objects(
+    cluster, operate, registry, journal, is_cold
+):
+    counts: dict[str, int] = {}
+    collect_daemons(counts, journal, registry)
+    for name in "abc":
+        await cluster.create(name)
+    async with operate() as operator:
+        await journal.until(lambda calls: len(calls) == 3)
+        await operator.pause(is_cold=is_cold)
+        await cluster.delete("a")
+        await cluster.create("d")
+        assert not any(counts.values())
+        operator.resume()
+        await journal.until(lambda calls: len(calls) == 6)
+    assert sorted(name for _, name in journal[3:]) == ["b", "c", "d"]
+
+
+async def test_pauses_last_until_all_their_reasons_are_over(cluster, operate, registry, journal):
+    @on.event("kopfexamples", registry=registry)
+    def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    async with operate() as operator:
+        await operator.pause("one")
+        await operator.pause("two")
+        await cluster.create("a")
+        operator.resume("one")
+        operator.resume("unknown")
+        assert operator.is_paused
+        assert not journal
+        operator.resume("two")
+        assert not operator.is_paused
+        await journal.until(lambda calls: "a" in calls)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("seed", [1])
+async def test_e_200_random_pauses_lose_nothing_and_repeat_nothing(
+    cluster, operate, registry, settings, journal, seed
+):
+    """Every object is handled in its final state, never twice in the same one."""
+    dice = random.Random(seed)
+    settings.queueing.exit_timeout = 0.05
+    counts: dict[str, int] = {}
+    collect_daemons(counts, lambda _: None, registry)
+    handled: list[tuple[str, int]] = []
+    deleted: list[str] = []
+
+    @on.create("kopfexamples", registry=registry)
+    @on.update("kopfexamples", registry=registry)
+    @on.resume("kopfexamples", registry=registry)
+    async def fn(uid: str, spec: Any, **_: Any) -> None:
+        handled.append((uid, spec["n"]))
+        journal(uid)
+
+    @on.delete("kopfexamples", registry=registry)
+    async def gone(uid: str, **_: Any) -> None:
+        deleted.append(uid)
+        journal(uid)
+
+    states: dict[str, tuple[str, int]] = {}
+    created: list[str] = []
+    removed: list[str] = []
+
+    async def change() -> None:
+        name = f"obj{dice.randrange(10)}"
+        if name not in states:
+            body = await cluster.create(name, n=0)
+            created.append(body["metadata"]["uid"])
+            states[name] = (body["metadata"]["uid"], 0)
+        elif dice.random() < 0.15 and states[name][0] in {uid for uid, _ in handled}:
+            await cluster.delete(name)
+            uid, _ = states.pop(name)
+            removed.append(uid)
+            await journal.until(lambda _: operator.is_paused or uid in deleted)
+            while name not in states and await is_there(name):
+                if operator.is_paused:
+                    operator.resume("test")
+                await asyncio.sleep(0.01)
+        else:
+            uid, n = states[name]
+            await cluster.patch(name, n=n + 1)
+            states[name] = (uid, n + 1)
+
+    async def is_there(name: str) -> bool:
+        items = (await cluster.client.get("/apis/kopf.dev/v1/kopfexamples"))["items"]
+        return any(item["metadata"]["name"] == name for item in items)
+
+    async with operate() as operator:
+        for _ in range(ROUNDS):
+            for _ in range(dice.randrange(3)):
+                await change()
+            await operator.pause("test", is_cold=dice.random() < 0.3)
+            for _ in range(dice.randrange(3)):
+                await change()
+            operator.resume("test")
+            for _ in range(dice.randrange(20)):
+                await asyncio.sleep(0)
+        final = {*states.values()}
+        await journal.until(lambda _: final <= {*handled} and {*removed} <= {*deleted})
+        async with asyncio.timeout(30):
+            while [name for name in states if counts.get(name) != 1]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert {uid for uid, _ in handled} == {*created}
+    assert len(handled) == len({*handled})
+    assert sorted(deleted) == sorted(removed)
+    assert not any(counts.values())

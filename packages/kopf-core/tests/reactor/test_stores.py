@@ -1,0 +1,144 @@
+"""The object store: what is found in it, and what never replaces what."""
+
+from typing import Any
+
+import pytest
+
+from kopf_cogs.structs.keys import object_key
+from kopf_cogs.structs.resources import Resource
+from kopf_core.reactor import stores
+from kopf_core.reactor.stores import ObjectStore, without_managed_fields
+
+RESOURCE = Resource("kopf.dev", "v1", "kopfexamples", namespaced=True)
+
+
+def make(name: str = "a", version: int | str = 1, *, owners: Any = (), **fields: Any) -> Any:
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "resourceVersion": str(version),
+            "ownerReferences": [{"uid": uid} for uid in owners],
+        }
+        | fields
+    }
+
+
+class Feed:
+    """What a watch-stream does to the store."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.store = store
+
+    def __call__(self, type: Any, body: Any) -> None:
+        self.store.on_event(object_key(RESOURCE, body), {"type": type, "object": body})
+
+
+@pytest.fixture
+def store() -> ObjectStore:
+    return ObjectStore(RESOURCE)
+
+
+@pytest.fixture
+def feed(store: ObjectStore) -> Feed:
+    return Feed(store)
+
+
+def test_objects_are_found_by_everything(store: ObjectStore, feed: Feed) -> None:
+    a, b = make("a", owners=["x", "y"]), make("b", owners=["x"])
+    feed(None, a)
+    feed("ADDED", b)
+    assert len(store) == 2
+    assert store["uid-a"] is a
+    assert store.get("uid-c") is None
+    assert store.find("ns", "b") is b
+    assert store.find("other", "b") is None
+    assert store.owned_by("x") == [a, b]
+    assert store.owned_by("y") == [a]
+    assert store.owned_by("z") == []
+
+
+def test_changes_are_followed(store: ObjectStore, feed: Feed) -> None:
+    feed("ADDED", make("a", 1, owners=["x"]))
+    feed("MODIFIED", newest := make("a", 2, owners=["y"]))
+    assert store.owned_by("x") == []
+    assert store.owned_by("y") == [newest]
+    feed("DELETED", make("a", 3))
+    assert not store
+    assert store.find("ns", "a") is None
+    assert store.owned_by("y") == []
+
+
+def test_recreated_objects_are_found_though_the_deletion_comes_later(
+    store: ObjectStore, feed: Feed
+) -> None:
+    feed("ADDED", make("a", 1))
+    feed("ADDED", newest := make("a", 3, uid="uid-new"))
+    feed("DELETED", make("a", 2))
+    assert store.find("ns", "a") is newest
+
+
+def test_our_own_writes_are_read_before_they_are_streamed(store: ObjectStore, feed: Feed) -> None:
+    feed("ADDED", make("a", 1))
+    assert store.put(ours := make("a", 5))
+    feed("MODIFIED", make("a", 3))
+    assert store["uid-a"] is ours
+    feed("MODIFIED", newest := make("a", 6))
+    assert store["uid-a"] is newest
+    assert not store.put(make("a", 5))
+    assert store["uid-a"] is newest
+
+
+def test_late_responses_do_not_revive_deleted_objects(
+    store: ObjectStore, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "REMEMBERED_DELETIONS", 2)
+    for name in "abc":
+        feed("ADDED", make(name, 1))
+        feed("DELETED", make(name, 3))
+    assert not store.put(make("c", 2))
+    assert not store
+    assert len(store._deleted) == 2
+
+
+def test_own_objects_that_are_never_listed_do_not_stay(store: ObjectStore, feed: Feed) -> None:
+    """They are created by us, and deleted by others while the stream was broken."""
+    store.put(make("deleted", 5))
+    store.put(newest := make("newest", 15))
+    feed(None, make("a", 10))
+    assert not store.is_synced
+    store.on_listed()
+    assert store.is_synced
+    assert {*store} == {"uid-a", "uid-newest"}
+    assert store["uid-newest"] is newest
+
+
+def test_older_versions_are_accepted_after_a_restoration(store: ObjectStore, feed: Feed) -> None:
+    feed("ADDED", make("a", 10))
+    store.on_reversed()
+    feed(None, older := make("a", 5))
+    assert store["uid-a"] is older
+
+
+def test_objects_are_trimmed_and_not_modified() -> None:
+    store = ObjectStore(RESOURCE, transform=without_managed_fields)
+    body = make("a", managedFields=[{"manager": "kubectl"}])
+    Feed(store)("ADDED", body)
+    assert "managedFields" not in store["uid-a"]["metadata"]
+    assert "managedFields" in body["metadata"]
+
+
+@pytest.mark.parametrize("owners", [None, "abc", [None], [{}], [{"uid": 1}]], ids=str)
+def test_senseless_owners_are_ignored(store: ObjectStore, feed: Feed, owners: Any) -> None:
+    feed("ADDED", make("a", ownerReferences=owners))
+    assert len(store) == 1
+
+
+def test_objects_of_namespaces_are_forgotten_separately(store: ObjectStore, feed: Feed) -> None:
+    feed("ADDED", make("a"))
+    feed("ADDED", make("b", namespace="other"))
+    store.clear("ns")
+    assert {*store} == {"uid-b"}
+    store.clear()
+    assert not store
