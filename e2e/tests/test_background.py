@@ -372,4 +372,4 @@ async def test_f2_hung_daemons_do_not_prevent_the_process_from_exiting(world, tm
                 await asyncio.sleep(0.01)
         os.kill(process.pid, signal.SIGTERM)
         async with asyncio.timeout(SOON * 2):
-            assert await process.wait() == 0
+            assert await process.wait() == 1  # as something was left behind

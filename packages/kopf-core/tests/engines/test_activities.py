@@ -7,6 +7,7 @@ import pytest
 
 from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.errors import ErrorsMode, PermanentError, TemporaryError
+from kopf_core.actions.ongoing import Ongoing
 from kopf_core.engines.activities import ActivityError, ActivityRunner
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import ActivityHandler
@@ -103,18 +104,42 @@ async def test_retries_are_limited(run):
         await run(make(fn, retries=3))
 
 
-async def test_cancellation_ends_the_activity_when_its_thread_ends(run):
-    started, proceed = threading.Event(), threading.Event()
+async def test_cancellation_ends_the_activity_and_leaves_its_thread_known(settings):
+    """Whoever exits decides how long to wait for the threads."""
+    started, proceed, ongoing = threading.Event(), threading.Event(), Ongoing()
 
     def slow(**_):
         started.set()
         proceed.wait()
 
-    task = asyncio.create_task(run(make(slow)))
+    runner = ActivityRunner(settings, Memo(), {}, ongoing=ongoing)
+    task = asyncio.create_task(runner.run(Activity.STARTUP, [make(slow)]))
     await asyncio.to_thread(started.wait)
     task.cancel()
-    await asyncio.sleep(0)
-    assert not task.done()
-    proceed.set()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert ongoing.describe() == ["Activity 'fn'"]
+    proceed.set()
+    while ongoing:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+async def test_e7_activities_do_not_wait_for_busy_handlers(settings):
+    settings.execution.max_workers = 1
+    release = threading.Event()
+    busy = settings.execution.executor.submit(release.wait)
+    names = await ActivityRunner(settings, Memo(), {}).run(
+        Activity.STARTUP, [make(lambda **_: threading.current_thread().name)]
+    )
+    assert names == {"fn": "kopf-startup_0"}
+    assert not busy.done()
+    release.set()
+
+
+async def test_f2_retries_that_would_be_too_late_are_failures(settings, clock):
+    def fn(**_):
+        raise TemporaryError("not yet", delay=60)
+
+    runner = ActivityRunner(settings, Memo(), {}, clock)
+    with pytest.raises(ActivityError, match="not yet"):
+        await runner.run(Activity.CLEANUP, [make(fn)], get_left=lambda: 25.0)

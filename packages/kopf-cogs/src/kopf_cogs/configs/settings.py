@@ -24,7 +24,25 @@ class ProcessSettings:
     """Settings of the operator's process."""
 
     ultimate_exiting_timeout: float | None = 600
-    """How long (in seconds) the operator may exit before it kills itself; ``None`` for never."""
+    """How long (in seconds) the whole exit may take, then the rest is left; ``None`` for ever.
+
+    If it is not set, 25 seconds, or longer if the handlers or other settings need longer.
+    """
+
+    _is_customized: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._is_customized = self.ultimate_exiting_timeout != 600
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        super().__setattr__(key, value)
+        if key == "ultimate_exiting_timeout":
+            super().__setattr__("_is_customized", True)
+
+    @property
+    def is_customized(self) -> bool:
+        """Whether the time was set by the user, even if to the same value."""
+        return self._is_customized
 
 
 @dataclasses.dataclass

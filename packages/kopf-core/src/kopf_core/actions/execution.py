@@ -9,6 +9,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
@@ -28,6 +29,7 @@ from kopf_core.actions.errors import (
 from kopf_core.actions.invocation import invoke, is_being_cancelled
 from kopf_core.actions.lifecycles import Lifecycle
 from kopf_core.actions.loggers import AnyLogger
+from kopf_core.actions.ongoing import Ongoing
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import RetryPolicy, describe, sane_delay
 from kopf_core.actions.states import HandlerState, State
@@ -65,6 +67,9 @@ class Execution:
 
     endures: bool = True
     """Whether cancellations wait for sync functions, so that their outcomes are known."""
+
+    ongoing: Ongoing = field(default_factory=Ongoing)
+    """Where the calls are remembered while they last."""
 
     async def run(
         self,
@@ -131,12 +136,7 @@ class Execution:
         invocation = Invocation(handler, cause, self)
         token = invocation_var.set(invocation)
         try:
-            result = await invoke(
-                handler.fn,
-                kwargs=kwargs,
-                is_async=handler.is_async,
-                executor=None if handler.is_async else self.settings.execution.executor,
-            )
+            result = await self._invoke(invocation, kwargs)
         except Exception as e:
             _Attempt(handler, cause.logger, _NEVER_AGAIN, 0, _NO_TIME, set()).judge(e)
             return None
@@ -182,21 +182,29 @@ class Execution:
                 pass  # the coroutine is being destroyed, and the context is not ours
 
     async def _call_with_subhandlers(self, invocation: Invocation, kwargs: dict[str, Any]) -> Any:
-        handler = invocation.handler
-        result = await invoke(
-            handler.fn,
-            kwargs=kwargs,
-            is_async=handler.is_async,
-            executor=None
-            if handler.is_async
-            else self.executor
-            if self.executor is not None
-            else self.settings.execution.executor,
-            is_endured=self.endures,
-        )
+        result = await self._invoke(invocation, kwargs, self.endures)
         if invocation.subhandlers and not invocation.executed and self.subhandling is not None:
             await self.subhandling(invocation, invocation.subhandlers)
         return result
+
+    async def _invoke(
+        self,
+        invocation: Invocation,
+        kwargs: dict[str, Any],
+        is_endured: bool = False,
+    ) -> Any:
+        handler = invocation.handler
+        executor = None
+        if not handler.is_async:
+            executor = self.settings.execution.executor if self.executor is None else self.executor
+        return await invoke(
+            handler.fn,
+            kwargs=kwargs,
+            is_async=handler.is_async,
+            executor=executor,
+            is_endured=is_endured,
+            on_ended=partial(self.ongoing.leave, self.ongoing.enter(invocation)),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,16 @@
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
 from kopf_cogs.aiokits.endurance import endure
 from kopf_cogs.helpers.callbacks import Interrupted
 from kopf_core.actions.bases import Fn
+from kopf_core.actions.forking import leave_fork
 
 
 async def invoke(
@@ -19,6 +22,7 @@ async def invoke(
     is_async: bool,
     executor: Executor | None,
     is_endured: bool = False,
+    on_ended: Callable[[], None] | None = None,
 ) -> Any:
     """Call the function, wait for its result, pass on its exception if it fails.
 
@@ -27,12 +31,20 @@ async def invoke(
 
     Threads cannot be interrupted. If it ``is_endured``, the first cancellation does not interrupt
     the waiting for a thread either: what the function has done is to be remembered.
+    ``on_ended`` is called when the function is really over, from its thread, waited for or not.
     """
-    task = asyncio.current_task()
+    task, pid = asyncio.current_task(), os.getpid()
     try:
         if is_async:
-            return await fn(*args, **kwargs)
-        return await _invoke_in_thread(fn, args, kwargs, executor, is_endured)
+            try:
+                return await fn(*args, **kwargs)
+            finally:
+                if os.getpid() != pid:
+                    leave_fork(sys.exception())
+                if on_ended is not None:
+                    on_ended()
+        future = _start_thread(fn, args, kwargs, executor, on_ended)
+        return await _get_outcome(endure(future) if is_endured else future)
     except (Exception, asyncio.CancelledError) as e:
         if isinstance(e, asyncio.CancelledError):
             if is_being_cancelled():
@@ -58,19 +70,33 @@ def is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def _invoke_in_thread(
+_Captured = tuple[BaseException | None, Any]
+
+
+def _start_thread(
     fn: Fn,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     executor: Executor | None,
-    is_endured: bool,
-) -> Any:
-    # The outcome is carried as a value: exceptions such as StopIteration cannot be set to futures
-    # and would hang the waiting side for ever.
+    on_ended: Callable[[], None] | None,
+) -> "asyncio.Future[_Captured]":
     context = contextvars.copy_context()
-    loop = asyncio.get_running_loop()
-    future = loop.run_in_executor(executor, context.run, _capture, fn, args, kwargs)
-    error, result = await (endure(future) if is_endured else future)
+    if executor is None:
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(None, context.run, _capture, fn, args, kwargs)
+    try:
+        future = executor.submit(context.run, _capture, fn, args, kwargs)
+    except BaseException:
+        if on_ended is not None:
+            on_ended()
+        raise
+    if on_ended is not None:
+        future.add_done_callback(lambda _: on_ended())
+    return asyncio.wrap_future(future)
+
+
+async def _get_outcome(future: Awaitable[_Captured]) -> Any:
+    error, result = await future
     if inspect.iscoroutine(result):  # e.g. from a lambda that calls an async function
         result = await result
     if isinstance(error, StopIteration | StopAsyncIteration):
@@ -84,8 +110,15 @@ def _capture(
     fn: Fn,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-) -> tuple[BaseException | None, Any]:
+) -> _Captured:
+    # The outcome is carried as a value: exceptions such as StopIteration cannot be set to futures
+    # and would hang the waiting side for ever.
+    pid = os.getpid()
+    error, result = None, None
     try:
-        return None, fn(*args, **kwargs)
+        result = fn(*args, **kwargs)
     except BaseException as e:
-        return e, None
+        error = e
+    if os.getpid() != pid:
+        leave_fork(error)
+    return error, result

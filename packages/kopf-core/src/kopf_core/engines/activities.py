@@ -3,9 +3,9 @@
 The progress is kept in memory: the activities do not outlive the process.
 """
 
-import asyncio
 import logging
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,8 @@ from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.memos import AnyMemo
 from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.execution import Execution, collect_results
-from kopf_core.actions.invocation import is_being_cancelled
 from kopf_core.actions.lifecycles import all_at_once
+from kopf_core.actions.ongoing import Ongoing
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import State
@@ -58,6 +58,7 @@ class ActivityRunner:
     memo: AnyMemo
     indices: Mapping[str, Any]
     clock: Clock = field(default_factory=SystemClock)
+    ongoing: Ongoing = field(default_factory=Ongoing)
     pools: dict[Activity, DaemonPool] = field(default_factory=dict)
     """Each activity has threads of its own: e.g. logging in does not wait for busy handlers."""
 
@@ -67,10 +68,12 @@ class ActivityRunner:
         handlers: list[ActivityHandler],
         *,
         errors: ErrorsMode = ErrorsMode.TEMPORARY,
+        get_left: Callable[[], float] = lambda: math.inf,
     ) -> dict[HandlerId, Any]:
         """Run all handlers until each of them is over; get their results by ids.
 
-        ``errors`` is the mode for the handlers that do not specify it.
+        ``errors`` is the mode for the handlers that do not specify it. ``get_left`` says how much
+        time there is, in seconds: what is to be retried later than that has failed.
         Raises :class:`ActivityError` if any of them has failed.
         """
         cause = ActivityCause(
@@ -86,6 +89,8 @@ class ActivityRunner:
             errors=errors,
             clock=self.clock,
             executor=self._get_pool(activity),
+            ongoing=self.ongoing,
+            endures=False,
         )
         state = State.from_scratch(now=self.clock.now()).with_purpose(activity.value, handlers)
         finals: dict[HandlerId, Outcome] = {}
@@ -93,8 +98,8 @@ class ActivityRunner:
             outcomes = await execution.run(handlers, cause, state)
             state = state.with_outcomes(outcomes, now=self.clock.now())
             finals |= {id: outcome for id, outcome in outcomes.items() if outcome.final}
-            if is_being_cancelled():  # it was put off while the functions were in their threads
-                raise asyncio.CancelledError
+            if not state.done and (state.delay or 0.0) >= get_left():
+                raise ActivityError(activity, finals | outcomes)
             if not state.done:
                 await sleep(state.delay)
         if any(outcome.exception is not None for outcome in finals.values()):

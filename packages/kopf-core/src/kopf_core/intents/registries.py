@@ -51,6 +51,11 @@ class OperatorRegistry:
         return deduplicate(handler for handler in self._activities if handler.activity == activity)
 
     @property
+    def handlers(self) -> Collection[BaseHandler]:
+        """All handlers of all kinds."""
+        return (*self._activities, *self._resources)
+
+    @property
     def resource_handlers(self) -> Collection[ResourceHandler]:
         return tuple(self._resources)
 

@@ -47,6 +47,7 @@ class HandlingFactory:
             lifecycle=lifecycle,
             errors=ErrorsMode.IGNORED,
             clock=execution.clock,
+            ongoing=execution.ongoing,
         )
 
     def make_reconciler(self, resource: Resource, handlers: ResourceHandlers) -> Reconciler:

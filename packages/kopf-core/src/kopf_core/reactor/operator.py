@@ -22,6 +22,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.context import OperatorContext, operator_var
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
+from kopf_core.actions.ongoing import Ongoing
 from kopf_core.engines.activities import ActivityRunner
 from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
 from kopf_core.engines.authentication import Authenticator
@@ -31,11 +32,13 @@ from kopf_core.engines.memories import ObjectMemories
 from kopf_core.engines.posting import EventRecorder, event_logging
 from kopf_core.engines.probing import serve_probes
 from kopf_core.intents.causes import Activity
+from kopf_core.intents.handlers import DaemonHandler
 from kopf_core.intents.registries import (
     OperatorRegistry,
     get_default_registry,
 )
 from kopf_core.reactor.assembly import HandlingFactory
+from kopf_core.reactor.exiting import Exit
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.observation import Insights, NamespaceObserver, ResourceObserver
 from kopf_core.reactor.orchestration import Orchestrator
@@ -85,18 +88,21 @@ class Operator:
         self._recorder = EventRecorder(self._client, settings)
         self._memories = ObjectMemories(options.memo)
         self._indices = Indices(options.registry.index_ids)
-        self._activities = ActivityRunner(settings, options.memo, self._indices, options.clock)
+        self._ongoing = Ongoing()
+        self.exit = Exit(settings, lambda: options.registry.handlers, self._ongoing)
+        self._activities = ActivityRunner(
+            settings, options.memo, self._indices, options.clock, self._ongoing
+        )
         self._execution = Execution(
             settings=settings,
             lifecycle=options.lifecycle,
             subhandling=run_subhandlers,
             clock=options.clock,
+            ongoing=self._ongoing,
         )
         self._pauses: dict[str, bool] = {}
         self._is_cold = False
-        self._stopping = asyncio.Event()
         self._readiness = Readiness()
-        self._aborting = asyncio.Event()
         self._insights = Insights()
         self._observer = ResourceObserver(
             client=self._client,
@@ -154,6 +160,7 @@ class Operator:
 
         Raises the error of whatever part has failed if it cannot be recovered from.
         Stopping by the flag is a normal exit. Cancelling is re-raised after the clean-up.
+        Raises :class:`AbandonedError` if some of the handlers cannot be stopped in time.
         """
         logger.debug(f"Starting Kopf {get_version()}.")
         operator_var.set(
@@ -175,15 +182,15 @@ class Operator:
                     await self._serve()
             finally:
                 await self._shut_down()
+            self.exit.check()
 
     def stop(self) -> None:
         """Request a graceful exit, the same as with the stop-flag."""
-        self._stopping.set()
+        self.exit.request()
 
     def abort(self) -> None:
         """Request to exit at once: what works now is cancelled, and is not waited for."""
-        self._aborting.set()
-        self._stopping.set()
+        self.exit.hasten()
         self._orchestrator.abort()
         self._background.abort()
 
@@ -228,7 +235,7 @@ class Operator:
         )
         parts = {
             "stop-flag": wait_flag(options.stop_flag),
-            "stopping": self._stopping.wait(),
+            "stopping": self.exit.requested.wait(),
             "credentials retriever": authenticator.run(),
             "credentials renewer": Renewer(self._vault, clock=options.clock).run(),
             "resource observer": self._observer.run(),
@@ -257,46 +264,83 @@ class Operator:
         ).run()
 
     async def _stop_parts(self, tasks: Collection[asyncio.Task[Any]]) -> None:
-        if self._aborting.is_set():
+        self.exit.request()
+        if self.exit.hastened.is_set():
             self.abort()
         await asyncio.gather(
-            self._orchestrator.stop(self._settings.queueing.exit_timeout), self._background.exit()
+            self._finish_work(), self._background.exit(self.exit.get_left_for_work)
         )
-        await self._recorder.close(0 if self._aborting.is_set() else POSTING_TIMEOUT)
+        await self._recorder.close(min(POSTING_TIMEOUT, self.exit.get_left()))
         await self._close_admission()
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks)
+        await asyncio.wait(tasks, timeout=INTERRUPTION_TIMEOUT)
+
+    async def _finish_work(self) -> None:
+        """Let the handlers finish, and interrupt those that do not; wait for those that cannot.
+
+        The latter are in threads. What they have done is remembered on the objects, if in time.
+        """
+        timeout = min(self._settings.queueing.exit_timeout, self.exit.get_left_for_work())
+        await self._orchestrator.stop(timeout)
+        if not self._orchestrator.is_idle:
+            names = self.exit.describe()
+            logger.warning(
+                f"Waiting for sync handlers to end, as threads cannot be cancelled: {names}. "
+                f"To exit at once, send the signal again."
+            )
+            await self.exit.wait_for(
+                lambda: self._orchestrator.is_idle, self.exit.get_left_for_work
+            )
+            self._orchestrator.abort()
 
     async def _close_admission(self) -> None:
         """The webhooks are the last to go: until then, everything is checked as declared."""
         waiters = [
             asyncio.create_task(self._admission.close()),
-            asyncio.create_task(self._aborting.wait()),
+            asyncio.create_task(self.exit.hastened.wait()),
         ]
-        await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            waiters,
+            timeout=self.exit.get_left_for_work(),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
         for waiter in waiters:
             waiter.cancel()
-        await asyncio.wait(waiters)
+        await asyncio.wait(waiters, timeout=INTERRUPTION_TIMEOUT)
 
     async def _start_up(self) -> bool:
         """Prepare to serve; or not, if the operator is stopped meanwhile."""
         return await self._run_activity(
-            Activity.STARTUP, self._stopping.wait(), wait_flag(self._options.stop_flag)
+            Activity.STARTUP, self.exit.requested.wait(), wait_flag(self._options.stop_flag)
         )
 
     async def _shut_down(self) -> None:
+        self.exit.request()
+        await self.exit.wait_for(self._has_no_threads, self.exit.get_left_for_work)
         try:
-            await self._run_activity(Activity.CLEANUP, self._aborting.wait())
+            if not await self._run_activity(
+                Activity.CLEANUP, self.exit.wait_for(lambda: False, self.exit.get_left)
+            ):
+                self.exit.leave("the cleanup activity")
+            await self.exit.wait_for(self._has_no_threads, self.exit.get_left)
         finally:
+            self._activities.close()
             self._settings.execution.close()
             self._vault.close()
             await self._client.close()
+            self.exit.end()
+
+    def _has_no_threads(self) -> bool:
+        """Whether all calls have ended, except for the daemons: those had their time already."""
+        return all(isinstance(call.handler, DaemonHandler) for call in self._ongoing)
 
     async def _run_activity(self, activity: Activity, *stoppers: Coroutine[Any, Any, Any]) -> bool:
         """Run the activity unless any of the stoppers ends earlier: get whether it is complete."""
         handlers = self._options.registry.get_activity_handlers(activity)
-        running = asyncio.create_task(self._activities.run(activity, handlers))
+        running = asyncio.create_task(
+            self._activities.run(activity, handlers, get_left=self.exit.get_left)
+        )
         tasks = [running, *map(asyncio.ensure_future, stoppers)]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

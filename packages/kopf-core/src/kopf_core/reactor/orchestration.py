@@ -105,6 +105,11 @@ class Orchestrator:
         await self._pool.stop()
         await asyncio.gather(*(intake.queue.close(timeout) for intake in self._intakes.values()))
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no objects are worked on."""
+        return all(intake.queue.is_idle for intake in self._intakes.values())
+
     def abort(self) -> None:
         """Cancel all the work that is being done now, so that stopping is not delayed by it."""
         for intake in self._intakes.values():

@@ -132,6 +132,11 @@ class WorkQueue:
     def __contains__(self, key: ObjectKey) -> bool:
         return key in self._items
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no objects are worked on."""
+        return not self._working
+
     def get(self, key: ObjectKey) -> WorkItem | None:
         """What there is to be done for the object, if anything."""
         return self._items.get(key)

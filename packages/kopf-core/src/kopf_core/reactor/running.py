@@ -3,12 +3,13 @@
 import asyncio
 import gc
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from types import FrameType
-from typing import Any, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 from kopf_cogs.aiokits.flags import Flag
 from kopf_cogs.clients.vault import Vault
@@ -16,13 +17,29 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.namespaces import NamespacePattern
 from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
+from kopf_core.engines.background.termination import disown
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
+from kopf_core.reactor.exiting import HASTE, MARGIN, AbandonedError
 from kopf_core.reactor.operator import Operator, OperatorOptions
 
 logger = logging.getLogger("kopf.reactor.running")
 
-received_signals: ContextVar[list[signal.Signals]] = ContextVar("received_signals")
-"""Where to put the signals that the operator receives, for those who run it as a process."""
+TASKS_TIMEOUT = 2.0
+"""How long (in seconds) the cancelled tasks of users are waited for."""
+
+
+class ProcessOwner(Protocol):
+    """Who runs the operator as a process of its own, and so can end the process."""
+
+    def on_signal(self, timeout: float, describe: Callable[[], str]) -> None:
+        """A signal has come, and the exit must not take longer than that, in seconds.
+
+        It is called in the handler of the signal. ``describe`` says what works still.
+        """
+
+
+process_owner: ContextVar[ProcessOwner | None] = ContextVar("process_owner", default=None)
+"""Nobody for embedded operators: they never end the process."""
 
 Tasks = Collection["asyncio.Task[None]"]
 
@@ -88,13 +105,41 @@ def run(
 ) -> None:
     """Run an operator synchronously, until it is stopped. See :func:`operator` for the options.
 
-    If a loop is not specified, a new one is used, and closed in the end.
+    If a loop is not specified, a new one is used, and closed in the end. The tasks that are
+    started by handlers in the loop are cancelled in the end.
     """
     _relax_garbage_collector()
     if loop is not None:
+        _run_in_loop(loop, kwargs)
+        return
+    loop = asyncio.new_event_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        _run_in_loop(loop, kwargs)
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def _run_in_loop(loop: asyncio.AbstractEventLoop, kwargs: OperatorArguments) -> None:
+    foreign = asyncio.all_tasks(loop)
+    try:
         loop.run_until_complete(operator(**kwargs))
-    else:
-        asyncio.run(operator(**kwargs))
+    finally:
+        loop.run_until_complete(_cancel_others(foreign))
+
+
+async def _cancel_others(foreign: Collection["asyncio.Task[Any]"]) -> None:
+    """Cancel the tasks which handlers have started while the operator was running."""
+    tasks = asyncio.all_tasks() - {*foreign, asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        _, hung = await asyncio.wait(tasks, timeout=TASKS_TIMEOUT)
+        for task in hung:
+            logger.warning(f"The task {task.get_name()!r} ignores its cancellation; left as is.")
+            disown(task)
 
 
 async def operator(**kwargs: Unpack[OperatorArguments]) -> None:
@@ -153,7 +198,7 @@ async def spawn_tasks(
         ready_flag=ready_flag,
         liveness_endpoint=liveness_endpoint,
     )
-    return [asyncio.create_task(_supervise(Operator(options), settings), name="kopf-operator")]
+    return [asyncio.create_task(_supervise(Operator(options)), name="kopf-operator")]
 
 
 def _check_scope(clusterwide: bool, namespaces: Collection[NamespacePattern]) -> None:
@@ -176,54 +221,83 @@ async def run_tasks(
     If cancelled, the operator is stopped, too. No other tasks of the loop are ever touched
     (``ignored`` is accepted for compatibility only).
     """
-    try:
-        await asyncio.wait(root_tasks, return_when=asyncio.FIRST_COMPLETED)
-    except asyncio.CancelledError:
-        await _stop(root_tasks)
-        raise
-    await _stop(root_tasks)
+    is_cancelled = await _wait_patiently(root_tasks, asyncio.FIRST_COMPLETED)
+    for task in root_tasks:
+        task.cancel()
+    is_cancelled |= await _wait_patiently(root_tasks, asyncio.ALL_COMPLETED)
+    if is_cancelled:
+        for task in root_tasks:
+            task.cancelled() or task.exception()  # those are not raised, but are not lost either
+        raise asyncio.CancelledError
     for task in root_tasks:
         if not task.cancelled():
             task.result()
 
 
-async def _stop(tasks: Tasks) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
+async def _wait_patiently(
+    tasks: Collection["asyncio.Task[Any]"],
+    until: str,
+    on_cancelled: Callable[[], None] | None = None,
+) -> bool:
+    """Wait for the tasks, though cancelled meanwhile; get whether it was cancelled.
+
+    Cancellations can be repeated (AnyIO does so), so all of them are put off, and none is lost.
+    Without the ``on_cancelled``, the tasks are cancelled by the first of them.
+    """
+    is_cancelled = False
+    pending = set(tasks)
+    while pending and (until == asyncio.ALL_COMPLETED or len(pending) == len(tasks)):
+        try:
+            _, pending = await asyncio.wait(pending, return_when=until)
+        except asyncio.CancelledError:
+            if on_cancelled is not None:
+                on_cancelled()
+            elif not is_cancelled:
+                for task in tasks:
+                    task.cancel()
+            is_cancelled = True
+            pending = {task for task in pending if not task.done()}
+    return is_cancelled
 
 
-async def _supervise(operator: Operator, settings: OperatorSettings) -> None:
+async def _supervise(operator: Operator) -> None:
     """Run the operator; stop it gracefully at the first signal, and forcefully at the second."""
     task = asyncio.create_task(operator.run(), name="kopf-operator-core")
-    signalled = received_signals.get([])
-
-    def stop(signum: signal.Signals) -> None:
-        if not signalled:
-            logger.info(f"Signal {signum.name} is received. Operator is stopping.")
-            operator.stop()
-        else:
-            logger.warning(f"Signal {signum.name} is received again. Operator is aborted.")
-            operator.abort()
-        signalled.append(signum)
-
-    replaced = _install_signals(stop)
+    over = asyncio.create_task(operator.exit.over.wait(), name="kopf-exit")
+    replaced = _install_signals(operator)
     try:
-        await asyncio.wait([task])
-    except asyncio.CancelledError:
-        operator.stop()
-        timeout = settings.process.ultimate_exiting_timeout
-        _, pending = await asyncio.wait([task], timeout=timeout)
-        for hung in pending:
-            hung.cancel()
-        raise
+        first = asyncio.FIRST_COMPLETED
+        is_cancelled = await _wait_patiently([task, over], first, operator.stop)
     finally:
         _restore_signals(replaced)
-    if not task.cancelled():
-        task.result()
+        over.cancel()
+    if not task.done():
+        task.cancel()
+        is_cancelled |= await _wait_patiently([asyncio.create_task(_settle(task))], first)
+    if is_cancelled:
+        _log_failure(task)
+        raise asyncio.CancelledError
+    if not task.done() or task.cancelled():
+        operator.exit.leave("the operator itself")
+        operator.exit.check()
+    task.result()
 
 
-def _install_signals(stop: Callable[[signal.Signals], None]) -> dict[signal.Signals, Any]:
+async def _settle(task: "asyncio.Task[None]") -> None:
+    """Let the task end; if it does not, the loop must not wait for it either."""
+    _, hung = await asyncio.wait([task], timeout=1.0)
+    if hung:
+        disown(task)
+
+
+def _log_failure(task: "asyncio.Task[None]") -> None:
+    """The error is not raised in favour of the cancellation, but it must be known."""
+    exc = task.exception() if task.done() and not task.cancelled() else None
+    if exc is not None:
+        logger.error(f"{exc}" if isinstance(exc, AbandonedError) else f"The operator failed: {exc}")
+
+
+def _install_signals(operator: Operator) -> dict[signal.Signals, Any]:
     """Handle the signals here; get what has handled them before.
 
     The loop's own handlers are not used: on removal, they leave a moment with the default
@@ -231,12 +305,33 @@ def _install_signals(stop: Callable[[signal.Signals], None]) -> dict[signal.Sign
     """
     if threading.current_thread() is not threading.main_thread():
         return {}
-    loop = asyncio.get_running_loop()
+    loop, owner, pid = asyncio.get_running_loop(), process_owner.get(), os.getpid()
+    received: list[int] = []
+    replaced: dict[signal.Signals, Any] = {}
 
     def handle(signum: int, _: FrameType | None) -> None:
-        loop.call_soon_threadsafe(stop, signal.Signals(signum))
+        if os.getpid() != pid:  # a fork of ours; the loop is not its one
+            signal.signal(signum, signal.SIG_DFL)
+            signal.raise_signal(signum)
+            return
+        received.append(signum)
+        if owner is not None:
+            bound = operator.exit.bound if len(received) == 1 else HASTE
+            owner.on_signal(bound + MARGIN, operator.exit.describe)
+        loop.call_soon_threadsafe(_on_signal, operator, signal.Signals(signum), len(received))
 
-    return {signum: signal.signal(signum, handle) for signum in (signal.SIGINT, signal.SIGTERM)}
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        replaced[signum] = signal.signal(signum, handle)
+    return replaced
+
+
+def _on_signal(operator: Operator, signum: signal.Signals, number: int) -> None:
+    if number == 1:
+        logger.info(f"Signal {signum.name} is received. Operator is stopping.")
+        operator.stop()
+    else:
+        logger.warning(f"Signal {signum.name} is received again. Operator is aborted.")
+        operator.abort()
 
 
 def _restore_signals(replaced: dict[signal.Signals, Any]) -> None:

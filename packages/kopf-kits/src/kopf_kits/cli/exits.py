@@ -1,84 +1,110 @@
 """
-How the process of ``kopf run`` exits: on signals at any moment, and with threads still running.
+How the process of ``kopf run`` exits: on signals at any moment, and within a limited time.
 
-The operator handles the signals while it runs. Here is what happens right before and after that.
+The operator handles the signals while it runs, and exits within its own time. Here is what happens
+right before and after that, and what ends the process if it does not end by itself: because
+the event loop is blocked, or because of threads, which the interpreter waits for.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
+import queue
 import signal
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
 
-from kopf_cogs.configs.settings import HANDLER_THREADS
 from kopf_core.reactor import running
+from kopf_core.reactor.exiting import GRACE
 
 logger = logging.getLogger("kopf.cli")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-# How long (in seconds) it can take the idle threads to end when they are told to.
-_IDLE_TIMEOUT = 0.1
+MARGIN = 1.0
+"""In seconds: how much longer the process may take than the operator."""
+
+
+class Process:
+    """The process of one operator; its thread ends the process when its time is over."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._count = 0
+        self._deadline = math.inf
+        self._describe: Callable[[], str] = str
+        # Unlike events, these queues can be put into from signal handlers with no deadlocks.
+        self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
+        threading.Thread(target=self._watch, name="kopf-exit", daemon=True).start()
+
+    def on_signal(self, timeout: float, describe: Callable[[], str]) -> None:
+        """The operator is going to exit; the third signal in a row does not wait for anything."""
+        self._count += 1
+        if self._count > 2:
+            self._exit_now()
+        self._describe = describe
+        self.expect_end(timeout)
+
+    def on_other_signal(self, signum: int, _frame: FrameType | None) -> None:
+        """There is no operator yet, or not anymore."""
+        if os.getpid() != self._pid:
+            signal.signal(signum, signal.SIG_DFL)
+            signal.raise_signal(signum)
+        self._count += 1
+        if self._count > 2:
+            self._exit_now()
+        if self._count == 1:
+            raise SystemExit(0)
+
+    def expect_end(self, timeout: float) -> None:
+        """The process must end in so many seconds, or sooner if it was said so before."""
+        self._deadline = min(self._deadline, time.monotonic() + timeout + MARGIN)
+        self._wakeups.put(None)
+
+    def _watch(self) -> None:
+        while (left := self._deadline - time.monotonic()) > 0:
+            with contextlib.suppress(queue.Empty):
+                self._wakeups.get(timeout=None if left == math.inf else left)
+        self._exit_now()
+
+    def _exit_now(self) -> NoReturn:
+        names = [self._describe(), *_name_threads()]
+        left = ", ".join(name for name in names if name) or "nothing in particular"
+        line = f"Error: The process is ended by force; still working: {left}.\n"
+        with contextlib.suppress(OSError):
+            os.write(2, line.encode())  # the streams can be locked by those who hang
+        os._exit(1)
 
 
 @contextlib.contextmanager
 def clean_exit() -> Iterator[None]:
-    """
-    Run an operator inside; then wait for the sync handlers that still run, as threads cannot be
-    cancelled. Nothing is waited for after the second signal: the process exits on the spot.
-    """
+    """Run an operator inside, as the owner of the process, which ends soon after the operator."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    received: list[signal.Signals] = []
-
-    def leave(_signum: int, _frame: FrameType | None) -> NoReturn:
-        if received:  # the operator is over, or nearly so
-            _exit_now()
-        raise SystemExit(0)
-
-    token = running.received_signals.set(received)
-    previous = {signum: signal.signal(signum, leave) for signum in SIGNALS}
+    process = Process()
+    token = running.process_owner.set(process)
+    previous = {signum: signal.signal(signum, process.on_other_signal) for signum in SIGNALS}
     try:
         yield
-        _wait_for_threads(is_urgent=len(received) > 1)
     finally:
         for signum, handler in previous.items():
             signal.signal(signum, handler)
-        running.received_signals.reset(token)
+        running.process_owner.reset(token)
+        if _name_threads():
+            process.expect_end(GRACE)  # the interpreter waits for them
 
 
-def _wait_for_threads(*, is_urgent: bool) -> None:
-    deadline = time.monotonic() + _IDLE_TIMEOUT
-    for thread in _get_threads():
-        thread.join(max(0.0, deadline - time.monotonic()))
-    busy = _get_threads()
-    if not busy:
-        return
-    if is_urgent:
-        logger.warning(f"Exiting, though sync handlers still run: {len(busy)}.")
-        _exit_now()
-    logger.warning(
-        f"Waiting for sync handlers to end, as threads cannot be cancelled: {len(busy)}. "
-        f"To exit at once, send the signal again."
-    )
-    for thread in busy:
-        thread.join()
-
-
-def _get_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith(HANDLER_THREADS)]
-
-
-def _exit_now() -> NoReturn:
-    logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(0)
+def _name_threads() -> list[str]:
+    """The threads that do not let the interpreter exit."""
+    return [
+        f"thread {thread.name!r}"
+        for thread in threading.enumerate()
+        if thread.is_alive() and not thread.daemon and thread is not threading.main_thread()
+    ]

@@ -12,6 +12,7 @@ from kopf_cogs.helpers.versions import get_version
 from kopf_cogs.structs.credentials import LoginError
 from kopf_core.engines.activities import ActivityError
 from kopf_core.engines.probing import ProbesError
+from kopf_core.reactor.exiting import AbandonedError
 from kopf_core.reactor.preflight import SettingsError
 from kopf_kits.cli.running import run
 from kopf_kits.cli.sandboxing import sandbox
@@ -20,6 +21,7 @@ from kopf_kits.locals import LocalClusterError
 from kopf_kits.manifests import ManifestError
 
 _EXPECTED = (
+    AbandonedError,
     ActivityError,
     APIError,
     LoadingError,

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -194,22 +195,21 @@ class BackgroundEngine:
             if not run.handler.is_async:
                 run.abandon()
 
-    async def exit(self, get_left: Callable[[], float] = lambda: 0.0) -> None:
+    async def exit(self, get_left: Callable[[], float] | None = None) -> None:
         """Stop everything for good.
 
         Those who linger are waited for as they have declared it, plus :data:`EXIT_TIMEOUT`; then
         they are cancelled, and waited for again. Threads, which cannot be cancelled, are waited
-        for as long as ``get_left`` says, in seconds from now; it can say less than before.
-        Then, they are left as they are: nobody can prevent the exit.
+        for as long as ``get_left`` says, in seconds from now; it can say less than before, and
+        limits the other waiting, too. Then, they are left as they are: nobody can prevent the exit.
         """
         self._stop_all(DaemonStoppingReason.OPERATOR_EXITING)
-        durations = [run.termination_duration for run in self._runs]
-        await self._wait_for_all(max(durations, default=0.0) + EXIT_TIMEOUT)
+        declared = max((run.termination_duration for run in self._runs), default=0.0)
+        await self._wait_for_all(declared + EXIT_TIMEOUT, get_left)
         for run in [*self._runs, *self._orphans]:
             run.cancel()
         await self._wait_for_all(CANCEL_TIMEOUT)
-        while self._runs and get_left() > 0:
-            await self._wait_for_all(min(get_left(), POLLING))
+        await self._wait_for_all(math.inf, get_left or (lambda: 0.0))
         for run in list(self._runs):
             run.abandon()
         for _ in range(2):  # for the last time, and also if the first one is put off
@@ -253,11 +253,20 @@ class BackgroundEngine:
             if is_exiting and is_waiting:
                 run.log("has exited gracefully.")
 
-    async def _wait_for_all(self, timeout: float) -> None:
-        if self._runs:
+    async def _wait_for_all(
+        self,
+        timeout: float,
+        get_left: Callable[[], float] | None = None,
+    ) -> None:
+        deadline = self._clock.monotonic() + timeout
+        while self._runs:
+            left = deadline - self._clock.monotonic()
+            left = left if get_left is None else min(left, get_left(), POLLING)
+            if left <= 0:
+                break
             self._emptied.clear()
             try:
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout(left):
                     await self._emptied.wait()
             except TimeoutError:
                 pass

@@ -1,0 +1,47 @@
+"""What works right now: for those who wait for it to end, and for naming it if it does not."""
+
+from collections.abc import Iterator
+
+from kopf_core.actions.bases import BaseCause, BaseHandler
+from kopf_core.actions.context import Invocation
+
+
+class Ongoing:
+    """The calls of users' functions that are in progress, those left in threads included.
+
+    It is changed from the loop and from threads: each call is added and removed once.
+    """
+
+    __slots__ = ("_calls",)
+
+    def __init__(self) -> None:
+        self._calls: dict[int, Invocation] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def __iter__(self) -> Iterator[Invocation]:
+        return iter(list(self._calls.values()))
+
+    def enter(self, invocation: Invocation) -> int:
+        """Remember the call; get its key for :meth:`leave`."""
+        key = id(invocation)
+        self._calls[key] = invocation
+        return key
+
+    def leave(self, key: int) -> None:
+        self._calls.pop(key, None)
+
+    def describe(self) -> list[str]:
+        """Name the handlers that work, each with its object."""
+        return sorted({describe_call(call.handler, call.cause) for call in self})
+
+
+def describe_call(handler: BaseHandler, cause: BaseCause) -> str:
+    """Name the handler and the object it is called for, if there is one."""
+    body, resource = getattr(cause, "body", None), getattr(cause, "resource", None)
+    if body is None:
+        return f"{handler}"
+    meta = body.metadata
+    name = f"{meta.namespace}/{meta.name}" if meta.namespace else f"{meta.name}"
+    return f"{handler} of {resource} {name}"

@@ -1,0 +1,148 @@
+"""The exit of an operator: one bound for everything, and the names of what is left in the end.
+
+The bound begins when the exit is requested, by whatever reason: a signal, a flag, a cancellation,
+a failure of a part. The stages of the exit do not add up: each takes what the others have left,
+except for a reserve for the cleanup handlers.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Collection, Iterable
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.ongoing import Ongoing
+from kopf_core.intents.causes import Activity
+from kopf_core.intents.handlers import ActivityHandler, DaemonHandler
+
+GRACE = 25.0
+"""In seconds: less than what Kubernetes grants to pods by default (30), to exit on our own."""
+
+RESERVE = 5.0
+"""In seconds: how much of the bound is left for the cleanup handlers, whatever happens before."""
+
+HASTE = 2.0
+"""In seconds: how long the exit can take after it is requested again."""
+
+MARGIN = 2.5
+"""In seconds: how much later the exit is considered failed as such, with all its stages."""
+
+YEAR = 366 * 24 * 60 * 60.0
+
+POLLING = 0.05
+"""In seconds: how often to look if the threads have ended."""
+
+
+class AbandonedError(Exception):
+    """The operator has exited, but something of users' code works still, and is left as is."""
+
+    expected = True
+
+    def __init__(self, names: Collection[str], bound: float) -> None:
+        super().__init__(
+            f"The operator has exited, but this has not ended in {bound:g} seconds, "
+            f"and is left as is: {', '.join(names)}."
+        )
+
+
+def get_bound(settings: OperatorSettings, handlers: Iterable[BaseHandler]) -> float:
+    """How long the whole exit can take, in seconds.
+
+    It is :data:`GRACE`, or more if the settings and handlers declare longer times for themselves;
+    or as much as ``settings.process.ultimate_exiting_timeout`` says, if it is set by the user.
+    """
+    if settings.process.is_customized:
+        ultimate = settings.process.ultimate_exiting_timeout
+        return math.inf if ultimate is None else max(0.0, ultimate)
+    declared = [settings.queueing.exit_timeout]
+    for handler in handlers:
+        if isinstance(handler, DaemonHandler) and handler.cancellation_timeout is not None:
+            declared.append((handler.cancellation_backoff or 0.0) + handler.cancellation_timeout)
+        if isinstance(handler, ActivityHandler) and handler.activity is Activity.CLEANUP:
+            declared.append(handler.timeout or 0.0)
+    return max(GRACE, max(declared) + 2 * RESERVE)
+
+
+class Exit:
+    """The exit of one operator: whether it is requested, and how much time is left for it."""
+
+    def __init__(
+        self,
+        settings: OperatorSettings,
+        handlers: Callable[[], Iterable[BaseHandler]],
+        ongoing: Ongoing,
+    ) -> None:
+        self._settings = settings
+        self._handlers = handlers
+        self._ongoing = ongoing
+        self._loop = asyncio.get_running_loop()
+        self._since = 0.0
+        self._deadline = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._unfinished: list[str] = []
+        self.requested = asyncio.Event()
+        self.hastened = asyncio.Event()
+        """It is requested again: what works is to be interrupted."""
+
+        self.over = asyncio.Event()
+        """There is no time anymore, even if the exit has not ended."""
+
+    @property
+    def bound(self) -> float:
+        """In seconds since the request; infinity if there is no limit."""
+        return get_bound(self._settings, self._handlers())
+
+    def request(self) -> None:
+        """Begin the exit, unless it has begun already."""
+        if not self.requested.is_set():
+            self.requested.set()
+            self._since = self._loop.time()
+            self._shorten(self.bound)
+
+    def hasten(self) -> None:
+        """Leave the time only to interrupt what works."""
+        self.request()
+        self.hastened.set()
+        self._shorten(HASTE)
+
+    def get_left(self) -> float:
+        """How many seconds are left; a year if there is no limit: loops cannot wait for ever."""
+        return min(max(0.0, self._deadline - self._loop.time()), YEAR)
+
+    def get_left_for_work(self) -> float:
+        """How many seconds are left for everything but the cleanup handlers."""
+        reserve = min(RESERVE, (self._deadline - self._since) / 3)
+        return max(0.0, self.get_left() - reserve)
+
+    async def wait_for(self, is_ended: Callable[[], bool], get_left: Callable[[], float]) -> bool:
+        """Wait while there is time; get whether it has ended."""
+        while not is_ended() and get_left() > 0:  # noqa: ASYNC110  # threads set no events
+            await asyncio.sleep(POLLING)
+        return is_ended()
+
+    def leave(self, name: str) -> None:
+        """Remember what has not ended."""
+        self._unfinished.append(name)
+
+    def check(self) -> None:
+        """Raise :class:`AbandonedError` if there is something left."""
+        names = [*self._ongoing.describe(), *self._unfinished]
+        if names:
+            raise AbandonedError(names, self._loop.time() - self._since)
+
+    def describe(self) -> str:
+        """Name what works right now."""
+        return ", ".join(self._ongoing.describe())
+
+    def end(self) -> None:
+        """The exit is over in time."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _shorten(self, seconds: float) -> None:
+        now = self._loop.time()
+        if now + seconds < self._deadline:
+            self._deadline = now + seconds
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_later(seconds + MARGIN, self.over.set)
