@@ -278,22 +278,22 @@ async def test_b5_waiting_for_a_login_takes_no_places(server, settings):
         await asyncio.gather(*tasks)
 
 
-async def test_b5_places_are_given_to_those_with_good_credentials_only(server, settings):
-    """One request is refused while others wait for their turn: they go with the new token."""
+async def test_b5_200_requests_with_one_login(server, settings):
+    """Those in flight are refused and repeated once; those in the queue use the new token."""
     vault = Vault({"x": ConnectionInfo(server=server.url, token="old")})
     gate = asyncio.Event()
-    count = MAX_CONCURRENCY
-    server.script(*[server.raw(gate, *server.error(401).parts) for _ in range(count)])
-    server.script(*[server.reply({}) for _ in range(2 * count)])
+    count, refused = 200, MAX_CONCURRENCY
+    server.script(*[server.raw(gate, *server.error(401).parts) for _ in range(refused)])
+    server.script(*[server.reply({}) for _ in range(count)])
     async with Client(vault, settings) as client:
-        tasks = [asyncio.create_task(client.get("/path")) for _ in range(2 * count)]
-        await server.until(lambda requests: len(requests) == count)
+        tasks = [asyncio.create_task(client.get("/path")) for _ in range(count)]
+        await server.until(lambda requests: len(requests) == refused)
         gate.set()
         await vault.wait_for_emptiness()
         vault.populate({"x": ConnectionInfo(server=server.url, token="new")})
         await asyncio.gather(*tasks)
     tokens = [request.headers["Authorization"] for request in server.requests]
-    assert tokens == ["Bearer old"] * count + ["Bearer new"] * 2 * count
+    assert tokens == ["Bearer old"] * refused + ["Bearer new"] * count
 
 
 async def test_closing_stops_those_who_wait_for_their_turn(server, settings):
