@@ -727,24 +727,69 @@ async def test_c14_corrupted_last_handled_state_heals(world, value):
     assert world.calls == ["fn"]
 
 
-async def test_c15_reverted_annotations_are_not_a_storm(world, logged):
-    """Another tool restores the object as it was, again and again."""
+@pytest.mark.parametrize("delay", [0.01, 3600])
+async def test_c15_reverted_annotations_are_not_a_storm(world, logged, monkeypatch, delay):
+    """Another tool restores the object as it was, again and again; and changes it further."""
+    monkeypatch.setattr("kopf_core.reactor.conflicts.LOST_MARKS_DELAYS", (0.0, delay))
 
     @on.create(*KEX, id="fn", registry=world.registry)
-    def fn(**_):
-        world.calls("fn")
+    def fn(name, **_):
+        world.calls(name)
+
+    @on.event(*KEX, id="event", registry=world.registry)
+    def event(name, labels, **_):
+        if "n" in labels and name == "obj":
+            world.calls(labels["n"])
 
     async with world.operator():
         await world.create()
         await world.until(is_done)
         await world.patch({"metadata": {"annotations": None}})
-        await world.calls.until(lambda calls: len(calls) == 2)
+        await world.calls.until(lambda calls: calls.count("obj") == 2)
         await world.until(is_done)
         await world.patch({"metadata": {"annotations": None}})
-        await world.create({}, "last")
-        await world.until(is_done, "last")
-    assert len(world.calls) == 3  # two for the first one, one for the last one
+        for n in "123":  # the delay is not bypassed by any events
+            await world.patch({"metadata": {"labels": {"n": n}}})
+            await world.calls.until(lambda calls, n=n: n in calls)
+            await world.create({}, f"other{n}")
+            await world.until(is_done, f"other{n}")
+        if delay < 1:
+            await world.until(is_done)
+    assert world.calls.count("obj") == (3 if delay < 1 else 2)
     assert logged("was removed from the object", logging.WARNING)
+
+
+async def test_b9_objects_deleted_while_being_created_are_not_created_once_more(faulty):
+    """There is no finalizer; and an event was on its way when the object has vanished."""
+    past = []
+    watches = {"watch": True, "path": "*/kexes", "match": is_ours}
+
+    @on.create(*KEX, id="a", registry=faulty.registry)
+    async def a(name, **_):
+        faulty.calls(name)
+        if name == "obj":
+            past.append(faulty.sandbox.faults.hold(**watches))
+            past.append(await faulty.get())
+            await faulty.delete()
+
+    @on.event(*KEX, id="event", registry=faulty.registry)
+    def event(name, type, **_):
+        if name == "obj":
+            faulty.calls(type)
+
+    async with faulty.operator():
+        await faulty.create()
+        await faulty.requested("PATCH", "*/kexes/obj")
+        held, obj = past
+        line = json.dumps({"type": "MODIFIED", "object": obj}).encode()
+        with faulty.sandbox.faults.inject(line, path="*/kexes", match=is_ours):
+            faulty.sandbox.cut_watches("*/kexes")
+            await faulty.calls.until(lambda calls: "MODIFIED" in calls)
+        await faulty.create({}, "last")
+        held.release()
+        await faulty.until_handled("last")
+        await faulty.calls.until(lambda calls: "DELETED" in calls)
+    assert faulty.calls.count("obj") == 1
 
 
 async def test_c15_removed_finalizers_are_added_again(world):

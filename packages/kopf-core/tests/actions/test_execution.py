@@ -547,3 +547,33 @@ def test_results_are_of_those_who_succeeded_and_returned_something():
             "e": Outcome(final=True, result=0),
         }
     ) == {"a": "r", "e": 0}
+
+
+# --- Jumps of the wall clock ---
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+async def test_d11_e12_the_wall_clock_does_not_matter_within_the_process(
+    execution, make_cause, clock, days
+):
+    state = HandlerState(started=clock.now(), since=clock.monotonic())
+    handler = make_handler(exc=Exception("oops"), timeout=60, backoff=5)
+    clock.set_wall_time(clock.now() + datetime.timedelta(days=days))
+    clock.advance(30)
+    outcome = await execution.attempt(handler, make_cause(), state)
+    assert not outcome.final
+    clock.advance(30)
+    outcome = await execution.attempt(handler, make_cause(), state)
+    assert isinstance(outcome.exception, HandlerTimeoutError)
+
+
+async def test_d11_e12_jumps_during_an_attempt_do_not_matter(execution, make_cause, clock):
+    def jump(**_):
+        clock.set_wall_time(clock.now() + datetime.timedelta(days=1))
+        raise Exception("oops")
+
+    state = HandlerState(started=clock.now())
+    outcome = await execution.attempt(
+        make_handler(jump, timeout=60, backoff=5), make_cause(), state
+    )
+    assert not outcome.final

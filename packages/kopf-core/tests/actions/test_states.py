@@ -304,3 +304,28 @@ def test_purging_of_nothing_is_no_patch(storage):
         [handler("a")], body=Body({"metadata": {}}), patch=(patch := Patch()), storage=storage
     )
     assert not patch
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_d11_e12_records_move_together_with_the_wall_clock(annotations, days):
+    """The clock is set forward or back between the attempts: neither timeouts nor long sleeps."""
+    jump = datetime.timedelta(days=days)
+    state = HandlerState(started=NOW, purpose="create").with_outcome(RETRY, LATER)
+    body = annotated(fn=state.as_record())
+    restored = State.from_storage(
+        [handler("fn")], body=body, storage=annotations, now=LATER + jump, jump=jump
+    ).with_purpose("create", [handler("fn")])
+    assert restored["fn"].started == NOW + jump
+    assert restored.delay == 5
+    patch = Patch()
+    restored.store(body=body, patch=patch, storage=annotations)
+    assert patch  # all that is moved is stored as it is now
+
+
+def test_e9_handlers_can_start_anew(annotations):
+    body = annotated(fn=HandlerState(started=NOW, purpose="update", success=True).as_record())
+    state = State.from_storage([handler("fn")], body=body, storage=annotations, now=LATER)
+    renewed = state.without({"fn"}).with_purpose("delete", [handler("fn")])
+    assert renewed["fn"] == HandlerState(started=LATER, purpose="delete")
+    assert not renewed.done
+    assert state.with_purpose("delete", [handler("fn")]).done

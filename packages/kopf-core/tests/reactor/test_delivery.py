@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
+from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.marks import Marks
-from kopf_core.engines.memories import ObjectMemory
-from kopf_core.reactor.delivery import is_only_marked
+from kopf_core.engines.memories import ObjectMemories, ObjectMemory
+from kopf_core.reactor.delivery import Delivery, is_only_marked
 from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import WorkItem
+from kopf_core.reactor.work import AwaitChange, WorkItem
 
 BEFORE: Any = {
     "kind": "KopfExample",
@@ -104,3 +105,53 @@ def test_changes_of_finalizers() -> None:
 
 def test_changes_of_handlers() -> None:
     assert not is_only_marked(BEFORE, make_after(), make_turn(patch={"spec": {}}))
+
+
+def make_delivery() -> Delivery:
+    client: Any = None
+    resource: Any = None
+    return Delivery(
+        client=client, resource=resource, settings=OperatorSettings(), clock=FakeClock()
+    )
+
+
+def make_event(version: str, type: Any = None) -> Any:
+    return {"type": type, "object": {"metadata": {"name": "x", "resourceVersion": version}}}
+
+
+def test_e2_a14_lists_from_the_past_do_not_make_us_forget_our_own_patches() -> None:
+    """The pages of a list are as old as the first one, and we patch the objects meanwhile."""
+    delivery, turn = make_delivery(), make_turn()
+    turn.item.latest = make_event("10")["object"]
+    turn.item.awaited = AwaitChange("10", 5)
+    turn.memory.patched_version = 10
+    delivery.notice(turn, make_event("9"))
+    assert turn.item.latest == make_event("10")["object"]
+    assert turn.item.awaited is not None
+    assert turn.memory.patched_version == 10
+
+
+def test_e2_lists_from_the_past_are_outdated_when_the_object_is_not_in_the_queue() -> None:
+    delivery, turn = make_delivery(), make_turn()
+    turn.memory.patched_version = 10
+    delivery.notice(turn, make_event("9"))
+    assert turn.memory.is_outdated(make_event("9")["object"])
+    delivery.notice(turn, make_event("10"))
+    assert not turn.memory.is_outdated(make_event("10")["object"])
+
+
+def test_e2_a14_lists_of_restored_clusters_are_the_newest_states() -> None:
+    memories = ObjectMemories(None)
+    delivery, turn = make_delivery(), make_turn()
+    turn.memory = memories.recall("uid")
+    turn.item.latest = make_event("10")["object"]
+    turn.item.awaited = AwaitChange("10", 5)
+    turn.memory.patched_version = 10
+    memories.doubt_versions()
+    delivery.notice(turn, make_event("9"))
+    assert turn.item.latest == make_event("9")["object"]
+    assert turn.item.awaited is None
+    assert turn.memory.patched_version is None
+    turn.memory.patched_version = 11
+    delivery.notice(turn, make_event("9"))
+    assert turn.memory.patched_version == 11

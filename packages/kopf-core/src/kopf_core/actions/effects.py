@@ -50,6 +50,9 @@ class Applied:
     is_refused: bool = False
     """Whether some functions were not applied, as the object is not what they were called with."""
 
+    is_gone: bool = False
+    """The API does not know the object: it is deleted."""
+
     inconsistencies: Diff = EMPTY
     """What the object has not become, though it was requested: e.g. pruned by its schema."""
 
@@ -124,6 +127,7 @@ async def apply_patches(
         result.body,
         carried=carried,
         is_refused=bool(result.remaining.fns),
+        is_gone=result.gone,
         inconsistencies=result.inconsistencies,
     )
 

@@ -97,7 +97,7 @@ class Execution:
         state: HandlerState,
     ) -> Outcome:
         """Call the handler once, and say what came out of it. Never raises but on cancellation."""
-        runtime = self.clock.now() - state.started
+        began, runtime = self.clock.monotonic(), self._get_runtime(state)
         invocation = Invocation(handler, cause, self)
         try:
             if handler.timeout is not None or handler.retries is not None:
@@ -115,7 +115,7 @@ class Execution:
                 cause.logger,
                 self._get_policy(handler),
                 state.retries,
-                self.clock.now() - state.started,
+                runtime + datetime.timedelta(seconds=self.clock.monotonic() - began),
                 invocation.subrefs,
             ).judge(e)
         cause.logger.log(handler.success_level, f"{handler} succeeded.")
@@ -145,6 +145,12 @@ class Execution:
         cause.logger.log(handler.success_level, f"{handler} succeeded.")
         return result
 
+    def _get_runtime(self, state: HandlerState) -> datetime.timedelta:
+        """For how long the handler is being tried: not by the wall clock if it is possible."""
+        if state.since is None:
+            return self.clock.now() - state.started
+        return datetime.timedelta(seconds=self.clock.monotonic() - state.since)
+
     def _get_policy(self, handler: BaseHandler) -> RetryPolicy:
         return RetryPolicy.of(handler, self.errors, self.settings.execution.default_backoff)
 
@@ -172,7 +178,7 @@ class Execution:
                     return await self._call_with_subhandlers(invocation, kwargs)
             except TimeoutError as e:
                 if scope.expired():
-                    elapsed = self.clock.now() - state.started
+                    elapsed = datetime.timedelta(seconds=handler.timeout)
                     raise HandlerTimeoutError(f"{handler} has timed out after {elapsed}.") from e
                 raise
         finally:

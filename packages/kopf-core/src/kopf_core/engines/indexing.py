@@ -245,8 +245,10 @@ class ResourceIndexer:
         if not matches(handler, cause):
             index._discard(key)
             return
-        now = self._execution.clock.now()
-        state = (memory.indexing or {}).get(handler.id) or HandlerState(started=now)
+        clock = self._execution.clock
+        now = clock.now()
+        state = (memory.indexing or {}).get(handler.id)
+        state = state or HandlerState(started=now, since=clock.monotonic())
         if not state.is_awake(now):
             return
         outcome = await self._attempt(handler, cause, state)

@@ -50,6 +50,7 @@ class ObjectMemory:
         "carried",
         "clock_offset",
         "conflicts",
+        "doubts_versions",
         "has_progress",
         "held_until",
         "indexing",
@@ -78,6 +79,9 @@ class ObjectMemory:
 
         self.seen: Any = None
         """What the handlers that are over have seen, while the others go on."""
+
+        self.doubts_versions = False
+        """The server was restored from a backup: what was before is not older than what is now."""
 
         self.clock_offset: float | None = None
         """How far the wall clock was from the monotonic one when the progress was stored."""
@@ -177,6 +181,12 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
         if memory is None:
             memory = self._items[key] = ObjectMemory(self._memo, is_listed=is_listed)
         return memory
+
+    def doubt_versions(self) -> None:
+        """The resource versions went back, so those that are known mean nothing anymore."""
+        for memory in self._items.values():
+            memory.patched_version = memory.settled_version = None
+            memory.doubts_versions = True
 
     def forget(self, key: ObjectKey) -> None:
         self._items.pop(key, None)

@@ -81,7 +81,7 @@ class HandlingFactory:
             queue,
             indexer=self._make_indexer(stream.resource, handlers),
             readiness=self._readiness,
-            on_reversed=self._forget_versions,
+            on_reversed=self._memories.doubt_versions,
         )
 
     def _make_indexer(
@@ -96,8 +96,3 @@ class HandlingFactory:
             memories=self._memories,
             execution=self._indexing,
         )
-
-    def _forget_versions(self) -> None:
-        """The cluster was restored from a backup: what we have patched can be not there."""
-        for memory in self._memories.values():
-            memory.patched_version = memory.settled_version = None

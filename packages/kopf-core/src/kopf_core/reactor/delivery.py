@@ -49,8 +49,9 @@ class Delivery:
     def notice(self, turn: Turn, event: RawEvent) -> None:
         """Keep the newest state of the object: streams can lag behind our own patches."""
         item = turn.item
-        if event["type"] in (None, "DELETED"):
+        if event["type"] == "DELETED" or (event["type"] is None and turn.memory.doubts_versions):
             turn.memory.patched_version = None
+            turn.memory.doubts_versions = False
             item.awaited = None
         elif item.latest is not None and is_newer(item.latest, event["object"]):
             return
@@ -58,6 +59,8 @@ class Delivery:
             # Ours is preferred: when it removes the last finalizer, the version can be the same.
             item.notice(event["object"])
             return
+        if event["type"] is None and turn.memory.stage is Stage.ABSENT:
+            turn.memory.stage = Stage.HANDLED  # it was a mistake, or the list is from the past
         item.latest, item.type = event["object"], event["type"]
         item.notice(event["object"])
 
@@ -78,6 +81,9 @@ class Delivery:
             turn.logger.debug(f"Sleeping was skipped because of the patch, {delay} seconds left.")
         source: RawBody | Any = turn.item.latest
         applied = await self._send(turn, source)
+        if applied.is_gone:  # what was on its way at that moment is not to be handled
+            turn.memory.stage = Stage.ABSENT
+            return DONE
         patched = applied.body
         if patched is None or _get_version(patched) == _get_version(source):
             if applied.is_refused and delay is None:

@@ -217,6 +217,8 @@ class Reconciler:
             turn.body = Body(item.latest)
         if turn.type == "DELETED":
             return await self.reconcile(turn)
+        if turn.memory.stage is Stage.ABSENT:
+            return DONE  # its deletion is on its way
         if turn.memory.pending is not None:  # its handlers must not be called again for that
             result = await self._delivery.apply(turn)
             if not isinstance(result, Done):

@@ -207,7 +207,8 @@ class Run:
             if self._anchor is None:
                 self._anchor = self._due
         if self._state is None:
-            self._state = HandlerState(started=self._surroundings.resources.execution.clock.now())
+            clock = self._surroundings.resources.execution.clock
+            self._state = HandlerState(started=clock.now(), since=clock.monotonic())
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._work(self._state), name=self.handler.id)
 
