@@ -28,6 +28,18 @@ EXPECTED: tuple[Expected, ...] = (
         "Handlers without attempts left are not reported as invoked: they are not.",
     ),
     Expected(
+        "admission-kwargs",
+        "logs",
+        r"^[+-]\[(ns/)?(None)?\] \w+ Webhook 'plain' (is invoked|succeeded)\.$",
+        "There is no None in the log for the objects that have no names yet.",
+    ),
+    Expected(
+        "admission-protocol",
+        "calls",
+        r"answer to not-json",
+        "What is not a review is the mistake of those who send it, not of the server.",
+    ),
+    Expected(
         "*",
         "logs",
         r" Indexer '\w+' (is invoked|succeeded)\.",

@@ -151,6 +151,11 @@ STORIES = {
         updated=(r"Every second: field='changed'",),
     ),
     "16-indexing": Story(created=(r"known examples: \['kopf-example-1'\]",)),
+    "17-admission": Story(
+        started=(r"Reconfiguring the validating webhook", r"Reconfiguring the mutating webhook"),
+        created=(r"It is created for 1m", r"Creation is processed: 1 succeeded"),
+        ended=(r"Cleaning up the admission webhook example\.kopf\.dev",),
+    ),
     "99-all-at-once": Story(
         created=(
             r"First time is a warm-up",

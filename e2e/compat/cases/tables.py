@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    admission,
     background,
     causes,
     deletions,
@@ -26,4 +27,5 @@ CASES = (
     *storages.CASES,
     *background.CASES,
     *handovers.CASES,
+    *admission.CASES,
 )

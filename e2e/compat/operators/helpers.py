@@ -27,7 +27,7 @@ def note(handler: str, kwargs: Mapping[str, Any], **extras: Any) -> None:
     """Add a line about this call to the journal."""
     seen = {name: plain(kwargs[name]) for name in (*PLAIN, *MAPPINGS) if name in kwargs}
     if "diff" in kwargs:
-        seen["diff"] = [[item.op, list(item.field), item.old, item.new] for item in kwargs["diff"]]
+        seen["diff"] = [plain([item.op, item.field, item.old, item.new]) for item in kwargs["diff"]]
     if "stopped" in kwargs:
         seen["stopped"] = {"is_set": bool(kwargs["stopped"]), "repr": repr(kwargs["stopped"])}
     for name in ("started", "runtime"):
