@@ -274,3 +274,16 @@ def test_adopting_by_nameless_owners_does_not_take_the_name_of_another() -> None
 def test_unsupported_objects(obj: Any) -> None:
     with pytest.raises(TypeError, match="not supported"):
         label(obj, {"a": "b"})
+
+
+@pytest.mark.parametrize("wrong", [object(), 1, [1], Body({})])
+def test_e35_wrong_objects_are_type_errors(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="K8s object class is not supported: <class "):
+        adopt(wrong, owner=Body({"metadata": {"name": "owner"}}))
+
+
+@pytest.mark.parametrize("wrong", [object(), 1, "x"])
+@pytest.mark.parametrize("error", [TypeError, AttributeError])
+def test_e35_wrong_owners_are_errors_of_both_kinds(wrong: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="Owners of this type are not supported"):
+        adopt({}, owner=wrong)

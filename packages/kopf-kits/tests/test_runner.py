@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
-from kopf_kits.loading import LoadingError
 from kopf_kits.runner import KopfRunner
 
 HANDLERS = """
@@ -41,7 +40,6 @@ def test_operator_runs_inside_of_the_block(handlers: str) -> None:
     assert runner.future.done()
     assert runner.exit_code == 0
     assert runner.exception is None
-    assert runner.exc_info is None
     assert "loaded" in runner.stdout
     assert "started up" in runner.output
     assert "cleaned up" in runner.output
@@ -87,11 +85,11 @@ def test_registry_can_be_given(handlers: str) -> None:
 
 def test_failures_are_raised_after_the_block() -> None:
     with (
-        pytest.raises(LoadingError, match="does not exist"),
+        pytest.raises(FileNotFoundError, match="No such file or directory"),
         KopfRunner(["run", "nosuchfile.py"], timeout=30) as runner,
     ):
         assert runner.future.done()
-    assert isinstance(runner.exception, LoadingError)
+    assert isinstance(runner.exception, FileNotFoundError)
     assert runner.exit_code == 1
 
 
@@ -99,8 +97,45 @@ def test_failures_are_kept_if_so_wanted() -> None:
     with KopfRunner(["run", "nosuchfile.py"], timeout=30, reraise=False) as runner:
         pass
     assert runner.exit_code == 1
-    assert isinstance(runner.exception, LoadingError)
+    assert isinstance(runner.exception, FileNotFoundError)
     assert runner.exc_info is not None
+    assert runner.exc_info[:2] == (FileNotFoundError, runner.exception)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "code"),
+    [
+        ("raise ValueError('boo')", ValueError, 1),
+        ("def fn(:", SyntaxError, 1),
+        ("import nosuchmodule4test", ModuleNotFoundError, 1),
+        ("import sys; sys.exit(3)", SystemExit, 3),
+    ],
+)
+def test_e32_failures_of_users_files_are_the_original_ones(
+    tmp_path: Path, text: str, error: type[BaseException], code: int
+) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(text)
+    with KopfRunner(["run", str(path)], timeout=30, reraise=False) as runner:
+        pass
+    assert type(runner.exception) is error
+    assert runner.exit_code == code
+
+
+def test_e32_absent_files_are_named() -> None:
+    with KopfRunner(["run", "nosuchfile.py"], timeout=30, reraise=False) as runner:
+        pass
+    assert isinstance(runner.exception, FileNotFoundError)
+    assert Path(runner.exception.filename) == Path("nosuchfile.py").absolute()
+
+
+@pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["--version"]])
+def test_e32_exits_on_demand_are_in_the_info(args: list[str]) -> None:
+    with KopfRunner(args, timeout=30) as runner:
+        pass
+    assert runner.exception is None
+    assert runner.exc_info is not None
+    assert runner.exc_info[0] is SystemExit
 
 
 def test_failures_of_the_test_itself_are_not_hidden() -> None:

@@ -28,12 +28,37 @@ ADD, CHANGE, REMOVE = DiffOperation.ADD, DiffOperation.CHANGE, DiffOperation.REM
         (
             {"a": 1, "b": 2, "c": 3},
             {"b": 20, "c": 3, "d": 4},
-            [("remove", ("a",), 1, None), ("change", ("b",), 2, 20), ("add", ("d",), None, 4)],
+            [("add", ("d",), None, 4), ("remove", ("a",), 1, None), ("change", ("b",), 2, 20)],
         ),
     ],
 )
 def test_diffs(a, b, items):
     assert diff(a, b) == items
+
+
+def test_e13_additions_go_first_then_removals_then_changes_at_every_level():
+    a = {"z": 1, "y": 2, "x": {"q": 1, "w": 2, "e": 3}}
+    b = {"y": 3, "x": {"w": 5, "e": 3, "r": 4}, "n": 1}
+    assert diff(a, b) == (
+        ("add", ("n",), None, 1),
+        ("remove", ("z",), 1, None),
+        ("change", ("y",), 2, 3),
+        ("add", ("x", "r"), None, 4),
+        ("remove", ("x", "q"), 1, None),
+        ("change", ("x", "w"), 2, 5),
+    )
+
+
+def test_e35_items_equal_tuples_and_lists_of_their_parts():
+    (item,) = diff({"a": 1}, {"a": 2})
+    for other in (("change", ("a",), 1, 2), ["change", ("a",), 1, 2], item):
+        assert item == other
+        assert other == item
+        assert (item != other, other != item) == (False, False)
+    for other in (("change", ("a",), 1, 3), ["change", ("a",), 1], [], None, "change"):
+        assert item != other
+        assert other != item
+    assert hash(item) == hash(("change", ("a",), 1, 2))
 
 
 def test_diffs_of_views():
@@ -44,12 +69,12 @@ def test_scopes_skip_the_other_side():
     a = {"both": 1, "left": {"x": 1}}
     b = {"both": 2, "right": {"y": 1}}
     assert diff(a, b, scope=DiffScope.LEFT) == [
-        ("change", ("both",), 1, 2),
         ("remove", ("left",), {"x": 1}, None),
+        ("change", ("both",), 1, 2),
     ]
     assert diff(a, b, scope=DiffScope.RIGHT) == [
-        ("change", ("both",), 1, 2),
         ("add", ("right",), None, {"y": 1}),
+        ("change", ("both",), 1, 2),
     ]
 
 

@@ -1,4 +1,6 @@
 import copy
+import gc
+import weakref
 
 import pytest
 
@@ -193,3 +195,29 @@ def test_unknown_bodies():
         Patch({"spec": {"x": 1}}).as_json_patch()
     with pytest.raises(ValueError, match="without a body"):
         Patch(fns=[len]).as_json_patch()
+
+
+@pytest.mark.parametrize("name", ["metadata", "spec", "status"])
+def test_e35_parts_are_the_same_objects_while_they_are_held(name):
+    patch = Patch()
+    assert patch.meta is patch.metadata
+    part = getattr(patch, name)
+    assert getattr(patch, name) is part
+    part["x"] = 1
+    assert patch == {name: {"x": 1}}
+
+
+def test_parts_make_no_cycles_of_references():
+    class ReferablePatch(Patch):
+        __slots__ = ("__weakref__",)
+
+    patch = ReferablePatch()
+    patch.meta["x"] = 1
+    patch.spec["x"] = 1
+    alive = weakref.ref(patch)
+    gc.disable()
+    try:
+        del patch
+        assert alive() is None
+    finally:
+        gc.enable()

@@ -4,6 +4,7 @@ Loading the files and modules with handlers: the handlers are registered when im
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.util
 import os
@@ -15,11 +16,12 @@ from types import ModuleType
 _FRAMEWORK = frozenset({"kopf", "kopf_cogs", "kopf_core", "kopf_kits"})
 
 
-class LoadingError(Exception):
+class LoadingError(ImportError):
     """
     A file or a module with handlers cannot be loaded; the message is one line for the user.
 
-    The original exception is the cause. ``details`` is its traceback in the user's code only.
+    The original exception, if there was any, is the cause. ``details`` is its traceback
+    in the user's code only.
     """
 
     def __init__(self, message: str, details: str = "") -> None:
@@ -50,7 +52,8 @@ def _make_name(number: int, path: str) -> str:
 
 def _load_file(path: str, name: str) -> ModuleType:
     if not os.path.exists(path):
-        raise LoadingError(f"The file {path!r} does not exist.")
+        original = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.path.abspath(path))
+        raise LoadingError(f"The file {path!r} does not exist.") from original
     if os.path.isdir(path):
         raise LoadingError(f"{path!r} is a folder, not a file; use -m for packages.")
     folder = os.path.dirname(os.path.abspath(path))

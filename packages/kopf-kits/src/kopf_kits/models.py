@@ -15,6 +15,10 @@ from typing import Any, Protocol
 from kopf_cogs.structs.dicts import FieldPath, FieldSpec, parse_field
 
 
+class UnsupportedOwnerError(TypeError, AttributeError):
+    """The owner is not an object; it used to be noticed by its absent attributes."""
+
+
 class Node(Protocol):
     """An object, or a template of an object inside of another one: something with metadata."""
 
@@ -128,7 +132,7 @@ def open_node(obj: Any) -> Node:
         return MappingNode(obj)
     if _is_model(obj):
         return ModelNode(obj)
-    raise TypeError(f"Objects of this type are not supported: {type(obj).__name__}")
+    raise TypeError(f"K8s object class is not supported: {type(obj)}")
 
 
 def as_body(obj: Any) -> Mapping[str, Any]:
@@ -142,7 +146,7 @@ def as_body(obj: Any) -> Mapping[str, Any]:
         metadata = {field: ModelNode(obj).get(field) for field in fields}
         body = {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
         return {key: value for key, value in body.items() if value is not None}
-    raise TypeError(f"Owners of this type are not supported: {type(obj).__name__}")
+    raise UnsupportedOwnerError(f"Owners of this type are not supported: {type(obj).__name__}")
 
 
 def _as_mapping(obj: Any) -> Mapping[str, Any]:

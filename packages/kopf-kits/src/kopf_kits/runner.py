@@ -164,9 +164,9 @@ class KopfRunner:
 
     @property
     def exc_info(self) -> ExcInfo | None:
-        """The same exception with its traceback. Only after the block."""
+        """How it has exited, with a traceback: the same exception, or ``SystemExit``, if any."""
         info: Any = self._result.exc_info
-        return info if self._result.exception is not None else None
+        return info
 
     @property
     def _result(self) -> click.testing.Result:

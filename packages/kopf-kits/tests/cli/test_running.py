@@ -93,6 +93,47 @@ def test_options_from_environment(called: dict[str, Any], handlers: str) -> None
     assert called["standalone"] is True
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "name", "expected"),
+    [
+        ("KOPF_RUN_NAMESPACE", "ns1 ns2", "namespaces", ("ns1", "ns2")),
+        ("KOPF_RUN_NAMESPACES", "ns1 ns2", "namespaces", ("ns1", "ns2")),
+        ("KOPF_RUN_ALL_NAMESPACES", "1", "clusterwide", True),
+        ("KOPF_RUN_CLUSTERWIDE", "true", "clusterwide", True),
+        ("KOPF_RUN_PEERING", "peers", "peering_name", "peers"),
+        ("KOPF_RUN_PEERING_NAME", "peers", "peering_name", "peers"),
+        ("KOPF_RUN_LIVENESS", "http://:8080/x", "liveness_endpoint", "http://:8080/x"),
+        ("KOPF_RUN_LIVENESS_ENDPOINT", "http://:8080/x", "liveness_endpoint", "http://:8080/x"),
+        ("KOPF_RUN_STANDALONE", "1", "standalone", True),
+        ("KOPF_RUN_DEV", "1", "priority", 666),
+        ("KOPF_RUN_PRIORITY", "7", "priority", 7),
+    ],
+)
+def test_e28_all_options_have_variables(
+    called: dict[str, Any], handlers: str, variable: str, value: str, name: str, expected: object
+) -> None:
+    assert invoke(handlers, env={variable: value}).exit_code == 0
+    assert called[name] == expected
+
+
+@pytest.mark.parametrize("variable", ["KOPF_RUN_MODULE", "KOPF_RUN_MODULES"])
+def test_e28_modules_are_a_list_in_their_variable(
+    called: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("mod1_of_e28", "mod2_of_e28"):
+        (tmp_path / f"{name}.py").write_text("")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert invoke(env={variable: "mod1_of_e28 mod2_of_e28"}).exit_code == 0
+    assert {"mod1_of_e28", "mod2_of_e28"} <= sys.modules.keys()
+
+
+def test_e28_options_in_the_command_line_win(called: dict[str, Any], handlers: str) -> None:
+    env = {"KOPF_RUN_NAMESPACE": "ns1", "KOPF_RUN_PEERING": "other"}
+    assert invoke("-n", "ns2", "-P", "peers", handlers, env=env).exit_code == 0
+    assert (called["namespaces"], called["peering_name"]) == (("ns2",), "peers")
+
+
 def test_controls_are_passed(called: dict[str, Any], handlers: str) -> None:
     registry, settings = OperatorRegistry(), OperatorSettings()
     controls = CLIControls(registry=registry, settings=settings)

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+import warnings
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, cast
 
@@ -10,6 +11,7 @@ from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.patches import Patch
 
 _MAX_NAME: Final = 63
+_MAX_PREFIX: Final = 253 - len("/") - _MAX_NAME
 _MARKER: Final = "kopf-managed"
 _MAX_CACHED: Final = 1000
 
@@ -58,6 +60,12 @@ class StorageKeyFormingConvention(CollisionEvadingConvention):
         super().__init__(*args, **kwargs)
         if not prefix:
             raise ValueError("The storages in annotations must have a prefix of their own.")
+        if len(prefix) > _MAX_PREFIX:
+            warnings.warn(
+                f"The annotations prefix is too long: {len(prefix)} characters, of which "
+                f"{_MAX_PREFIX} are allowed. The API can refuse such annotations.",
+                stacklevel=3,
+            )
         self.prefix = prefix
         self.v1 = v1
         self._known_keys: dict[str, list[str]] = {}

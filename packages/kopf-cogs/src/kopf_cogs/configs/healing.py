@@ -80,7 +80,7 @@ def decode_json(encoded: object, where: str, body: Body) -> dict[str, Any] | Non
 def heal_record(record: object, where: str, body: Body) -> dict[str, Any] | None:
     """Drop the values of wrong types from a record of progress, with one warning for all.
 
-    The timestamps become timezone-aware if they are not. If nothing remains, there is no record.
+    The timestamps stay as they are written. If nothing remains, there is no record.
     """
     if record is None:
         return None
@@ -93,10 +93,6 @@ def heal_record(record: object, where: str, body: Body) -> dict[str, Any] | None
         _warn(where, body, f"wrong values of: {wrong}")
         if not healed:
             return None
-    for key in ("started", "stopped", "delayed"):
-        value = healed.get(key)
-        if value is not None:
-            healed[key] = _aware(value)
     return healed
 
 
@@ -139,11 +135,6 @@ _CHECKS: Final[Mapping[str, Callable[[object], bool]]] = {
     "message": _is_text,
     "subrefs": _is_list,
 }
-
-
-def _aware(value: str) -> str:
-    time = datetime.datetime.fromisoformat(value)
-    return value if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC).isoformat()
 
 
 def _warn(where: str, body: Body, reason: str) -> None:

@@ -27,7 +27,7 @@ class DiffOperation(enum.StrEnum):
 
 
 class DiffItem(NamedTuple):
-    """A change of one field. It is a tuple and can be unpacked as such."""
+    """A change of one field. It is a tuple and can be unpacked as such; it equals lists, too."""
 
     operation: DiffOperation
     field: FieldPath
@@ -36,6 +36,15 @@ class DiffItem(NamedTuple):
 
     def __repr__(self) -> str:
         return repr(tuple(self))
+
+    def __eq__(self, other: object) -> bool:
+        return tuple.__eq__(self, tuple(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return tuple.__ne__(self, tuple(other) if isinstance(other, list) else other)
+
+    def __hash__(self) -> int:
+        return tuple.__hash__(self)
 
     @property
     def op(self) -> DiffOperation:
@@ -93,8 +102,11 @@ def diff(a: Any, b: Any, *, scope: DiffScope = DiffScope.FULL) -> Diff:
     """Compare two states, going into dictionaries but not into lists.
 
     An absent field and a field with ``None`` are the same. Added and removed dictionaries
-    are reported as a whole. In the scopes other than the full one, the fields that are only
-    in the other side are skipped: e.g., ``LEFT`` tells whether all of ``a`` is in ``b``.
+    are reported as a whole. In each dictionary, first go the additions, then the removals, then
+    the changes, including those in the nested dictionaries.
+
+    In the scopes other than the full one, the fields that are only in the other side are skipped:
+    e.g., ``LEFT`` tells whether all of ``a`` is in ``b``.
     """
     return Diff(_iter_diff(a, b, (), scope)) if a != b else EMPTY
 
@@ -115,11 +127,15 @@ def _iter_diff(a: Any, b: Any, path: FieldPath, scope: DiffScope) -> Iterator[Di
         if DiffScope.LEFT in scope:
             yield DiffItem(DiffOperation.REMOVE, path, a, b)
     elif isinstance(a, Mapping) and isinstance(b, Mapping):
-        for key, val in a.items():
-            yield from _iter_diff(val, b.get(key), (*path, key), scope)
         for key, val in b.items():
             if key not in a:
                 yield from _iter_diff(None, val, (*path, key), scope)
+        for key, val in a.items():
+            if key not in b:
+                yield from _iter_diff(val, None, (*path, key), scope)
+        for key, val in a.items():
+            if key in b:
+                yield from _iter_diff(val, b[key], (*path, key), scope)
     else:
         yield DiffItem(DiffOperation.CHANGE, path, a, b)
 

@@ -1,7 +1,8 @@
 """Patches: the changes to an object collected from the handlers and from the framework."""
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
+from weakref import ref
 
 from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import RawBody
@@ -15,7 +16,7 @@ PatchFn = Callable[[Any], None]
 class MetaPatch(MutableMappingView[str, Any]):
     """The changes to the object's ``metadata``."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     @property
     def labels(self) -> MutableMappingView[str, str | None]:
@@ -31,13 +32,16 @@ class MetaPatch(MutableMappingView[str, Any]):
 class SpecPatch(MutableMappingView[str, Any]):
     """The changes to the object's ``spec``."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
 
 class StatusPatch(MutableMappingView[str, Any]):
     """The changes to the object's ``status``."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
+
+
+V = TypeVar("V", MetaPatch, SpecPatch, StatusPatch)
 
 
 class Patch(dict[str, Any]):
@@ -52,7 +56,7 @@ class Patch(dict[str, Any]):
     The patch is true if there is anything to apply: either fields or functions.
     """
 
-    __slots__ = ("_body", "_fns")
+    __slots__ = ("_body", "_fns", "_views")
 
     _fns: list[PatchFn]
 
@@ -67,6 +71,7 @@ class Patch(dict[str, Any]):
             super().__init__(src)
         self._body = body
         self._fns = [*src._fns, *fns] if isinstance(src, Patch) else [*fns]
+        self._views: dict[str, ref[Any]] = {}
 
     def __repr__(self) -> str:
         args = [super().__repr__()] if self.keys() else []
@@ -92,22 +97,31 @@ class Patch(dict[str, Any]):
     @property
     def metadata(self) -> MetaPatch:
         """The changes to ``metadata``."""
-        return MetaPatch(self, ("metadata",))
+        return self._get_view(MetaPatch, "metadata")
 
     @property
     def meta(self) -> MetaPatch:
         """The changes to ``metadata``."""
-        return MetaPatch(self, ("metadata",))
+        return self._get_view(MetaPatch, "metadata")
 
     @property
     def spec(self) -> SpecPatch:
         """The changes to ``spec``."""
-        return SpecPatch(self, ("spec",))
+        return self._get_view(SpecPatch, "spec")
 
     @property
     def status(self) -> StatusPatch:
         """The changes to ``status``."""
-        return StatusPatch(self, ("status",))
+        return self._get_view(StatusPatch, "status")
+
+    def _get_view(self, cls: type[V], name: str) -> V:
+        """The same view for as long as somebody holds it; not longer, to avoid reference cycles."""
+        known = self._views.get(name)
+        view = None if known is None else known()
+        if view is None:
+            view = cls(self, (name,))
+            self._views[name] = ref(view)
+        return cast(V, view)
 
     def as_json_patch(self, body: Mapping[str, Any] | RawBody | None = None) -> JSONPatch:
         """Build the list of JSON-patch operations for both the fields and the functions.

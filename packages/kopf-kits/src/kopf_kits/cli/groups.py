@@ -39,16 +39,37 @@ class OperatorGroup(click.Group):
     A group of commands that explains failures in one line instead of a traceback.
 
     It is so only when called as a program. In code (``main.main()``, click's test runner,
-    ``KopfRunner``), the exceptions are raised as they are.
+    ``KopfRunner``), the exceptions are raised as they are, also those of users' files.
+
+    The options of all commands can be set by environment variables, by their own names
+    (``KOPF_RUN_PEERING`` for ``--peering``), besides those which click derives by itself.
     """
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        for param in cmd.params:
+            if isinstance(param, click.Option) and param.envvar is None:
+                param.envvar = _get_variables(name or cmd.name or "", param)
+        super().add_command(cmd, name)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except LoadingError as e:
+            original = e.__cause__ or e
+        raise original
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            return self.main(*args, **kwargs)
+            return super().main(*args, **kwargs)
         except BrokenPipeError:
             sys.exit(1)
         except Exception as e:
             _fail(e)
+
+
+def _get_variables(command: str, option: click.Option) -> list[str]:
+    names = [opt.lstrip("-") for opt in option.opts if opt.startswith("--")]
+    return [f"KOPF_{command}_{name}".replace("-", "_").upper() for name in names]
 
 
 def _fail(exc: Exception) -> NoReturn:
