@@ -165,7 +165,7 @@ class KopfRunner:
     @property
     def exc_info(self) -> ExcInfo | None:
         """How it has exited, with a traceback: the same exception, or ``SystemExit``, if any."""
-        info: Any = self._result.exc_info
+        info: ExcInfo | None = self._result.exc_info
         return info
 
     @property
