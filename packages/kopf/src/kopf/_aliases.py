@@ -1,0 +1,113 @@
+"""
+The modules of the predecessor which operators used to import, though they were private.
+
+The names that we have are given, with a warning of where they are now. Nothing is loaded before
+a name is asked for. The rest stays out: it would be a promise to work as the predecessor inside.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+import warnings
+from typing import Any
+
+# Old modules, and where to look for their names; the public names are found anyway.
+MODULES: dict[str, tuple[str, ...]] = {
+    "_cogs.clients.errors": ("kopf_cogs.clients.errors",),
+    "_cogs.configs.configuration": ("kopf_cogs.configs.settings",),
+    "_cogs.configs.conventions": ("kopf_cogs.configs.conventions",),
+    "_cogs.configs.diffbase": ("kopf_cogs.configs.diffbase",),
+    "_cogs.configs.progress": ("kopf_cogs.configs.progress",),
+    "_cogs.helpers.typedefs": (),
+    "_cogs.structs.bodies": ("kopf_cogs.structs.bodies",),
+    "_cogs.structs.credentials": ("kopf_cogs.structs.credentials",),
+    "_cogs.structs.dicts": ("kopf_cogs.structs.dicts",),
+    "_cogs.structs.diffs": ("kopf_cogs.structs.diffs",),
+    "_cogs.structs.ephemera": ("kopf_cogs.structs.memos",),
+    "_cogs.structs.ids": ("kopf_cogs.structs.ids",),
+    "_cogs.structs.patches": ("kopf_cogs.structs.patches",),
+    "_cogs.structs.references": (
+        "kopf_cogs.structs.resources",
+        "kopf_cogs.structs.selectors",
+        "kopf_cogs.structs.namespaces",
+    ),
+    "_cogs.structs.reviews": ("kopf_cogs.structs.reviews",),
+    "_core.actions.execution": ("kopf_core.actions.errors", "kopf_core.actions.lifecycles"),
+    "_core.actions.lifecycles": ("kopf_core.actions.lifecycles",),
+    "_core.actions.loggers": ("kopf_core.actions.loggers", "kopf_kits.logs"),
+    "_core.engines.admission": (),
+    "_core.engines.indexing": ("kopf_core.engines.indexing",),
+    "_core.engines.posting": (),
+    "_core.intents.callbacks": ("kopf_core.intents.callbacks", "kopf_core.intents.filters"),
+    "_core.intents.causes": ("kopf_core.intents.causes",),
+    "_core.intents.filters": ("kopf_core.intents.filters",),
+    "_core.intents.handlers": ("kopf_core.intents.handlers",),
+    "_core.intents.piggybacking": (),
+    "_core.intents.registries": ("kopf_core.intents.registries",),
+    "_core.intents.stoppers": ("kopf_core.intents.stoppers",),
+    "_core.reactor.running": ("kopf_core.reactor.running",),
+    "_core.reactor.subhandling": (),
+    "_kits.hierarchies": ("kopf_kits.hierarchies",),
+    "_kits.loops": ("kopf_kits.loops",),
+    "_kits.runner": ("kopf.testing",),
+    "_kits.webhooks": (),
+}
+
+RENAMED = {"SmartOperatorRegistry": "OperatorRegistry"}
+
+# What was used out there, but is not there anymore. Other absent names are told of as usual.
+GONE = {
+    "cause_var": "everything that handlers may know is in their keyword arguments",
+    "handler_var": "everything that handlers may know is in their keyword arguments",
+    "event_queue_var": "kopf.event(), kopf.info(), kopf.warn(), kopf.exception() post events",
+    "vault_var": "the credentials are for the framework only; see kopf.on.login()",
+    "subregistry_var": "kopf.subhandler(), kopf.register(), kopf.execute() make sub-handlers",
+}
+
+
+class AliasModule(types.ModuleType):
+    """An old module: its names are looked for in the new ones."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if name in GONE:  # not an attribute error: its message is not shown in `from ... import`
+            raise ImportError(f"{self.__name__}.{name} is not there anymore: {GONE[name]}.")
+        place = self._find(RENAMED.get(name, name))
+        if place is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        warnings.warn(
+            f"{self.__name__}.{name} was never public; use {'.'.join(place)}.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(importlib.import_module(place[0]), place[1])
+
+    def _find(self, name: str) -> tuple[str, str] | None:
+        if name in importlib.import_module("kopf").__all__:
+            return ("kopf", name)
+        for module in MODULES.get(self.__name__.removeprefix("kopf."), ()):
+            if hasattr(importlib.import_module(module), name):
+                return (module, name)
+        return None
+
+
+def install(root: str) -> None:
+    """Make the old modules under that one importable; it is called when that one is imported."""
+    prefix = root.removeprefix("kopf.") + "."
+    for path in MODULES:
+        if path.startswith(prefix):
+            parent, names = sys.modules[root], path.removeprefix(prefix).split(".")
+            for name in names:
+                parent = _get_child(parent, name)
+
+
+def _get_child(parent: types.ModuleType, name: str) -> types.ModuleType:
+    full_name = f"{parent.__name__}.{name}"
+    if full_name not in sys.modules:
+        parent.__path__ = []  # it is a package, since it has something inside
+        sys.modules[full_name] = AliasModule(full_name)
+        setattr(parent, name, sys.modules[full_name])
+    return sys.modules[full_name]

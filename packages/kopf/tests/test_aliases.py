@@ -1,0 +1,102 @@
+"""The old paths of what operators used to import from inside of the predecessor."""
+
+import importlib
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+import kopf
+from kopf._aliases import MODULES
+
+# Seen in operators: the old module, the name, and where it is now.
+SEEN = [
+    ("kopf._cogs.structs.bodies", "Body", "kopf.Body"),
+    ("kopf._cogs.structs.bodies", "RawBody", "kopf.RawBody"),
+    ("kopf._cogs.structs.diffs", "Diff", "kopf.Diff"),
+    ("kopf._cogs.structs.diffs", "diff", "kopf_cogs.structs.diffs.diff"),
+    ("kopf._cogs.structs.patches", "Patch", "kopf.Patch"),
+    ("kopf._cogs.structs.references", "Resource", "kopf.Resource"),
+    ("kopf._cogs.structs.references", "Selector", "kopf_cogs.structs.selectors.Selector"),
+    ("kopf._cogs.structs.dicts", "MappingView", "kopf_cogs.structs.dicts.MappingView"),
+    ("kopf._cogs.configs.configuration", "OperatorSettings", "kopf.OperatorSettings"),
+    ("kopf._cogs.helpers.typedefs", "Logger", "kopf.Logger"),
+    ("kopf._core.actions.execution", "Logger", "kopf.Logger"),
+    ("kopf._core.actions.execution", "PermanentError", "kopf.PermanentError"),
+    ("kopf._core.intents.causes", "Reason", "kopf.Reason"),
+    ("kopf._core.intents.causes", "ChangingCause", "kopf_core.intents.causes.ChangingCause"),
+    ("kopf._core.intents.callbacks", "ChangingFn", "kopf_core.intents.callbacks.ChangingFn"),
+    ("kopf._core.intents.callbacks", "not_", "kopf.not_"),
+    ("kopf._core.intents.registries", "OperatorRegistry", "kopf.OperatorRegistry"),
+    ("kopf._core.intents.registries", "SmartOperatorRegistry", "kopf.OperatorRegistry"),
+    ("kopf._core.intents.piggybacking", "login_via_client", "kopf.login_via_client"),
+    ("kopf._core.reactor.running", "spawn_tasks", "kopf.spawn_tasks"),
+    ("kopf._kits.runner", "KopfRunner", "kopf.testing.KopfRunner"),
+    ("kopf._kits.hierarchies", "adopt", "kopf.adopt"),
+]
+
+
+def get_by_path(path: str) -> object:
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize(("module", "name", "place"), SEEN)
+def test_e29_old_names_are_the_new_ones_with_a_warning(module: str, name: str, place: str) -> None:
+    namespace: dict[str, object] = {}
+    with pytest.warns(DeprecationWarning, match=f"{name} was never public; use {place}\\.$") as seen:
+        exec(f"from {module} import {name}", namespace)
+    assert namespace[name] is get_by_path(place)
+    assert seen[0].filename == "<string>"
+
+
+def test_e29_old_modules_can_be_imported_in_all_ways() -> None:
+    code = (
+        "import kopf._cogs.structs.bodies as a\n"
+        "from kopf._cogs.structs import bodies as b\n"
+        "from kopf._cogs import structs\n"
+        "import kopf\n"
+        "import kopf._core.reactor.running\n"
+        "assert a is b is structs.bodies is kopf._cogs.structs.bodies\n"
+        "assert kopf._core.reactor.running\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", ["cause_var", "handler_var"])
+def test_e29_insides_stay_out_with_a_clear_message(name: str) -> None:
+    with pytest.raises(ImportError, match=f"{name} is not there anymore: .* keyword arguments"):
+        exec(f"from kopf._core.actions.execution import {name}", {})
+
+
+def test_e29_absent_names_are_told_as_usual() -> None:
+    module = importlib.import_module("kopf._cogs.structs.diffs")
+    assert not hasattr(module, "nosuch")
+    with pytest.raises(ImportError, match="cannot import name 'nosuch'"):
+        exec("from kopf._cogs.structs.diffs import nosuch", {})
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("kopf._cogs.structs.nosuch")
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_e29_new_modules_exist(module: str) -> None:
+    importlib.import_module(f"kopf.{module}")
+    for place in MODULES[module]:
+        importlib.import_module(place)
+
+
+def test_e29_nothing_is_loaded_before_it_is_asked_for() -> None:
+    code = (
+        "import sys, kopf._core.reactor.running, kopf._cogs.structs.bodies\n"
+        "print(*[name for name in sys.modules if name.startswith(('kopf_', 'aiohttp'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE)
+    assert done.stdout.strip() == b""
+
+
+def test_e29_old_names_are_not_public() -> None:
+    assert not {"_cogs", "_core", "_kits"} & set(kopf.__all__)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        importlib.import_module("kopf._core.intents.registries")
