@@ -45,7 +45,9 @@ def get_by_path(path: str) -> object:
 @pytest.mark.parametrize(("module", "name", "place"), SEEN)
 def test_e29_old_names_are_the_new_ones_with_a_warning(module: str, name: str, place: str) -> None:
     namespace: dict[str, object] = {}
-    with pytest.warns(DeprecationWarning, match=f"{name} was never public; use {place}\\.$") as seen:
+    with pytest.warns(
+        DeprecationWarning, match=f"{name} was never public; use {place}\\.$"
+    ) as seen:
         exec(f"from {module} import {name}", namespace)
     assert namespace[name] is get_by_path(place)
     assert seen[0].filename == "<string>"

@@ -11,9 +11,10 @@ from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.errors import ErrorsMode, PermanentError, TemporaryError
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import all_at_once
-from kopf_core.engines.indexing import Index, Indices, ResourceIndexer, Store
+from kopf_core.engines.indexing import ResourceIndexer
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.decorators import index
+from kopf_core.intents.indices import Index, Indices, Store
 
 
 class Garden:

@@ -120,10 +120,6 @@ if TYPE_CHECKING:
     from kopf_core.actions.retrying import (
         ExponentialBackoff,
     )
-    from kopf_core.engines.indexing import (
-        Index,
-        Store,
-    )
     from kopf_core.engines.posting import (
         event,
         exception,
@@ -150,6 +146,10 @@ if TYPE_CHECKING:
         any_,
         none_,
         not_,
+    )
+    from kopf_core.intents.indices import (
+        Index,
+        Store,
     )
     from kopf_core.intents.registries import (
         OperatorRegistry,
@@ -404,7 +404,7 @@ _SOURCES = {
         "Logger",
         "ObjectLogger",
     ),
-    "kopf_core.engines.indexing": (
+    "kopf_core.intents.indices": (
         "Index",
         "Store",
     ),

@@ -38,7 +38,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "_core.actions.lifecycles": ("kopf_core.actions.lifecycles",),
     "_core.actions.loggers": ("kopf_core.actions.loggers", "kopf_kits.logs"),
     "_core.engines.admission": (),
-    "_core.engines.indexing": ("kopf_core.engines.indexing",),
+    "_core.engines.indexing": ("kopf_core.intents.indices",),
     "_core.engines.posting": (),
     "_core.intents.callbacks": ("kopf_core.intents.callbacks", "kopf_core.intents.filters"),
     "_core.intents.causes": ("kopf_core.intents.causes",),

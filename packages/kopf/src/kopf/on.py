@@ -2,8 +2,15 @@
 The decorators for handlers: ``@kopf.on.create('kopfexamples')`` and the like.
 """
 
+from kopf_core.intents.callbacks import (
+    ActivityDecorator,
+    ChangingDecorator,
+    DaemonDecorator,
+    IndexingDecorator,
+    TimerDecorator,
+    WatchingDecorator,
+)
 from kopf_core.intents.decorators import (
-    Decorator,
     cleanup,
     create,
     daemon,
@@ -22,15 +29,7 @@ from kopf_core.intents.decorators import (
     update,
     validate,
 )
-
-# All kinds of decorators are alike: they register a function and return it as it is.
-ActivityDecorator = Decorator
-ChangingDecorator = Decorator
-DaemonDecorator = Decorator
-IndexingDecorator = Decorator
-TimerDecorator = Decorator
-WatchingDecorator = Decorator
-WebhookDecorator = Decorator
+from kopf_core.intents.decorators.declaring import Decorator as WebhookDecorator
 
 __all__ = [
     "ActivityDecorator",

@@ -8,8 +8,9 @@ from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import Lifecycle
 from kopf_core.engines.background import BackgroundEngine
-from kopf_core.engines.indexing import Indices, ResourceIndexer
+from kopf_core.engines.indexing import ResourceIndexer
 from kopf_core.engines.memories import ObjectMemories
+from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.intake import Intake

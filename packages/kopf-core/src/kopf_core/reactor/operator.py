@@ -27,12 +27,12 @@ from kopf_core.engines.activities import ActivityRunner
 from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
 from kopf_core.engines.authentication import Authenticator
 from kopf_core.engines.background import BackgroundEngine
-from kopf_core.engines.indexing import Indices
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.engines.posting import EventRecorder, event_logging
 from kopf_core.engines.probing import serve_probes
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import DaemonHandler
+from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import (
     OperatorRegistry,
     get_default_registry,

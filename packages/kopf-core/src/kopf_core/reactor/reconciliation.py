@@ -28,7 +28,6 @@ from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.loggers import ObjectLogger
 from kopf_core.actions.retrying import safe_repr
-from kopf_core.engines.indexing import Indices
 from kopf_core.engines.memories import ObjectMemories, Stage
 from kopf_core.intents.causes import (
     ChangingCause,
@@ -38,6 +37,7 @@ from kopf_core.intents.causes import (
     WatchingCause,
 )
 from kopf_core.intents.detection import detect_reason
+from kopf_core.intents.indices import Indices
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles

@@ -2,14 +2,15 @@
 
 from typing import Unpack
 
+from kopf_core.intents.callbacks import ActivityDecorator
 from kopf_core.intents.causes import Activity
-from kopf_core.intents.decorators.declaring import Decorator, declare_for_activity
+from kopf_core.intents.decorators.declaring import declare_for_activity
 from kopf_core.intents.decorators.options import ActivityOptions
 from kopf_core.intents.decorators.signatures import spelled_out
 
 
 @spelled_out
-def startup(**options: Unpack[ActivityOptions]) -> Decorator:
+def startup(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
     """Called when the operator starts, before it talks to the API.
 
     If such a handler fails, so does the operator.
@@ -18,13 +19,13 @@ def startup(**options: Unpack[ActivityOptions]) -> Decorator:
 
 
 @spelled_out
-def cleanup(**options: Unpack[ActivityOptions]) -> Decorator:
+def cleanup(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
     """Called when the operator exits, for whatever reason it does."""
     return declare_for_activity(Activity.CLEANUP, options)
 
 
 @spelled_out
-def login(**options: Unpack[ActivityOptions]) -> Decorator:
+def login(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
     """Called when credentials for the API are needed.
 
     Returns :class:`kopf.ConnectionInfo`, or ``None`` if it has nothing to offer.
@@ -33,6 +34,6 @@ def login(**options: Unpack[ActivityOptions]) -> Decorator:
 
 
 @spelled_out
-def probe(**options: Unpack[ActivityOptions]) -> Decorator:
+def probe(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
     """Called when the operator's health is asked for; the results are reported under the id."""
     return declare_for_activity(Activity.PROBE, options)

@@ -2,7 +2,8 @@
 
 from typing import Unpack
 
-from kopf_core.intents.decorators.declaring import Decorator, declare_for_resource
+from kopf_core.intents.callbacks import DaemonDecorator, TimerDecorator
+from kopf_core.intents.decorators.declaring import declare_for_resource
 from kopf_core.intents.decorators.options import DaemonOptions, SelectorArg, TimerOptions
 from kopf_core.intents.decorators.signatures import spelled_out
 from kopf_core.intents.handlers import DaemonHandler, TimerHandler
@@ -15,7 +16,7 @@ def daemon(
     arg3: SelectorArg = None,
     /,
     **options: Unpack[DaemonOptions],
-) -> Decorator:
+) -> DaemonDecorator:
     """Runs in background for every object, for as long as it exists and matches.
 
     ``initial_delay`` is in seconds, or a function of the handler's keyword arguments.
@@ -33,7 +34,7 @@ def timer(
     arg3: SelectorArg = None,
     /,
     **options: Unpack[TimerOptions],
-) -> Decorator:
+) -> TimerDecorator:
     """Called for every object by schedule, for as long as it exists and matches.
 
     ``interval`` seconds pass between calls: from the end of one to the start of the next one,

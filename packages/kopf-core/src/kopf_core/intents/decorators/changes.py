@@ -2,8 +2,9 @@
 
 from typing import Unpack
 
+from kopf_core.intents.callbacks import ChangingDecorator
 from kopf_core.intents.causes import Reason
-from kopf_core.intents.decorators.declaring import Decorator, declare_for_resource
+from kopf_core.intents.decorators.declaring import declare_for_resource
 from kopf_core.intents.decorators.options import (
     DeleteOptions,
     FieldChangeOptions,
@@ -23,7 +24,7 @@ def resume(
     arg3: SelectorArg = None,
     /,
     **options: Unpack[ResumeOptions],
-) -> Decorator:
+) -> ChangingDecorator:
     """Called once for every object that existed before the operator's start.
 
     Objects that are being deleted are skipped, unless ``deleted=True``.
@@ -40,7 +41,7 @@ def create(
     arg3: SelectorArg = None,
     /,
     **options: Unpack[ResourceOptions],
-) -> Decorator:
+) -> ChangingDecorator:
     """Called when an object is created."""
     args = (arg1, arg2, arg3)
     return declare_for_resource(ChangingHandler, args, options, reason=Reason.CREATE)
@@ -53,7 +54,7 @@ def update(
     arg3: SelectorArg = None,
     /,
     **options: Unpack[UpdateOptions],
-) -> Decorator:
+) -> ChangingDecorator:
     """Called when an object is changed essentially.
 
     With ``field``, called only if that field is affected; ``old`` and ``new`` check its values
@@ -72,7 +73,7 @@ def delete(
     arg3: SelectorArg = None,
     /,
     **options: Unpack[DeleteOptions],
-) -> Decorator:
+) -> ChangingDecorator:
     """Called when an object is marked for deletion.
 
     The object is kept by a finalizer until it is handled, unless ``optional=True``.
@@ -91,7 +92,7 @@ def field(
     arg3: SelectorArg = None,
     /,
     **options: Unpack[FieldChangeOptions],
-) -> Decorator:
+) -> ChangingDecorator:
     """Called when the field of an object is changed, added, or removed."""
     args = (arg1, arg2, arg3)
     return declare_for_resource(ChangingHandler, args, options, field_needs_change=True)

@@ -2,7 +2,8 @@
 
 from typing import Unpack
 
-from kopf_core.intents.decorators.declaring import Decorator, declare_for_resource
+from kopf_core.intents.callbacks import WatchingDecorator
+from kopf_core.intents.decorators.declaring import declare_for_resource
 from kopf_core.intents.decorators.options import EventOptions, SelectorArg
 from kopf_core.intents.decorators.signatures import spelled_out
 from kopf_core.intents.handlers import WatchingHandler
@@ -15,6 +16,6 @@ def event(
     arg3: SelectorArg = None,
     /,
     **options: Unpack[EventOptions],
-) -> Decorator:
+) -> WatchingDecorator:
     """Called for every event of an object, silently: with no retries and no marks on the object."""
     return declare_for_resource(WatchingHandler, (arg1, arg2, arg3), options)

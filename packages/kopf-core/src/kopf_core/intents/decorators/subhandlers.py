@@ -5,7 +5,8 @@ from typing import Any, TypeVar, Unpack
 
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.context import current_invocation
-from kopf_core.intents.decorators.declaring import Decorator, make_handler
+from kopf_core.intents.callbacks import ChangingDecorator, ChangingF
+from kopf_core.intents.decorators.declaring import make_handler
 from kopf_core.intents.decorators.options import RegisterOptions, SubhandlerOptions
 from kopf_core.intents.decorators.signatures import spelled_out
 from kopf_core.intents.decorators.validation import validate_execution, validate_filters
@@ -15,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @spelled_out
-def subhandler(**options: Unpack[SubhandlerOptions]) -> Decorator:
+def subhandler(**options: Unpack[SubhandlerOptions]) -> ChangingDecorator:
     """Declares a sub-handler of the current handler, to be run after it returns."""
     validate_filters(options)
     validate_execution(options)
@@ -29,7 +30,7 @@ def subhandler(**options: Unpack[SubhandlerOptions]) -> Decorator:
 
 
 @spelled_out
-def register(fn: F, **options: Unpack[RegisterOptions]) -> F:
+def register(fn: ChangingF, **options: Unpack[RegisterOptions]) -> ChangingF:
     """Declare a function as a sub-handler of the current handler, with no decorator."""
     return subhandler(**options)(fn)
 

@@ -1,0 +1,224 @@
+"""Users' functions, as type checkers see them: a protocol for each kind of handlers.
+
+A function fits if it takes any part of these arguments by their names, and swallows the others
+with ``**kwargs`` (or ``**_``). The arguments with no annotations, and functions with none
+of them, always fit. The types are those of usual cases: e.g., cluster-scoped objects have
+no namespace, but it is ``str`` here, so that both ``str`` and ``str | None`` fit.
+
+All other arguments are indices, by their names. The values which depend on users' own types
+or on users' options (memos, params, values of fields) can be annotated with anything.
+"""
+
+import datetime
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Annotations, Body, Labels, Meta, RawEvent, Spec, Status
+from kopf_cogs.structs.diffs import Diff
+from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.resources import Resource
+from kopf_core.intents.causes import Activity, Reason
+from kopf_core.intents.filters import ValueFn as MetaFilterFn
+from kopf_core.intents.filters import WhenFn as WhenFilterFn
+from kopf_core.intents.indices import Index
+
+__all__ = [
+    "ActivityFn",
+    "ChangingFn",
+    "DaemonFn",
+    "DelayFn",
+    "IndexingFn",
+    "MetaFilterFn",
+    "TimerFn",
+    "WatchingFn",
+    "WhenFilterFn",
+]
+
+DelayFn = Callable[..., float]
+"""Decides on the initial delay by all the keyword arguments of the handler."""
+
+
+class ActivityFn(Protocol):
+    """A handler of the operator's own life: ``@kopf.on.startup`` and the like."""
+
+    def __call__(
+        self,
+        *,
+        activity: Activity,
+        settings: OperatorSettings,
+        retry: int,
+        started: datetime.datetime,
+        runtime: datetime.timedelta,
+        logger: Any,
+        memo: Any,
+        param: Any,
+        **indices: Index[Any, Any],
+    ) -> Any: ...
+
+
+class WatchingFn(Protocol):
+    """A handler of low-level events: ``@kopf.on.event``."""
+
+    def __call__(
+        self,
+        *,
+        type: Any,
+        event: RawEvent,
+        retry: int,
+        started: datetime.datetime,
+        runtime: datetime.timedelta,
+        annotations: Annotations,
+        labels: Labels,
+        body: Body,
+        meta: Meta,
+        spec: Spec,
+        status: Status,
+        resource: Resource,
+        uid: str,
+        name: str,
+        namespace: str,
+        patch: Patch,
+        logger: Any,
+        memo: Any,
+        param: Any,
+        **indices: Index[Any, Any],
+    ) -> Any: ...
+
+
+class ChangingFn(Protocol):
+    """A handler of changes: ``@kopf.on.create/update/delete/resume/field``, and sub-handlers."""
+
+    def __call__(
+        self,
+        *,
+        reason: Reason,
+        diff: Diff,
+        old: Any,
+        new: Any,
+        retry: int,
+        started: datetime.datetime,
+        runtime: datetime.timedelta,
+        annotations: Annotations,
+        labels: Labels,
+        body: Body,
+        meta: Meta,
+        spec: Spec,
+        status: Status,
+        resource: Resource,
+        uid: str,
+        name: str,
+        namespace: str,
+        patch: Patch,
+        logger: Any,
+        memo: Any,
+        param: Any,
+        **indices: Index[Any, Any],
+    ) -> Any: ...
+
+
+class IndexingFn(Protocol):
+    """A function of an index: ``@kopf.index``. The result goes into the index."""
+
+    def __call__(
+        self,
+        *,
+        retry: int,
+        started: datetime.datetime,
+        runtime: datetime.timedelta,
+        annotations: Annotations,
+        labels: Labels,
+        body: Body,
+        meta: Meta,
+        spec: Spec,
+        status: Status,
+        resource: Resource,
+        uid: str,
+        name: str,
+        namespace: str,
+        patch: Patch,
+        logger: Any,
+        memo: Any,
+        param: Any,
+        **indices: Index[Any, Any],
+    ) -> Any: ...
+
+
+class TimerFn(Protocol):
+    """A timer: ``@kopf.timer``. The body and its parts are live, but only between the calls."""
+
+    def __call__(
+        self,
+        *,
+        stopped: Any,
+        retry: int,
+        started: datetime.datetime,
+        runtime: datetime.timedelta,
+        annotations: Annotations,
+        labels: Labels,
+        body: Body,
+        meta: Meta,
+        spec: Spec,
+        status: Status,
+        resource: Resource,
+        uid: str,
+        name: str,
+        namespace: str,
+        patch: Patch,
+        logger: Any,
+        memo: Any,
+        param: Any,
+        **indices: Index[Any, Any],
+    ) -> Any: ...
+
+
+class DaemonFn(TimerFn, Protocol):
+    """A daemon: ``@kopf.daemon``. The body and its parts are live.
+
+    ``stopped`` is :class:`kopf.SyncDaemonStopperChecker` in usual functions,
+    and :class:`kopf.AsyncDaemonStopperChecker` in async ones; :class:`kopf.DaemonStopped` is both.
+    """
+
+
+ActivityF = TypeVar("ActivityF", bound=ActivityFn)
+ChangingF = TypeVar("ChangingF", bound=ChangingFn)
+DaemonF = TypeVar("DaemonF", bound=DaemonFn)
+IndexingF = TypeVar("IndexingF", bound=IndexingFn)
+TimerF = TypeVar("TimerF", bound=TimerFn)
+WatchingF = TypeVar("WatchingF", bound=WatchingFn)
+
+
+class ActivityDecorator(Protocol):
+    """Registers a function as a handler, and gives it back unchanged."""
+
+    def __call__(self, fn: ActivityF, /) -> ActivityF: ...
+
+
+class ChangingDecorator(Protocol):
+    """Registers a function as a handler, and gives it back unchanged."""
+
+    def __call__(self, fn: ChangingF, /) -> ChangingF: ...
+
+
+class DaemonDecorator(Protocol):
+    """Registers a function as a handler, and gives it back unchanged."""
+
+    def __call__(self, fn: DaemonF, /) -> DaemonF: ...
+
+
+class IndexingDecorator(Protocol):
+    """Registers a function as a handler, and gives it back unchanged."""
+
+    def __call__(self, fn: IndexingF, /) -> IndexingF: ...
+
+
+class TimerDecorator(Protocol):
+    """Registers a function as a handler, and gives it back unchanged."""
+
+    def __call__(self, fn: TimerF, /) -> TimerF: ...
+
+
+class WatchingDecorator(Protocol):
+    """Registers a function as a handler, and gives it back unchanged."""
+
+    def __call__(self, fn: WatchingF, /) -> WatchingF: ...

@@ -1,0 +1,157 @@
+"""Indices as they are given to handlers: mappings of keys to the values of many objects.
+
+Writing happens in the event loop only. Reading happens anywhere, including threads:
+for handlers, they are read-only, and iterating over them goes over a snapshot.
+"""
+
+from collections.abc import Collection, Hashable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from typing import Any, Generic, TypeVar
+
+from kopf_cogs.structs.keys import ObjectKey
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Store(Collection[V], Generic[V]):
+    """The values under one key of an index, each one from its own object. Read-only."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self) -> None:
+        self._items: dict[ObjectKey, V] = {}
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[V]:
+        return iter(list(self._items.values()))
+
+    def __contains__(self, value: object) -> bool:
+        return any(value == item for item in self)
+
+
+class _IndexItems(ItemsView[K, Store[V]]):
+    """The items as they were when the iteration began: some can vanish in the course of it."""
+
+    _mapping: "Index[K, V]"
+
+    def __iter__(self) -> Iterator[tuple[K, Store[V]]]:
+        return iter(list(self._mapping._stores.items()))
+
+
+class _IndexValues(ValuesView[Store[V]]):
+    """The stores as they were when the iteration began."""
+
+    _mapping: "Index[Any, V]"
+
+    def __iter__(self) -> Iterator[Store[V]]:
+        return iter(list(self._mapping._stores.values()))
+
+
+class Index(Mapping[K, Store[V]], Generic[K, V]):
+    """A mapping of arbitrary keys to the stores of values. Read-only.
+
+    It can be read from any thread and iterated for long: what is iterated is a snapshot.
+    """
+
+    __slots__ = ("_keys_by_object", "_stores")
+
+    def __init__(self) -> None:
+        self._stores: dict[K, Store[V]] = {}
+        self._keys_by_object: dict[ObjectKey, tuple[K, ...]] = {}
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
+
+    def __bool__(self) -> bool:
+        return bool(self._stores)
+
+    def __len__(self) -> int:
+        return len(self._stores)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(list(self._stores))
+
+    def __getitem__(self, key: K) -> Store[V]:
+        return self._stores[key]
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, Hashable) and key in self._stores
+
+    def items(self) -> ItemsView[K, Store[V]]:
+        return _IndexItems(self)
+
+    def values(self) -> ValuesView[Store[V]]:
+        return _IndexValues(self)
+
+    def _replace(self, owner: ObjectKey, values: Mapping[K, V]) -> None:
+        """Put the values of one object in place of its previous ones.
+
+        Raises whatever the keys raise when compared; the object is not in the index then.
+        """
+        try:
+            for key in self._keys_by_object.get(owner, ()):
+                if key not in values:
+                    self._remove(owner, key)
+            for key, value in values.items():
+                store = self._stores.get(key)
+                if store is None:
+                    store = self._stores[key] = Store()
+                store._items[owner] = value
+            self._keys_by_object[owner] = tuple(values)
+        except BaseException:
+            self._purge(owner)
+            raise
+
+    def _discard(self, owner: ObjectKey) -> None:
+        """Remove all values of one object."""
+        for key in self._keys_by_object.pop(owner, ()):
+            self._remove(owner, key)
+
+    def _remove(self, owner: ObjectKey, key: K) -> None:
+        store = self._stores.get(key)
+        if store is not None:
+            store._items.pop(owner, None)
+            if not store._items:
+                del self._stores[key]
+
+    def _purge(self, owner: ObjectKey) -> None:
+        """Remove the object from everywhere, not relying on its keys: slow, but certain."""
+        self._keys_by_object.pop(owner, None)
+        for store in self._stores.values():
+            store._items.pop(owner, None)
+        self._stores = {key: store for key, store in self._stores.items() if store._items}
+
+
+class Indices(Mapping[str, Index[Any, Any]]):
+    """All indices of one operator, as they go to the keyword arguments of handlers."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._items: dict[str, Index[Any, Any]] = {name: Index() for name in names}
+
+    def __getitem__(self, name: str) -> Index[Any, Any]:
+        return self._items[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def replace(self, name: str, owner: ObjectKey, values: Mapping[Any, Any]) -> None:
+        """Put the values of one object into that index in place of its previous ones.
+
+        Raises whatever the keys raise when compared; the object is not in the index then.
+        """
+        self._items[name]._replace(owner, values)
+
+    def discard(self, name: str, owner: ObjectKey) -> None:
+        """Remove all values of one object from that index."""
+        self._items[name]._discard(owner)

@@ -1,0 +1,170 @@
+"""Handlers that must be fine for type checkers: with annotations, with some, and with none."""
+
+import datetime
+import functools
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import kopf
+
+
+# No annotations at all: the style of the documentation.
+@kopf.on.create("kopfexamples")
+@kopf.on.update("kopfexamples", field="spec.field", old="a", new=kopf.PRESENT)
+def untyped(spec, name, logger, **kwargs):  # type: ignore[no-untyped-def]
+    pass
+
+
+@kopf.on.event("kopfexamples")
+def nothing(**_):  # type: ignore[no-untyped-def]
+    pass
+
+
+@kopf.on.delete("kopfexamples", optional=True)
+async def untyped_async(spec, **_):  # type: ignore[no-untyped-def]
+    pass
+
+
+# Annotated.
+@kopf.on.resume("kopf.dev", "v1", "kopfexamples", deleted=True)
+@kopf.on.create(kind="KopfExample", labels={"a": kopf.PRESENT, "b": lambda value, **_: True})
+async def annotated(
+    spec: kopf.Spec,
+    meta: kopf.Meta,
+    status: kopf.Status,
+    body: kopf.Body,
+    patch: kopf.Patch,
+    name: str,
+    namespace: str | None,
+    uid: str,
+    diff: kopf.Diff,
+    reason: kopf.Reason,
+    retry: int,
+    started: datetime.datetime,
+    runtime: datetime.timedelta,
+    logger: kopf.Logger,
+    memo: kopf.Memo,
+    **kwargs: Any,
+) -> None:
+    pass
+
+
+class MyMemo:
+    pass
+
+
+@kopf.on.field("kopfexamples", field=("spec", "field"), value="x")
+def wider(
+    spec: Mapping[str, Any],
+    namespace: str,
+    old: str,
+    new: int | None,
+    reason: str,
+    memo: MyMemo,
+    param: float,
+    logger: logging.Logger,
+    **_: object,
+) -> dict[str, str]:
+    return {}
+
+
+@kopf.on.event("kopfexamples")
+def event_fn(event: kopf.RawEvent, type: str | None, **_: Any) -> None:
+    pass
+
+
+@kopf.index("kopfexamples", when=lambda spec, **_: bool(spec))
+def my_index(name: str, namespace: str, **_: Any) -> dict[str, str]:
+    return {namespace: name}
+
+
+@kopf.timer("kopfexamples", interval=1.5, idle=5, sharp=True)
+def timer_fn(spec: kopf.Spec, **_: Any) -> None:
+    pass
+
+
+# Indices are arguments of any names. Mypy does not match them with the variadic ones, pyright does.
+@kopf.timer("kopfexamples", interval=1)  # type: ignore[type-var]
+def with_index(my_index: kopf.Index[str, str], spec: kopf.Spec, **_: Any) -> None:
+    pass
+
+
+@kopf.timer("kopfexamples", interval=1)  # type: ignore[type-var]
+def with_untyped_index(my_index, **_):  # type: ignore[no-untyped-def]
+    pass
+
+
+@kopf.timer("kopfexamples", interval=1)
+def with_optional_index(my_index: kopf.Index[str, str] | None = None, **_: Any) -> None:
+    pass
+
+
+@kopf.daemon("kopfexamples", initial_delay=lambda **_: 5, cancellation_timeout=1)
+def daemon_fn(stopped: kopf.DaemonStopped, retry: int, **_: Any) -> None:
+    pass
+
+
+@kopf.daemon("kopfexamples")
+async def async_daemon(stopped: kopf.AsyncDaemonStopperChecker, **_: Any) -> None:
+    await stopped.wait(1)
+
+
+@kopf.daemon("kopfexamples")
+def sync_daemon(stopped: kopf.SyncDaemonStopperChecker, **_: Any) -> None:
+    stopped.wait(1)
+
+
+@kopf.on.startup(retries=3, backoff=kopf.ExponentialBackoff())
+def startup(settings: kopf.OperatorSettings, **_: Any) -> None:
+    pass
+
+
+@kopf.on.login(errors=kopf.ErrorsMode.PERMANENT)
+async def login(logger: kopf.Logger, **_: Any) -> kopf.ConnectionInfo | None:
+    return kopf.login_with_kubeconfig(**_)
+
+
+@kopf.on.probe(id="now")
+def probe(**_: Any) -> str:
+    return ""
+
+
+# Not only functions.
+class Handlers:
+    @kopf.on.create("kopfexamples")
+    @staticmethod
+    def static(spec: kopf.Spec, **_: Any) -> None:
+        pass
+
+    def method(self, spec: kopf.Spec, **_: Any) -> None:
+        pass
+
+    def __call__(self, spec: kopf.Spec, **_: Any) -> None:
+        pass
+
+
+def configurable(prefix: str, spec: kopf.Spec, **_: Any) -> None:
+    pass
+
+
+kopf.on.create("kopfexamples", id="a")(Handlers())
+kopf.on.create("kopfexamples", id="b")(Handlers().method)
+kopf.on.create("kopfexamples", id="c")(lambda spec, **_: None)
+kopf.on.create("kopfexamples", id="d")(functools.partial(configurable, "x"))
+
+
+# Sub-handlers, and the functions stay as they were.
+@kopf.on.create("kopfexamples")
+def parent(spec: kopf.Spec, **_: Any) -> int:
+    @kopf.subhandler(id="x", old=1, field="spec.x")
+    def sub(diff: kopf.Diff, **_: Any) -> None:
+        pass
+
+    kopf.register(sub, id="y")
+    kopf.register(lambda **_: None, id="z")
+    return 1
+
+
+def calling() -> int:
+    return parent(spec=kopf.Spec({}))
