@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kopf_kits.logs import LogFormat, OperatorStreamHandler, configure
+from kopf_kits.logs import LogFormat, OperatorStreamHandler, configure, make_formatter
 
 REF = {
     "apiVersion": "kopf.dev/v1",
@@ -156,3 +156,49 @@ def test_configuring_again_replaces(capsys: pytest.CaptureFixture[str]) -> None:
     configure(log_format=LogFormat.PLAIN)
     logger.info("hello", extra=EXTRA)
     assert capsys.readouterr().err == "hello\n"
+
+
+def make_record(msg, name="obj", exc=None):
+    ref = {"namespace": "ns", "name": name}
+    info = None if exc is None else (type(exc), exc, exc.__traceback__)
+    record = logging.LogRecord("kopf.objects", logging.INFO, __file__, 1, msg, (), info)
+    record.k8s_ref = ref
+    return record
+
+
+FORGED = "[2020-01-01 00:00:00,000] kopf.objects         [ERROR   ] [ns/obj] forged"
+
+
+@pytest.mark.parametrize("log_format", [LogFormat.FULL, LogFormat.PLAIN])
+@pytest.mark.parametrize(
+    "evil", ["x\n" + FORGED, "\x1b[31mred", "a\rb", "a\x9bb", "a\u2028b", "\0"], ids=ascii
+)
+def test_e7_e23_lines_of_text_cannot_be_forged(log_format, evil):
+    formatter = make_formatter(log_format, log_prefix=True)
+    for record in make_record(evil), make_record("x", name=evil):
+        line = formatter.format(record)
+        assert len(line.splitlines()) == 1
+        assert line.isprintable()
+
+
+def test_e7_tracebacks_keep_their_lines_but_forge_nothing():
+    try:
+        raise ValueError("x\n" + FORGED + "\x1b[31m")
+    except ValueError as e:
+        text = make_formatter(LogFormat.FULL).format(make_record("failed", exc=e))
+    lines = text.splitlines()
+    assert "Traceback (most recent call last):" in lines
+    assert [line for line in lines if line.startswith("[")] == lines[:1]
+    assert "\x1b" not in text
+
+
+def test_ordinary_texts_are_as_they_are():
+    formatter = make_formatter(LogFormat.PLAIN, log_prefix=True)
+    assert formatter.format(make_record("ünïcode\tand tabs")) == "[ns/obj] ünïcode\tand tabs"
+
+
+@pytest.mark.parametrize("log_format", [LogFormat.FULL, LogFormat.JSON])
+def test_d12_e23_huge_messages_are_cut(log_format):
+    line = make_formatter(log_format).format(make_record("x" * 5_000_000))
+    assert len(line) < 100_000
+    assert "characters are cut" in line

@@ -10,7 +10,7 @@ import pytest
 from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.errors import PermanentError
 from kopf_core.engines.activities import ActivityRunner
-from kopf_core.engines.probing import CACHE_TIME, ProbesError, serve_probes
+from kopf_core.engines.probing import CACHE_TIME, FAILURE_CACHE_TIME, ProbesError, serve_probes
 from kopf_core.intents import decorators as on
 
 
@@ -23,10 +23,10 @@ def find_port():
 @pytest.fixture
 def serve(settings, registry, clock):
     @contextlib.asynccontextmanager
-    async def serve(path="/healthz"):
+    async def serve(path="/healthz", find_stale=tuple):
         url = f"http://127.0.0.1:{find_port()}{path}"
         runner = ActivityRunner(settings, Memo(), {}, clock)
-        task = asyncio.create_task(serve_probes(url, registry, runner))
+        task = asyncio.create_task(serve_probes(url, registry, runner, find_stale))
 
         async def get(suffix=""):
             async with aiohttp.ClientSession() as session:
@@ -112,3 +112,44 @@ async def test_busy_ports_are_errors_of_one_line(registry, settings):
         with pytest.raises(ProbesError) as excinfo:
             await serve_probes(endpoint, registry, ActivityRunner(settings, Memo(), {}))
     assert str(excinfo.value) == f"Cannot serve the probes at {endpoint}: address already in use"
+
+
+async def test_f7_stale_streams_are_failing_probes(serve, registry):
+    stale = ["pods in ns"]
+    async with serve(find_stale=lambda: stale) as get:
+        status, text = await get()
+        assert status == 503
+        assert "pods in ns" in text
+        stale.clear()
+        assert await get() == (200, "{}")
+
+
+async def test_f7_failures_are_cheap_too_but_recover_soon(serve, registry, clock):
+    calls = []
+
+    @on.probe(id="probe", registry=registry)
+    def probe(**_):
+        calls.append(1)
+        if len(calls) == 1:
+            raise Exception("boom")
+        return "fine"
+
+    async with serve() as get:
+        statuses = {status for status, _ in await asyncio.gather(*(get() for _ in range(50)))}
+        assert (statuses, len(calls)) == ({500}, 1)
+        clock.advance(FAILURE_CACHE_TIME)
+        assert await get() == (200, '{"probe": "fine"}')
+
+
+async def test_e20_results_that_cannot_be_shown(serve, registry):
+    class Evil:
+        def __str__(self):
+            raise SystemExit(1)
+
+        __repr__ = __str__
+
+    on.probe(id="evil", registry=registry)(lambda **_: Evil())
+    async with serve() as get:
+        status, text = await get()
+        assert status == 500
+        assert "SystemExit" in text

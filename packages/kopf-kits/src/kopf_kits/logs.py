@@ -12,6 +12,7 @@ import datetime
 import enum
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from typing import IO, Any
@@ -53,6 +54,35 @@ def make_prefix(record: logging.LogRecord) -> str:
     return f"[{namespace}/{name}] " if namespace else f"[{name}] "
 
 
+MAX_LENGTH = 64 * 1024
+"""How many characters of a message are logged; longer ones are cut in the middle."""
+
+_UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
+_UNSAFE_IN_TRACEBACKS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def shorten(text: str) -> str:
+    """Cut a text of an unreasonable length, so that one message does not flood the log."""
+    if len(text) <= MAX_LENGTH:
+        return text
+    half = MAX_LENGTH // 2
+    return f"{text[:half]} ...{len(text) - 2 * half} characters are cut... {text[-half:]}"
+
+
+def escape(text: str) -> str:
+    """Make it one line that changes neither other lines nor the terminal."""
+    return text if text.isprintable() else _UNSAFE.sub(_escape_char, text)
+
+
+def escape_traceback(text: str) -> str:
+    """Keep the lines; but what is in the errors' texts must not look like other log records."""
+    return _UNSAFE_IN_TRACEBACKS.sub(_escape_char, text).replace("\n[", "\n    [")
+
+
+def _escape_char(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
+
+
 class TextFormatter(logging.Formatter):
     """Lines of text, optionally with the object's name before the message."""
 
@@ -74,9 +104,12 @@ class TextFormatter(logging.Formatter):
         return f"{self._rendered},{int(record.msecs):03d}"
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        if self._prefix:
-            record.message = make_prefix(record) + record.message
+        prefix = make_prefix(record) if self._prefix else ""
+        record.message = escape(prefix + shorten(record.message))
         return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        return shorten(escape_traceback(super().formatException(ei)))
 
 
 class JsonFormatter(logging.Formatter):
@@ -89,7 +122,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         prefix = make_prefix(record) if self._prefix else ""
-        data: dict[str, Any] = {"message": prefix + record.getMessage()}
+        data: dict[str, Any] = {"message": prefix + shorten(record.getMessage())}
         data |= self._get_failure(record)
         hidden = _STANDARD_ATTRIBUTES | _INTERNAL_ATTRIBUTES
         data |= {key: value for key, value in vars(record).items() if key not in hidden}
@@ -103,7 +136,7 @@ class JsonFormatter(logging.Formatter):
     def _get_failure(self, record: logging.LogRecord) -> dict[str, str]:
         data = {}
         if record.exc_info and record.exc_info[0] is not None:
-            data["exc_info"] = self.formatException(record.exc_info)
+            data["exc_info"] = shorten(self.formatException(record.exc_info))
         elif record.exc_text:
             data["exc_info"] = record.exc_text
         if record.stack_info:

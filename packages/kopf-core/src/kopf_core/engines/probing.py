@@ -5,11 +5,13 @@ import json
 import logging
 import os
 import urllib.parse
-from typing import Any
+from collections.abc import Callable, Collection
 
 from aiohttp import web
 
+from kopf_cogs.helpers.callbacks import call
 from kopf_core.actions.errors import ErrorsMode
+from kopf_core.actions.retrying import safe_message
 from kopf_core.engines.activities import ActivityError, ActivityRunner
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.registries import OperatorRegistry
@@ -20,6 +22,10 @@ CACHE_TIME = 10.0
 """For how long (in seconds) the results of the probe handlers are reused."""
 
 
+FAILURE_CACHE_TIME = 1.0
+"""For how long (in seconds) their failures are: a failed probe is to recover soon."""
+
+
 class ProbesError(OSError):
     """The probes cannot be served where they are requested to be; the message says why."""
 
@@ -27,36 +33,54 @@ class ProbesError(OSError):
 class ProbeServer:
     """Serves the results of the probe handlers, each under its handler's id."""
 
-    def __init__(self, registry: OperatorRegistry, activities: ActivityRunner) -> None:
+    def __init__(
+        self,
+        registry: OperatorRegistry,
+        activities: ActivityRunner,
+        find_stale: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         self._registry = registry
+        self._find_stale = find_stale
         self._activities = activities
         self._lock = asyncio.Lock()
-        self._results: dict[Any, Any] = {}
+        self._response: tuple[int, str] = (200, "{}")
         self._deadline = float("-inf")
 
     async def handle(self, _: web.Request) -> web.Response:
         """Answer one probe. The handlers are not called more often than the cache permits."""
+        stale = self._find_stale()
+        if stale:
+            error = f"There are no signs of life from the watch-streams: {', '.join(stale)}"
+            return web.json_response({"error": error}, status=503)
         clock = self._activities.clock
         async with self._lock:
             if clock.monotonic() >= self._deadline:
-                handlers = self._registry.get_activity_handlers(Activity.PROBE)
-                try:
-                    # Whoever asks does not wait until a probe recovers, but asks again later.
-                    self._results = await self._activities.run(
-                        Activity.PROBE, handlers, errors=ErrorsMode.PERMANENT
-                    )
-                except ActivityError as e:
-                    return web.json_response({"error": str(e)}, status=500)
-                self._deadline = clock.monotonic() + CACHE_TIME
-        return web.Response(
-            text=json.dumps(self._results, default=str), content_type="application/json"
-        )
+                self._response = await self._call_handlers()
+                is_failed = self._response[0] != 200
+                time = FAILURE_CACHE_TIME if is_failed else CACHE_TIME
+                self._deadline = clock.monotonic() + time
+        status, text = self._response
+        return web.Response(status=status, text=text, content_type="application/json")
+
+    async def _call_handlers(self) -> tuple[int, str]:
+        handlers = self._registry.get_activity_handlers(Activity.PROBE)
+        try:
+            # Whoever asks does not wait until a probe recovers, but asks again later.
+            results = await self._activities.run(
+                Activity.PROBE, handlers, errors=ErrorsMode.PERMANENT
+            )
+            return 200, call(json.dumps, results, default=str)
+        except ActivityError as e:
+            return 500, json.dumps({"error": str(e)})
+        except Exception as e:  # e.g. of results that cannot even be strings
+            return 500, json.dumps({"error": f"{type(e).__name__}: {safe_message(e)}"})
 
 
 async def serve_probes(
     endpoint: str | None,
     registry: OperatorRegistry,
     activities: ActivityRunner,
+    find_stale: Callable[[], Collection[str]] = tuple,
 ) -> None:
     """Serve the probes at the endpoint, such as ``http://0.0.0.0:8080/healthz``, until cancelled.
 
@@ -70,7 +94,8 @@ async def serve_probes(
     if parts.scheme != "http" or not parts.port:
         raise ValueError(f"Only http://host:port/path is supported for liveness: {endpoint!r}")
     app = web.Application()
-    app.add_routes([web.get(parts.path or "/", ProbeServer(registry, activities).handle)])
+    server = ProbeServer(registry, activities, find_stale)
+    app.add_routes([web.get(parts.path or "/", server.handle)])
     runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

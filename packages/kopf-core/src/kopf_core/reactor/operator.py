@@ -46,11 +46,15 @@ from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.preflight import check_registry, check_settings
 from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.subhandling import run_subhandlers
+from kopf_core.reactor.watchdog import Watchdog
 
 logger = logging.getLogger("kopf.reactor")
 
 POSTING_TIMEOUT = 1.0
 """How long (in seconds) the exiting operator posts the remaining events."""
+
+STALE_AFTER = 300.0
+"""How long (in seconds) a stream can show no signs of life until the probes fail."""
 
 INTERRUPTION_TIMEOUT = 1.0
 """How long (in seconds) to wait for the interrupted handlers of startup and cleanup."""
@@ -172,7 +176,7 @@ class Operator:
                 loop=asyncio.get_running_loop(),
             )
         )
-        with event_logging:
+        with event_logging, Watchdog():
             try:
                 check_registry(self._options.registry, logger)
                 if await self._start_up():
@@ -242,7 +246,9 @@ class Operator:
             "namespace observer": self._observe_namespaces(),
             "orchestrator": self._orchestrator.run(),
             "admission": self._admission.run(),
-            "probes": serve_probes(options.liveness_endpoint, options.registry, self._activities),
+            "probes": serve_probes(
+                options.liveness_endpoint, options.registry, self._activities, self._find_stale
+            ),
         }
         tasks = [asyncio.create_task(coro, name=f"kopf-{name}") for name, coro in parts.items()]
         try:
@@ -356,6 +362,15 @@ class Operator:
             return False
         running.result()
         return True
+
+    def _find_stale(self) -> Collection[str]:
+        """The streams that show no signs of life for so long that the operator does not serve."""
+        if self._is_cold:
+            return []
+        limit = max(STALE_AFTER, 3 * self._settings.watching.inactivity_timeout)
+        since = self._options.clock.monotonic() - limit
+        informers = self.informers.informers.items()
+        return [str(key) for key, informer in informers if informer.freshness < since]
 
     def _wake(self, key: ObjectKey) -> None:
         self._orchestrator.enqueue(key, "background")

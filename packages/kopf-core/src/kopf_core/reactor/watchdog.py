@@ -1,0 +1,78 @@
+"""A watchdog of the event loop: names the handler that blocks it, instead of mysterious timeouts.
+
+It is a thread that looks if the loop turns, as the blocked loop cannot tell that itself.
+"""
+
+import asyncio
+import logging
+import sys
+import threading
+from types import FrameType
+
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.ongoing import describe_call
+
+logger = logging.getLogger("kopf.reactor.watchdog")
+
+PERIOD = 1.0
+"""In seconds: how often the loop shows that it is alive, and how often it is checked."""
+
+PATIENCE = 5
+"""How many checks in a row must fail until it is worth a warning. A suspended process fails one."""
+
+
+class Watchdog:
+    """Watches the loop it is started in, until it is stopped."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
+        self._beats = 0
+        self._seen = 0
+        self._failures = 0
+        self._stopped = threading.Event()
+        self._handle: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> "Watchdog":
+        self._beat()
+        threading.Thread(target=self._watch, name="kopf-watchdog", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def check(self) -> None:
+        """Compare the pulse of the loop with that of the last time; warn if it is lost for long."""
+        if self._beats != self._seen:
+            if self._failures >= PATIENCE:
+                logger.warning(f"The event loop was blocked for {self._failures} seconds.")
+            self._seen, self._failures = self._beats, 0
+            return
+        self._failures += 1
+        if self._failures == PATIENCE:
+            blocker = describe_blocker(sys._current_frames().get(self._thread_id))
+            logger.warning(
+                f"The event loop is blocked for {PATIENCE} seconds already, and nothing else works "
+                f"meanwhile: {blocker}. Asynchronous handlers must not call blocking functions."
+            )
+
+    def _beat(self) -> None:
+        self._beats += 1
+        self._handle = self._loop.call_later(PERIOD, self._beat)
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(PERIOD):
+            self.check()
+
+
+def describe_blocker(frame: FrameType | None) -> str:
+    """Name the handler with its object, and the place in the code, by what is executed."""
+    place = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    while frame is not None:
+        handler, cause = frame.f_locals.get("handler"), frame.f_locals.get("cause")
+        if isinstance(handler, BaseHandler) and cause is not None:
+            return f"{describe_call(handler, cause)} ({place})"
+        frame = frame.f_back
+    return f"not in a handler ({place})"
