@@ -23,6 +23,10 @@ def get_shared_envs() -> Path:
     return Path(base) / "kopf" / "envs" / f"python-{sys.version_info[0]}.{sys.version_info[1]}"
 
 
+WEBHOOK_PORT = 28443
+"""Where the measured operators serve their webhooks: one operator at a time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """How to run. All times are in seconds; limits only end what hangs, they are no budgets."""

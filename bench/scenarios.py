@@ -6,7 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Trigger = Literal["open", "burst", "paced", "create", "update", "delete", "window"]
+from bench.config import WEBHOOK_PORT
+
+Trigger = Literal[
+    "open", "burst", "paced", "create", "update", "delete", "window", "review", "paced-review"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class Scenario:
 
     @property
     def is_latency(self) -> bool:
-        return any(step.trigger == "paced" for step in self.measured)
+        return any(step.trigger in ("paced", "paced-review") for step in self.measured)
 
     def sizes_for(self, engine: str) -> tuple[int, ...]:
         if engine == "predecessor" and self.predecessor_sizes is not None:
@@ -121,3 +125,10 @@ def all_scenarios() -> Iterator[Scenario]:
     yield Scenario("latency", "event to handler, idle operator", "latency.py", (300,),
                    (Step("paced", 1),), (Step("open"),), unit="event", objects=1,
                    floor="events", budget=700)  # fmt: skip
+    port = {"BENCH_PORT": str(WEBHOOK_PORT)}
+    yield Scenario("webhook", "reviews for a no-op webhook", "webhook.py", (3000,),
+                   (Step("review", 1),), (Step("open"),), unit="review", objects=1,
+                   env=port)  # fmt: skip
+    yield Scenario("webhook-latency", "review to webhook, idle operator", "webhook.py", (300,),
+                   (Step("paced-review", 1),), (Step("open"),), unit="review", objects=1,
+                   env=port)  # fmt: skip

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Iterator
+from typing import TYPE_CHECKING, Any
 
+from bench.config import WEBHOOK_PORT
 from bench.loadserver.http import Connection, Request
 from bench.loadserver.objects import dumps, loads, make_object
+from bench.loadserver.reviews import post_reviews
 from bench.loadserver.store import Store, pump
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ class Control:
     * ``reset``: forget everything, have N objects; ``gate``/``open``: hold and release the lists.
     * ``burst``: N updates of the first object; ``paced``: the same, one in 20 ms.
     * ``create``, ``update``, ``delete``: N (more) objects.
+    * ``review``: N reviews for the webhook of the operator; ``paced-review``: one in 20 ms.
     * ``stats``: counters of the requests, the number of objects, watches, and held lists.
     """
 
@@ -49,6 +52,10 @@ class Control:
                 self.start(update(store, count))
             case "delete":
                 self.start(delete(store, count))
+            case "review":
+                self.spawn(post_reviews(WEBHOOK_PORT, count))
+            case "paced-review":
+                self.spawn(post_reviews(WEBHOOK_PORT, count, delay=0.02))
         connection.respond(dumps(self.stats()))
 
     def stats(self) -> dict[str, int]:
@@ -61,7 +68,9 @@ class Control:
         }
 
     def start(self, steps: Iterator[None], delay: float | None = None) -> None:
-        work = pump(self.api.store, steps) if delay is None else pace(steps, delay)
+        self.spawn(pump(self.api.store, steps) if delay is None else pace(steps, delay))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
