@@ -1,0 +1,105 @@
+"""A busy object among many others, in virtual time: nobody starves, nothing piles up."""
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Any
+
+from kopf_core.reactor.queueing import WorkQueue
+from kopf_core.reactor.work import DONE, TurnResult, WorkItem
+
+DURATION = 30  # seconds
+HOT_RATE = 500  # changes a second
+OTHERS = 200  # objects, each changed once a second
+TURN = 0.1  # seconds for the hot object
+QUICK = 0.001  # seconds for others
+
+
+class VirtualTime(selectors.DefaultSelector):
+    """Nothing is waited for: when there is nothing to do, the time comes when there is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        ready = super().select(0)
+        if not ready and timeout is not None:
+            self.now += max(timeout, 1e-6) if timeout > 0 else 0
+        return ready
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def run(self, coro: Coroutine[Any, Any, None]) -> None:
+        loop = asyncio.SelectorEventLoop(self)
+        loop.time = self.monotonic  # type: ignore[method-assign]
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(coro)
+
+
+class Load:
+    """The changes, and how long they had to wait for their turns."""
+
+    def __init__(self, clock: VirtualTime, *, keeps_events: bool) -> None:
+        self.clock = clock
+        self.changed: dict[str, tuple[int, float]] = {}
+        self.handled: dict[str, int] = {}
+        self.longest = 0.0
+        self.largest = 0
+        self.queue = WorkQueue(
+            self.process,
+            limit=1,
+            clock=clock,
+            keeps_events=keeps_events,  # type: ignore[arg-type]
+        )
+
+    async def process(self, item: WorkItem) -> TurnResult:
+        key = str(item.key)
+        self.largest = max(self.largest, len(item.events))
+        version = int(item.events[-1]["object"]["metadata"]["resourceVersion"])
+        item.events.clear()
+        await asyncio.sleep(TURN if key == "hot" else QUICK)
+        self.handled[key] = version
+        if key != "hot":
+            self.longest = max(self.longest, self.clock.now - self.changed[key][1])
+        return DONE
+
+    def change(self, key: str, version: int) -> None:
+        body: Any = {"metadata": {"resourceVersion": str(version)}}
+        self.changed[key] = version, self.clock.now
+        self.queue.put(key, {"type": "MODIFIED", "object": body})
+
+    async def produce(self, key: str, rate: float, offset: float) -> None:
+        await asyncio.sleep(offset)
+        for version in range(int(DURATION * rate)):
+            self.change(key, version)
+            await asyncio.sleep(1 / rate)
+
+    async def run(self) -> None:
+        self.queue.open()
+        await asyncio.gather(
+            self.produce("hot", HOT_RATE, 0),
+            *(self.produce(f"other{n}", 1, n / OTHERS) for n in range(OTHERS)),
+        )
+        await asyncio.sleep(10)
+        await self.queue.close(1)
+
+
+def test_e8_d14_a_hot_object_starves_nobody_and_is_handled_in_its_final_state() -> None:
+    clock = VirtualTime()
+    load = Load(clock, keeps_events=False)
+    clock.run(load.run())
+    assert load.longest < 1
+    assert load.largest == 1
+    assert load.handled == {key: version for key, (version, _) in load.changed.items()}
+
+
+def test_e8_d14_also_when_every_event_is_kept() -> None:
+    """The events are kept until the next turn only; the turns are as fair as without them."""
+    clock = VirtualTime()
+    load = Load(clock, keeps_events=True)
+    clock.run(load.run())
+    assert load.longest < 1
+    assert load.largest < HOT_RATE
+    assert load.handled == {key: version for key, (version, _) in load.changed.items()}
