@@ -159,7 +159,7 @@ def test_roundtrips(doc):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_depth_is_measured_as_parsers_see_it(seed):
+def test_depth_is_measured_as_parsers_see_it(seed, monkeypatch):
     rng = random.Random(seed)
 
     def make(depth):
@@ -169,4 +169,15 @@ def test_depth_is_measured_as_parsers_see_it(seed):
         return {"k[": make(depth - 1), "r": rest} if rng.random() < 0.5 else [make(depth - 1), rest]
 
     data = json.dumps([make(300), "[]" * 2000]).encode()
-    assert jsons._measure_depth(data) in (301, 302)
+    monkeypatch.setattr(jsons, "MAX_DEPTH", 300)
+    assert jsons._is_deep(data)
+    monkeypatch.setattr(jsons, "MAX_DEPTH", 302)
+    assert not jsons._is_deep(data)
+
+
+@pytest.mark.parametrize("depth", [257, 500, 990])
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_e22_documents_are_too_deep_before_the_stack_ends(depth, opening, closing):
+    with pytest.raises(jsons.TooDeepError):
+        jsons.loads(opening * depth + b"1" + closing * depth)
+    assert jsons.loads(opening * 256 + b"1" + closing * 256)

@@ -7,7 +7,6 @@ is tried with the standard library, so the outcome does not depend on what is in
 do so too, and never send them.)
 """
 
-import itertools
 import json
 import math
 import re
@@ -26,8 +25,8 @@ It is not about parsing: whatever compares, copies, or prints the documents take
 of the stack for each level, and users' functions have a stack of their own above that.
 """
 
-_BRACKETS = {ord("{"): +1, ord("["): +1, ord("}"): -1, ord("]"): -1}
-_NOT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS) - {ord('"')})
+_NOT_BRACKETS = bytes(set(range(256)) - set(b'{}[]"'))
+_ALIKE = bytes.maketrans(b"[]", b"{}")
 _STRINGS = re.compile(rb'"[^"]*"')
 
 
@@ -43,7 +42,7 @@ def loads(data: bytes | str) -> Any:
     if not here. Raises :class:`ValueError` if this is not JSON or not UTF-8.
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    if _measure_depth(raw) > MAX_DEPTH:
+    if _is_deep(raw):
         raise TooDeepError(f"JSON is nested deeper than {MAX_DEPTH} levels.")
     if orjson is not None:
         try:
@@ -60,15 +59,23 @@ def _loads_slowly(raw: bytes) -> Any:
         raise TooDeepError("JSON is nested too deep.") from None
 
 
-def _measure_depth(raw: bytes) -> int:
-    """How deep are the brackets nested. Much faster than parsing: all loops are in C."""
+def _is_deep(raw: bytes) -> bool:
+    """Whether the brackets are nested deeper than allowed. All loops are in C."""
     if raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
-        return 0  # it cannot be deep, whatever the order is
+        return False  # it cannot be deep, whatever the order is
     unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
     # Most strings have no brackets in them, and vanish at once; others are cut out more slowly.
-    skeleton = unescaped.translate(None, _NOT_BRACKETS).replace(b'""', b"")
-    brackets = _STRINGS.sub(b"", skeleton).replace(b'"', b"") if b'"' in skeleton else skeleton
-    return max(itertools.accumulate(map(_BRACKETS.__getitem__, brackets)), default=0)
+    brackets = unescaped.translate(_ALIKE, _NOT_BRACKETS).replace(b'""', b"")
+    if b'"' in brackets:
+        brackets = _STRINGS.sub(b"", brackets).replace(b'"', b"")
+    for _ in range(MAX_DEPTH):  # the innermost pairs go first, so each round is one level less
+        if not brackets:
+            return False
+        size = len(brackets)
+        brackets = brackets.replace(b"{}", b"")
+        if len(brackets) == size:
+            return False  # it is not JSON at all: let the parser say that
+    return bool(brackets)
 
 
 def dumps(obj: Any) -> bytes:
