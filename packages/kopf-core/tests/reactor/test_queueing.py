@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from kopf_core.reactor.queueing import HEADROOM, Occupancy, WorkQueue, summarize
-from kopf_core.reactor.work import DONE, AwaitChange, Requeue
+from kopf_core.reactor.places import Occupancy
+from kopf_core.reactor.queueing import HEADROOM, WorkQueue
+from kopf_core.reactor.work import DONE, AwaitChange, Requeue, Stage
 
 
 def event(n=0, type="MODIFIED", **meta):
@@ -16,6 +17,14 @@ def event(n=0, type="MODIFIED", **meta):
 
 def later(delay, **kwargs):
     return Requeue(at=time.monotonic() + delay, **kwargs)
+
+
+def summarize(queue):
+    return {
+        "objects": len(queue),
+        "running": len(queue._working),
+        "waiting": sum(item.stage is Stage.QUEUED for item in queue._items.values()),
+    }
 
 
 class Recorder:

@@ -14,8 +14,9 @@ from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.intake import Intake
+from kopf_core.reactor.places import Occupancy
 from kopf_core.reactor.pool import InformerPool
-from kopf_core.reactor.queueing import Occupancy, WorkQueue
+from kopf_core.reactor.queueing import WorkQueue
 from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.reconciliation import Reconciler
 

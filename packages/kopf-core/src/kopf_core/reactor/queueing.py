@@ -13,15 +13,13 @@ costs a timer in the event loop; an object that waits for nothing costs nothing.
 """
 
 import asyncio
-import enum
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey
+from kopf_core.reactor.places import Gate, Line, Occupancy
 from kopf_core.reactor.work import (
     DONE,
     AwaitChange,
@@ -32,9 +30,6 @@ from kopf_core.reactor.work import (
 )
 
 logger = logging.getLogger("kopf.reactor.queueing")
-
-LISTED_SHARE = 4
-"""One of so many places goes to what was listed initially, however many changes there are."""
 
 HEADROOM = 250
 """How many listed objects can wait for their first turn before more of them are listed."""
@@ -50,42 +45,6 @@ FAILURE_DELAY = 1.0
 
 Process = Callable[[WorkItem], Awaitable[TurnResult]]
 Lookup = Callable[[ObjectKey], RawBody | None]
-
-
-class Gate(enum.Enum):
-    """What the queue does with its objects."""
-
-    SHUT = enum.auto()
-    """Everything is taken, nothing is processed yet."""
-
-    OPEN = enum.auto()
-    """Everything is taken and processed."""
-
-    PAUSED = enum.auto()
-    """Only the newest states are kept, to be processed later."""
-
-    CLOSED = enum.auto()
-    """Nothing is taken and kept anymore."""
-
-
-class Occupancy:
-    """Which objects are worked on now, in all queues: an object can be seen by several streams."""
-
-    def __init__(self) -> None:
-        self._occupied: dict[ObjectKey, list[Callable[[], None]]] = {}
-
-    def enter(self, key: ObjectKey, on_released: Callable[[], None]) -> bool:
-        """Occupy the object; or be called when it is not occupied by others anymore."""
-        waiters = self._occupied.get(key)
-        if waiters is None:
-            self._occupied[key] = []
-            return True
-        waiters.append(on_released)
-        return False
-
-    def leave(self, key: ObjectKey) -> None:
-        for on_released in self._occupied.pop(key, ()):
-            on_released()
 
 
 class WorkQueue:
@@ -117,9 +76,7 @@ class WorkQueue:
         self._is_known = is_known
         self._gate = Gate.SHUT
         self._items: dict[ObjectKey, WorkItem] = {}
-        self._changed: deque[WorkItem] = deque()
-        self._listed: deque[WorkItem] = deque()
-        self._granted = 0
+        self._line = Line()
         self._backlog = 0
         self._working: set[WorkItem] = set()
         self._idle = asyncio.Event()
@@ -209,7 +166,7 @@ class WorkQueue:
     def _patience(self) -> float | None:
         if self._gate is Gate.SHUT:
             return None
-        return PATIENCE if self._listed else WORKING_PATIENCE
+        return PATIENCE if self._line.has_listed else WORKING_PATIENCE
 
     # The gate.
 
@@ -275,8 +232,7 @@ class WorkQueue:
 
     def _shut(self, gate: Gate) -> None:
         self._gate = gate
-        self._changed.clear()
-        self._listed.clear()
+        self._line.clear()
         self._progress.set()
 
     async def finish(self, timeout: float) -> None:
@@ -317,22 +273,19 @@ class WorkQueue:
         item.stage = Stage.QUEUED
         if self._gate is not Gate.OPEN:
             return
-        if self._has_places() and not self._changed and not self._listed:
+        if self._has_places() and not self._line:
             self._start(item)
         else:
-            (self._listed if item.is_backlog else self._changed).append(item)
+            self._line.put(item)
             self._grant_places()
 
     def _has_places(self) -> bool:
         return self._limit is None or len(self._working) < self._limit
 
     def _grant_places(self) -> None:
-        while (self._changed or self._listed) and self._has_places():
-            self._granted += 1
-            is_for_listed = not self._changed or self._granted % LISTED_SHARE == 0
-            line = self._listed if is_for_listed and self._listed else self._changed
-            item = line.popleft()
-            if item.stage is Stage.QUEUED and item.is_backlog == (line is self._listed):
+        while self._line and self._has_places():
+            item = self._line.take()
+            if item is not None:
                 self._start(item)
 
     def _start(self, item: WorkItem) -> None:
@@ -379,8 +332,7 @@ class WorkQueue:
             item.generation != item.observed
             and item.stage is Stage.WORKING
             and self._gate is Gate.OPEN
-            and not self._changed
-            and not self._listed
+            and not self._line
             and item.held is None
             and self._is_due(item)
         )
@@ -442,13 +394,3 @@ class WorkQueue:
         item.set_timer(None)
         item.stage = Stage.DROPPED
         self._items.pop(item.key, None)
-
-
-def summarize(queue: WorkQueue) -> dict[str, Any]:
-    """The figures of the queue, for probes and debugging."""
-    waiting: Iterable[WorkItem] = queue._items.values()
-    return {
-        "objects": len(queue),
-        "running": len(queue._working),
-        "waiting": sum(item.stage is Stage.QUEUED for item in waiting),
-    }

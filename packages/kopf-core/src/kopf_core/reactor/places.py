@@ -1,0 +1,79 @@
+"""Places of workers: who gets the next one, and whether anybody gets them at all."""
+
+import enum
+from collections import deque
+from collections.abc import Callable
+
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_core.reactor.work import Stage, WorkItem
+
+LISTED_SHARE = 4
+"""One of so many places goes to what was listed initially, however many changes there are."""
+
+
+class Gate(enum.Enum):
+    """What the queue does with its objects."""
+
+    SHUT = enum.auto()
+    """Everything is taken, nothing is processed yet."""
+
+    OPEN = enum.auto()
+    """Everything is taken and processed."""
+
+    PAUSED = enum.auto()
+    """Only the newest states are kept, to be processed later."""
+
+    CLOSED = enum.auto()
+    """Nothing is taken and kept anymore."""
+
+
+class Occupancy:
+    """Which objects are worked on now, in all queues: an object can be seen by several streams."""
+
+    def __init__(self) -> None:
+        self._occupied: dict[ObjectKey, list[Callable[[], None]]] = {}
+
+    def enter(self, key: ObjectKey, on_released: Callable[[], None]) -> bool:
+        """Occupy the object; or be called when it is not occupied by others anymore."""
+        waiters = self._occupied.get(key)
+        if waiters is None:
+            self._occupied[key] = []
+            return True
+        waiters.append(on_released)
+        return False
+
+    def leave(self, key: ObjectKey) -> None:
+        for on_released in self._occupied.pop(key, ()):
+            on_released()
+
+
+class Line:
+    """Those who wait for a place: in the order of coming; changes go before the initial list."""
+
+    def __init__(self) -> None:
+        self._changed: deque[WorkItem] = deque()
+        self._listed: deque[WorkItem] = deque()
+        self._taken = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._changed or self._listed)
+
+    @property
+    def has_listed(self) -> bool:
+        return bool(self._listed)
+
+    def put(self, item: WorkItem) -> None:
+        (self._listed if item.is_backlog else self._changed).append(item)
+
+    def take(self) -> WorkItem | None:
+        """The next one; ``None`` if it does not wait anymore, or waits elsewhere in the line."""
+        self._taken += 1
+        is_for_listed = not self._changed or self._taken % LISTED_SHARE == 0
+        source = self._listed if is_for_listed and self._listed else self._changed
+        item = source.popleft()
+        is_here = item.is_backlog == (source is self._listed)
+        return item if is_here and item.stage is Stage.QUEUED else None
+
+    def clear(self) -> None:
+        self._changed.clear()
+        self._listed.clear()
