@@ -248,12 +248,14 @@ async def client(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         yield client
 
 
-async def ensure_definition(client: Client) -> None:
+async def ensure_definition(
+    client: Client, path: pathlib.Path = ROOT / "crd.yaml", url: str = KEX.format("default")
+) -> None:
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     with contextlib.suppress(APIConflictError):
-        for document in yaml.safe_load_all((ROOT / "crd.yaml").read_text()):
+        for document in yaml.safe_load_all(path.read_text()):  # noqa: ASYNC240
             await client.post(crds, document)
-    await until(lambda: client.get(KEX.format("default")))
+    await until(lambda: client.get(url))
 
 
 async def until(attempt: Any) -> Any:
@@ -370,8 +372,45 @@ async def test_builtins_example(cluster: Cluster, client: Client) -> None:
     assert len([line for line in process.lines if "has the keys" in line]) == 1
 
 
+@pytest.mark.timeout(240)
+async def test_website_example(cluster: Cluster, client: Client) -> None:
+    """Children are made, kept right, rolled out, and go with their owner; with nothing in vain."""
+    namespace, folder = f"example-18-{os.getpid()}", ROOT / "18-website"
+    await create_namespace(client, namespace)
+    await ensure_definition(client, folder / "crd.yaml", "/apis/example.com/v1/websites")
+    site = yaml.safe_load((folder / "obj.yaml").read_text())
+    site["metadata"]["namespace"] = namespace
+    sites = f"/apis/example.com/v1/namespaces/{namespace}/websites"
+    deployment = f"/apis/apps/v1/namespaces/{namespace}/deployments/hello"
+    pages = f"/api/v1/namespaces/{namespace}/configmaps/hello"
+    async with running(folder / "example.py", namespace, cluster) as process:
+        await client.post(sites, site)
+        await process.see(f"Applied ConfigMap {namespace}/hello", "Applied Deployment")
+        first = await until(lambda: client.get(deployment))
+        await client.patch(pages, {"data": {"index.html": "hacked"}}, content_type=MERGE)
+        await process.see(f"Applied ConfigMap {namespace}/hello: data")
+        await client.delete(deployment)
+        await process.see(f"Applied Deployment {namespace}/hello\\.")
+        spec = {"spec": {"pages": {"index.html": "new"}, "replicas": 3}}
+        await client.patch(f"{sites}/hello", spec, content_type=MERGE)
+        await process.see(f"Applied Deployment {namespace}/hello: ")
+        second = await until(lambda: client.get(deployment))
+        status = (await client.get(f"{sites}/hello"))["status"]
+        applied = len([line for line in process.lines if "Applied" in line])
+        await client.delete(f"{sites}/hello")
+        await until_gone(client, deployment)
+        await until_gone(client, pages)
+        code = await process.stop()
+    assert code == 0
+    assert first["metadata"]["uid"] != second["metadata"]["uid"]
+    assert second["spec"]["replicas"] == 3
+    assert status["conditions"][0]["type"] == "Ready"
+    assert applied == 6  # two at first, one and one repaired, two rolled out
+    check_log(process.lines, Story())
+
+
 def test_all_examples_have_their_stories() -> None:
-    others = {"10-builtins", "12-embedded"}
+    others = {"10-builtins", "12-embedded", "18-website"}
     folders = {path.name for path in ROOT.iterdir() if path.is_dir()}
     assert folders - {"__pycache__"} == STORIES.keys() | others
 

@@ -167,3 +167,26 @@ async def test_blocking_the_loop_is_refused(
 async def test_there_is_no_client_outside_of_operators() -> None:
     with pytest.raises(LookupError, match="works only in handlers"):
         await kopf.api.get("pods", "x")
+
+
+async def test_passing_errors_are_temporary_and_others_are_explained(
+    sandbox: Sandbox, registry: kopf.OperatorRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries: list[str] = []
+
+    @kopf.on.create("kopfexamples", registry=registry, id="fn", backoff=0.001)
+    async def fn(memo: kopf.Memo, **_: Any) -> None:
+        tries.append("")
+        if len(tries) == 1:
+            await kopf.api.create(config_map("cm"))
+            await kopf.api.create(config_map("cm"))
+        if len(tries) == 2:
+            await kopf.api.create(config_map("Bad_Name"))
+        answer(memo, len(tries))
+
+    assert await handle(sandbox, registry) == 3
+    errors = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert [record.exc_info for record in errors] == [None, None]
+    first, second = (record.getMessage() for record in errors)
+    assert "'fn' failed temporarily: 409 AlreadyExists: configmaps" in first
+    assert "'fn' failed with an exception and will try again in 0.001 seconds: 422" in second

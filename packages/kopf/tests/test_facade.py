@@ -17,6 +17,10 @@ DATA = Path(__file__).with_name("signatures.txt")
 
 # What is ours, additionally to what was there before.
 ADDED = {
+    "Again",
+    "content_hash",
+    "owner_of",
+    "reconcile",
     "ExponentialBackoff",
     "HashingDiffBaseStorage",
     "Impersonation",

@@ -148,6 +148,20 @@ def test_foreign_changes_of_our_fields_are_a_drift() -> None:
     assert find_drift(WANTED, live, manager="me") is not None
 
 
+def test_items_that_are_set_as_a_whole() -> None:
+    refs = [{"apiVersion": "v1", "kind": "Web", "name": "x", "uid": "u1", "controller": True}]
+    wanted = {"metadata": {"name": "a", "ownerReferences": refs}}
+    live: Any = copy.deepcopy(wanted)
+    live["metadata"]["ownerReferences"].append({"uid": "u2", "name": "theirs"})
+    fields = {"f:metadata": {"f:ownerReferences": {'k:{"uid":"u1"}': {}}}}
+    live["metadata"]["managedFields"] = [
+        {"manager": "me", "operation": "Apply", "fieldsV1": fields}
+    ]
+    assert find_drift(wanted, live, manager="me") is None
+    live["metadata"]["ownerReferences"][0]["controller"] = False
+    assert find_drift(wanted, live, manager="me") == ("metadata", "ownerReferences", "u1")
+
+
 def test_nulls_are_as_absent() -> None:
     wanted = copy.deepcopy(WANTED)
     wanted["spec"]["paused"] = None

@@ -21,16 +21,16 @@ READY = {
 }
 
 
-def make(*items: Any, generation: int | None = 7) -> Conditions:
+def make(*items: Any, generation: int | None = 7, patch: Patch | None = None) -> Conditions:
     metadata = {} if generation is None else {"generation": generation}
-    return Conditions(Body({"metadata": metadata, "status": {"conditions": [*items]}}), now=NOW)
+    body = Body({"metadata": metadata, "status": {"conditions": [*items]}})
+    return Conditions(body, Patch() if patch is None else patch, now=lambda: NOW)
 
 
 def test_new_conditions_have_everything_that_servers_require() -> None:
-    conditions = make()
-    conditions.set("Ready", False)
     patch = Patch()
-    conditions.store(patch)
+    conditions = make(patch=patch)
+    conditions.set("Ready", False)
     assert patch == {
         "status": {
             "conditions": [
@@ -48,18 +48,32 @@ def test_new_conditions_have_everything_that_servers_require() -> None:
 
 
 def test_the_same_again_changes_nothing() -> None:
-    conditions = make(READY)
-    conditions.set("Ready", True, reason="Rollout", message="2 of 2")
     patch = Patch()
-    conditions.store(patch)
-    assert not conditions.is_changed
+    conditions = make(READY, patch=patch)
+    conditions.set("Ready", True, reason="Rollout", message="2 of 2")
     assert patch == {}
+
+
+def test_changes_that_are_reverted_are_no_changes() -> None:
+    patch = Patch()
+    conditions = make(READY, patch=patch)
+    conditions.set("Ready", False)
+    conditions.set("Ready", True, reason="Rollout", message="2 of 2")
+    assert conditions["Ready"] == READY
+    assert patch == {}
+
+
+def test_several_users_of_one_patch_see_each_other() -> None:
+    patch = Patch()
+    make(READY, patch=patch).set("Other", True)
+    second = make(READY, patch=patch)
+    second.set("Third", None)
+    assert [*second] == ["Ready", "Other", "Third"]
 
 
 def test_the_transition_time_moves_only_with_the_status() -> None:
     conditions = make(READY)
     conditions.set("Ready", True, reason="Rollout", message="3 of 3")
-    assert conditions.is_changed
     assert conditions["Ready"]["lastTransitionTime"] == EARLIER
     conditions.set("Ready", False, reason="Rollout", message="3 of 3")
     assert conditions["Ready"]["lastTransitionTime"] == "2030-01-02T03:04:05Z"
@@ -87,10 +101,10 @@ def test_deletion_and_reading() -> None:
     conditions.delete("Ready")
     conditions.delete("Absent")
     assert [*conditions] == ["Other"]
-    assert conditions.is_changed
 
 
 @pytest.mark.parametrize("junk", [None, "x", {}, [None, 1, {"status": "True"}, {"type": 5}]])
 def test_junk_is_left_out(junk: Any) -> None:
-    conditions = Conditions(Body({"metadata": {}, "status": {"conditions": junk}}), now=NOW)
+    body = Body({"metadata": {}, "status": {"conditions": junk}})
+    conditions = Conditions(body, Patch())
     assert len(conditions) == 0

@@ -14,6 +14,7 @@ from kopf_core.intents.stoppers import DaemonStopper
 
 COMMON = {
     "annotations",
+    "conditions",
     "body",
     "labels",
     "logger",

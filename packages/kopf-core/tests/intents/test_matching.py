@@ -272,6 +272,7 @@ def test_when_callbacks_can_check_any_of_the_kwargs(make, make_cause):
     assert sorted(seen) == [
         "annotations",
         "body",
+        "conditions",
         "diff",
         "labels",
         "logger",

@@ -106,6 +106,10 @@ if TYPE_CHECKING:
         PermanentError,
         TemporaryError,
     )
+    from kopf_core.actions.helpers import (
+        content_hash,
+        owner_of,
+    )
     from kopf_core.actions.lifecycles import (
         get_default_lifecycle,
         set_default_lifecycle,
@@ -119,6 +123,9 @@ if TYPE_CHECKING:
     )
     from kopf_core.actions.retrying import (
         ExponentialBackoff,
+    )
+    from kopf_core.engines.desired import (
+        Again,
     )
     from kopf_core.engines.posting import (
         event,
@@ -135,6 +142,7 @@ if TYPE_CHECKING:
     from kopf_core.intents.decorators import (
         daemon,
         index,
+        reconcile,
         register,
         subhandler,
         timer,
@@ -199,6 +207,7 @@ __all__ = [
     "EVERYTHING",
     "PRESENT",
     "AdmissionError",
+    "Again",
     "AiohttpSession",
     "Annotations",
     "AnnotationsDiffBaseStorage",
@@ -280,6 +289,7 @@ __all__ = [
     "build_object_reference",
     "build_owner_reference",
     "configure",
+    "content_hash",
     "daemon",
     "event",
     "exception",
@@ -300,6 +310,8 @@ __all__ = [
     "not_",
     "on",
     "operator",
+    "owner_of",
+    "reconcile",
     "register",
     "remove_owner_reference",
     "run",
@@ -394,6 +406,10 @@ _SOURCES = {
         "PermanentError",
         "TemporaryError",
     ),
+    "kopf_core.actions.helpers": (
+        "content_hash",
+        "owner_of",
+    ),
     "kopf_core.actions.lifecycles": (
         "get_default_lifecycle",
         "set_default_lifecycle",
@@ -404,6 +420,7 @@ _SOURCES = {
         "Logger",
         "ObjectLogger",
     ),
+    "kopf_core.engines.desired": ("Again",),
     "kopf_core.intents.indices": (
         "Index",
         "Store",
@@ -419,6 +436,7 @@ _SOURCES = {
     "kopf_core.intents.decorators": (
         "daemon",
         "index",
+        "reconcile",
         "register",
         "subhandler",
         "timer",

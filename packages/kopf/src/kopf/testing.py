@@ -13,10 +13,21 @@ into ``conftest.py``, or listed there as ``pytest_plugins = ["kopf.testing"]``::
 import contextlib
 
 from kopf_kits.envtest import Envtest, EnvtestError
+from kopf_kits.reconciling import Reconciled, reconcile
 from kopf_kits.runner import KopfRunner
-from kopf_kits.sandbox import Sandbox, SandboxThread
+from kopf_kits.sandbox import ClusterOptions, Sandbox, SandboxThread
 
 with contextlib.suppress(ImportError):  # there are also other test frameworks
     from kopf_kits.fixtures import kopf_sandbox
 
-__all__ = ["Envtest", "EnvtestError", "KopfRunner", "Sandbox", "SandboxThread", "kopf_sandbox"]
+__all__ = [
+    "ClusterOptions",
+    "Envtest",
+    "EnvtestError",
+    "KopfRunner",
+    "Reconciled",
+    "Sandbox",
+    "SandboxThread",
+    "kopf_sandbox",
+    "reconcile",
+]

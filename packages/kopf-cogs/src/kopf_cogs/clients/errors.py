@@ -42,9 +42,14 @@ class APIError(Exception):
     expected = True
     """The text says it all: there is nothing to look for in the traceback."""
 
+    is_temporary = False
+    """It can go away by itself, so it is worth to try again with nothing changed."""
+
 
 class APIConnectionError(APIError):
     """There was no reply: the network, TLS, or a timeout. The original error is the cause."""
+
+    is_temporary = True
 
 
 class APIResponseError(APIError):
@@ -155,6 +160,8 @@ class APINotFoundError(APIClientError):
 class APIConflictError(APIClientError):
     """The object exists already, or it has been changed concurrently (409)."""
 
+    is_temporary = True
+
 
 class APIGoneError(APIClientError):
     """The resource version or the continuation token is too old (410)."""
@@ -167,9 +174,13 @@ class APIUnprocessableError(APIClientError):
 class APITooManyRequestsError(APIClientError):
     """The server asks to slow down (429)."""
 
+    is_temporary = True
+
 
 class APIServerError(APIStatusError):
     """The server, or a proxy on the way to it, cannot serve the request (5xx)."""
+
+    is_temporary = True
 
 
 _CLASSES: Mapping[int, type[APIStatusError]] = {

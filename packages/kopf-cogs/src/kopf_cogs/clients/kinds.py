@@ -17,6 +17,8 @@ Kind = str | Selector | Resource
 class UnknownKindError(errors.APIError):
     """The cluster serves no such kind of objects: maybe, not yet."""
 
+    is_temporary = True
+
 
 class AmbiguousKindError(errors.APIError):
     """Several kinds are served under this name: the group or the version is needed, too."""

@@ -101,6 +101,10 @@ def _compare_items(wanted: Any, live: Any, owned: Tree, path: FieldPath) -> Fiel
         if item is None or real is None:
             return here
         left.remove(item)
+        if not below.keys() - {"."} and item.keys() - keys.keys():  # set as a whole
+            if not covers(real, item, here):
+                return here
+            continue
         # Omitted keys are defaults; but the manager owns them, since it is how it is found.
         found = _compare_fields({**keys, **item}, real, {**_own(keys), **below}, here)
         if found is not None:

@@ -5,7 +5,7 @@ machines, and a message for people. The time of the last transition moves only w
 """
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kopf_cogs.structs.bodies import Body
@@ -14,19 +14,24 @@ from kopf_cogs.structs.patches import Patch
 Condition = Mapping[str, Any]
 
 
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
 class Conditions(Mapping[str, Condition]):
     """The conditions of one object: as they are in its status, with the changes of the handlers.
 
-    The changes go to the object with the rest of the patch, if anything has really changed.
+    The changes go to the patch of the handlers at once, if anything has really changed.
     """
 
-    __slots__ = ("_body", "_items", "_now", "_stored")
+    __slots__ = ("_body", "_now", "_patch")
 
-    def __init__(self, body: Body, *, now: datetime.datetime) -> None:
+    def __init__(
+        self, body: Body, patch: Patch, *, now: Callable[[], datetime.datetime] = _now
+    ) -> None:
         self._body = body
+        self._patch = patch
         self._now = now
-        self._stored: list[dict[str, Any]] = _read(body)
-        self._items = {item["type"]: item for item in self._stored}
 
     def __repr__(self) -> str:
         return repr({type: item.get("status") for type, item in self._items.items()})
@@ -57,7 +62,8 @@ class Conditions(Mapping[str, Condition]):
         Without a reason, the reason is the type: API servers require some. Without a message,
         it is empty. The observed generation is that of the object as the handler sees it.
         """
-        known = self._items.get(type, {})
+        items = self._items
+        known = items.get(type, {})
         item: dict[str, Any] = {
             "type": type,
             "status": _STATUSES.get(status, status),
@@ -65,38 +71,44 @@ class Conditions(Mapping[str, Condition]):
             "message": message or "",
             "lastTransitionTime": known.get("lastTransitionTime"),
         }
-        if known.get("status") != item["status"] or not item["lastTransitionTime"]:
-            item["lastTransitionTime"] = self._now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        stored = _index(self._body.status.get("conditions")).get(type, {})
+        if stored.get("status") == item["status"] and stored.get("lastTransitionTime"):
+            item["lastTransitionTime"] = stored["lastTransitionTime"]
+        elif known.get("status") != item["status"] or not item["lastTransitionTime"]:
+            item["lastTransitionTime"] = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         generation = self._body.metadata.get("generation")
         if generation is not None:
             item["observedGeneration"] = generation
-        self._items[type] = {**known, **item}
+        self._store(items | {type: {**known, **item}})
 
     def delete(self, type: str) -> None:
         """Remove the condition, if there is one."""
-        self._items.pop(type, None)
+        self._store({name: item for name, item in self._items.items() if name != type})
 
     @property
-    def is_changed(self) -> bool:
-        """Whether there is anything to be sent to the API."""
-        return [*self._items.values()] != self._stored
+    def _items(self) -> dict[str, dict[str, Any]]:
+        planned = self._patch.get("status")
+        if isinstance(planned, Mapping) and "conditions" in planned:
+            return _index(planned["conditions"])
+        return _index(self._body.status.get("conditions"))
 
-    def store(self, patch: Patch) -> None:
-        """Put the conditions into the patch if they have changed. Lists are replaced as a whole."""
-        if self.is_changed:
-            patch.setdefault("status", {})["conditions"] = [*self._items.values()]
+    def _store(self, items: Mapping[str, Condition]) -> None:
+        """Plan the change of the list, which is always replaced as a whole; or of nothing."""
+        if items != _index(self._body.status.get("conditions")):
+            self._patch.setdefault("status", {})["conditions"] = [*items.values()]
+        elif "conditions" in (self._patch.get("status") or {}):
+            del self._patch["status"]["conditions"]
+            if not self._patch["status"]:
+                del self._patch["status"]
 
 
 _STATUSES: Mapping[Any, str] = {True: "True", False: "False", None: "Unknown"}
 
 
-def _read(body: Body) -> list[dict[str, Any]]:
-    """What is there already, leaving out what is not understood: anything can be in a status."""
-    conditions = body.status.get("conditions")
-    if not isinstance(conditions, list):
-        return []
-    return [
-        dict(item)
-        for item in conditions
+def _index(conditions: Any) -> dict[str, dict[str, Any]]:
+    """The conditions by their types, leaving out what is not understood: anything can be there."""
+    return {
+        item["type"]: dict(item)
+        for item in (conditions if isinstance(conditions, list) else ())
         if isinstance(item, Mapping) and isinstance(item.get("type"), str)
-    ]
+    }

@@ -238,8 +238,20 @@ class _Attempt:
             case PermanentError():
                 self.logger.error(f"{self.handler} failed permanently: {describe(exc)}")
                 return self._stop(exc)
+            case _ if getattr(exc, "is_temporary", False) and not self._is_ignored:
+                return self._judge_temporary(self._as_temporary(exc))
             case _:
                 return self._judge_arbitrary(exc)
+
+    @property
+    def _is_ignored(self) -> bool:
+        return self.policy.errors is ErrorsMode.IGNORED
+
+    def _as_temporary(self, exc: Exception) -> TemporaryError:
+        """Errors of the API that can go away by themselves: the servers can say when to retry."""
+        requested = sane_delay(getattr(exc, "retry_after", None))  # a date is not understood here
+        backoff = sane_delay(self.policy.get_delay(self.retry)) or 0.0
+        return TemporaryError(describe(exc), delay=max(backoff, requested or 0.0))
 
     def _judge_temporary(self, exc: TemporaryError) -> Outcome:
         delay = sane_delay(exc.delay)

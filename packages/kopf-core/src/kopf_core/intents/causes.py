@@ -14,6 +14,7 @@ from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.memos import AnyMemo
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.conditions import Conditions
 from kopf_core.actions.loggers import AnyLogger, LocalObjectLogger, ObjectLogger
 from kopf_core.actions.marks import Marks
 from kopf_core.intents.stoppers import AnyStopperChecker
@@ -150,6 +151,7 @@ class ResourceCause(Cause):
             "namespace": meta.namespace,
             "labels": meta.labels,
             "annotations": meta.annotations,
+            "conditions": Conditions(body, self.patch),
         }
 
 
@@ -240,3 +242,29 @@ class DaemonCause(ResourceCause):
 
     def _make_kwargs(self) -> dict[str, Any]:
         return super()._make_kwargs() | {"stopped": self.stopper}
+
+
+class ReconcilingCause(ResourceCause):
+    """What an object wants to exist is to be brought in line with what does exist."""
+
+    __slots__ = ("children", "related", "triggers")
+
+    def __init__(
+        self,
+        *,
+        children: Mapping[str, Mapping[str, Any]],
+        related: Mapping[str, Mapping[str, Any]],
+        triggers: frozenset[Any],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.children = children
+        self.related = related
+        self.triggers = triggers
+
+    def _make_kwargs(self) -> dict[str, Any]:
+        return super()._make_kwargs() | {
+            "children": self.children,
+            "related": self.related,
+            "triggers": self.triggers,
+        }

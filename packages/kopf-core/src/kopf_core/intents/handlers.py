@@ -1,7 +1,8 @@
 """Handlers: users' functions with everything that was declared about them."""
 
+import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -132,3 +133,28 @@ class TimerHandler(SpawningHandler):
 
     def __str__(self) -> str:
         return f"Timer {self.id!r}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ReconcilingHandler(ResourceHandler):
+    """``@kopf.reconcile``: yields the objects that must exist; called until they do."""
+
+    # It happens all the time; what is worth telling are the objects that were applied.
+    success_level: ClassVar[int] = logging.DEBUG
+
+    owns: tuple[Selector, ...] = ()
+    """The kinds of objects that it makes."""
+
+    related: Mapping[Selector, FieldPath | str | Callable[..., Any]] = dataclasses.field(
+        default_factory=dict
+    )
+    """The kinds of objects that it depends on: by a field, by an index, or by a function."""
+
+    every: float | None = None
+    limit: int | None = None
+    cooldown: float | None = None
+    prune: bool = True
+    force: bool = True
+
+    def __str__(self) -> str:
+        return f"Reconciler {self.id!r}"

@@ -18,6 +18,7 @@ from kopf_core.intents.handlers import (
     ActivityHandler,
     ChangingHandler,
     IndexingHandler,
+    ReconcilingHandler,
     ResourceHandler,
     SpawningHandler,
     WatchingHandler,
@@ -66,7 +67,17 @@ class OperatorRegistry:
     @property
     def selectors(self) -> Collection[Selector]:
         """All distinct selectors of resources used by the handlers."""
-        return {handler.selector for handler in self._resources if handler.selector is not None}
+        return {
+            *(handler.selector for handler in self._resources if handler.selector is not None),
+            *self.observed_selectors,
+        }
+
+    @property
+    def observed_selectors(self) -> Collection[Selector]:
+        """Those of the kinds with reconcilers, owned, or related: their states are kept."""
+        reconcilers = [h for h in self._resources if isinstance(h, ReconcilingHandler)]
+        found = {selector for h in reconcilers for selector in (h.selector, *h.owns, *h.related)}
+        return {selector for selector in found if selector is not None}
 
     def get_resource_handlers(
         self,
@@ -85,6 +96,7 @@ class OperatorRegistry:
             watching=tuple(h for h in handlers if isinstance(h, WatchingHandler)),
             spawning=tuple(h for h in handlers if isinstance(h, SpawningHandler)),
             changing=tuple(h for h in handlers if isinstance(h, ChangingHandler)),
+            reconciling=tuple(h for h in handlers if isinstance(h, ReconcilingHandler)),
         )
 
 
@@ -96,6 +108,7 @@ class ResourceHandlers:
     watching: tuple[WatchingHandler, ...] = ()
     spawning: tuple[SpawningHandler, ...] = ()
     changing: tuple[ChangingHandler, ...] = ()
+    reconciling: tuple[ReconcilingHandler, ...] = ()
 
     is_unambiguous: bool = field(init=False, compare=False)
     """All ids of change handlers are stored differently: nothing is to be compared for objects."""
@@ -105,11 +118,11 @@ class ResourceHandlers:
         object.__setattr__(self, "is_unambiguous", len(unique) == len(self.changing))
 
     def __bool__(self) -> bool:
-        return bool(self.indexing or self.watching or self.spawning or self.changing)
+        return bool(self.indexing or self.watching or self.requires_patching)
 
     @property
     def requires_patching(self) -> bool:
-        return bool(self.spawning or self.changing)
+        return bool(self.spawning or self.changing or self.reconciling)
 
     @property
     def extra_fields(self) -> frozenset[FieldPath]:

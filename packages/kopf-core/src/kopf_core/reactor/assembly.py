@@ -1,5 +1,6 @@
 """Assembly: all that handles the objects of one resource, put together."""
 
+from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
@@ -8,6 +9,7 @@ from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import Lifecycle
 from kopf_core.engines.background import BackgroundEngine
+from kopf_core.engines.desired.engine import DesiredStates, Enqueue, Sources
 from kopf_core.engines.indexing import ResourceIndexer
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.indices import Indices
@@ -35,6 +37,9 @@ class HandlingFactory:
         background: BackgroundEngine,
         readiness: Readiness,
         pool: InformerPool,
+        api: ObjectsAPI,
+        sources: Sources,
+        enqueue: Enqueue,
     ) -> None:
         self._client = client
         self._execution = execution
@@ -43,6 +48,9 @@ class HandlingFactory:
         self._background = background
         self._readiness = readiness
         self._pool = pool
+        self._api = api
+        self._sources = sources
+        self._enqueue = enqueue
         self._occupancy = Occupancy()
         self._indexing = Execution(
             settings=execution.settings,
@@ -61,6 +69,19 @@ class HandlingFactory:
             memories=self._memories,
             indices=self._indices,
             background=self._background,
+            desired=self._make_desired(handlers),
+        )
+
+    def _make_desired(self, handlers: ResourceHandlers) -> DesiredStates | None:
+        if not handlers.reconciling:
+            return None
+        return DesiredStates(
+            handlers=handlers.reconciling,
+            execution=self._execution,
+            api=self._api,
+            indices=self._indices,
+            sources=self._sources,
+            enqueue=self._enqueue,
         )
 
     def make_intake(

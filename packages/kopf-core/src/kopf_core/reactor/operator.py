@@ -41,6 +41,7 @@ from kopf_core.reactor.assembly import HandlingFactory
 from kopf_core.reactor.exiting import Exit
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.observation import Insights, NamespaceObserver, ResourceObserver
+from kopf_core.reactor.observed import ObservedKinds, keep_fields_of
 from kopf_core.reactor.orchestration import Orchestrator
 from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.preflight import check_registry, check_settings
@@ -127,6 +128,14 @@ class Operator:
             on_lost=self._observer.doubt,
             on_interrupted=self._on_interrupted,
         )
+        self._api = ObjectsAPI(self._client)
+        self._observed = ObservedKinds(
+            pool=self.informers,
+            selectors=options.registry.observed_selectors,
+            readiness=self._readiness,
+            transform=keep_fields_of(self._api.manager),
+            on_change=lambda resource, body: self._orchestrator.on_observed(resource, body),
+        )
         self._orchestrator = Orchestrator(
             registry=options.registry,
             settings=settings,
@@ -142,7 +151,11 @@ class Operator:
                 background=self._background,
                 readiness=self._readiness,
                 pool=self.informers,
+                api=self._api,
+                sources=self._observed.get_sources,
+                enqueue=lambda key, reason: self._orchestrator.enqueue(key, reason),
             ),
+            observed=self._observed,
             on_removed=self._forget,
         )
         self._admission = AdmissionEngine(
@@ -172,7 +185,7 @@ class Operator:
                 self._settings,
                 self._recorder,
                 client=self._client,
-                api=ObjectsAPI(self._client),
+                api=self._api,
                 loop=asyncio.get_running_loop(),
             )
         )
@@ -392,3 +405,4 @@ class Operator:
         intake = self._orchestrator.intakes.get(stream)
         if intake is not None:
             intake.on_interrupted()
+        self._observed.on_interrupted(stream)

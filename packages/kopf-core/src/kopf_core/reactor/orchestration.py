@@ -15,6 +15,7 @@ from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.intake import Intake
 from kopf_core.reactor.observation import Insights
+from kopf_core.reactor.observed import ObservedKinds
 from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.reconciliation import Reconciler
@@ -59,6 +60,7 @@ class Orchestrator:
         readiness: Readiness,
         pool: InformerPool,
         factory: Factory,
+        observed: ObservedKinds,
         on_removed: Callable[[Resource, str | None, Collection[ObjectKey]], None],
     ) -> None:
         self._servable = ServableResources(registry)
@@ -67,6 +69,7 @@ class Orchestrator:
         self._readiness = readiness
         self._pool = pool
         self._factory = factory
+        self._observed = observed
         self._on_removed = on_removed
         self._served: dict[Resource, _Served] = {}
         self._intakes: dict[StreamKey, Intake] = {}
@@ -156,6 +159,13 @@ class Orchestrator:
             if body is None or stream.namespace in (None, namespace)
         )
 
+    def on_observed(self, resource: Resource, body: RawBody) -> None:
+        """An object of an observed kind has changed: tell those who can depend on it."""
+        for served in self._served.values():
+            if served.reconciler.desired is not None:
+                served.reconciler.desired.on_owned(body)
+                served.reconciler.desired.on_related(resource, body)
+
     async def _follow(self) -> None:
         while True:
             await self._insights.wait()
@@ -169,6 +179,8 @@ class Orchestrator:
                 intake.start()
 
     async def _adjust(self) -> None:
+        if not self._is_stopping:
+            await self._observed.adjust(self._insights.resources, self._insights.namespaces)
         served = self._servable.select(self._insights.resources)
         changed = {resource for resource in served if self._is_rebuilt(resource, served[resource])}
         wanted = {

@@ -28,6 +28,7 @@ from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.loggers import ObjectLogger
 from kopf_core.actions.retrying import safe_repr
+from kopf_core.engines.desired.engine import DesiredStates, Step
 from kopf_core.engines.memories import ObjectMemories, Stage
 from kopf_core.intents.causes import (
     ChangingCause,
@@ -49,6 +50,10 @@ from kopf_core.reactor.work import DONE, Done, TurnResult, WorkItem
 C = TypeVar("C", bound=ResourceCause)
 
 
+CLEANING_POLLING = 10.0
+"""How often (in seconds) to look for what is deleted but not gone: usually, it is told of."""
+
+
 class Reconciler:
     """Processes the objects of one resource."""
 
@@ -62,6 +67,7 @@ class Reconciler:
         memories: ObjectMemories,
         indices: Indices,
         background: Background,
+        desired: DesiredStates | None = None,
     ) -> None:
         self.resource = resource
         self.settings: OperatorSettings = execution.settings
@@ -70,6 +76,7 @@ class Reconciler:
         self._memories = memories
         self._indices = indices
         self._background = background
+        self.desired = desired
         self._clock = execution.clock
         self._cycles = Cycles(resource=resource, handlers=handlers, execution=execution)
         self._delivery = Delivery(
@@ -152,6 +159,8 @@ class Reconciler:
                 if is_ours:
                     cause.logger.debug("Deleted, really deleted, and we are notified.")
                 self._memories.forget(turn.item.key)
+                if self.desired is not None:
+                    self.desired.forget(turn.item.key)
                 return DONE
             case Reason.FREE:
                 if is_ours:
@@ -162,17 +171,35 @@ class Reconciler:
                 return await self._delivery.apply(turn)  # an echo of what was before the release
             case Reason.DELETE if self._background.is_running(turn.memory):
                 return await self._delivery.apply(turn, delay=self._background_polling)
+            case Reason.DELETE if not await self._clean_up(turn, cause):
+                return await self._delivery.apply(turn, delay=CLEANING_POLLING)
         if cause.reason is not Reason.DELETE and self._fix_finalizer(turn, cause):
             return await self._delivery.apply(
                 turn, delay=None if turn.marks else self._background_polling
             )
+        delay: float | None = None
         if is_ours and turn.memory.stage is not Stage.RELEASED:  # others are left without our marks
             delay = await self._cycles.step(turn, cause)
-            if delay is not None:
-                return await self._delivery.apply(turn, delay)
-        if cause.reason is Reason.DELETE:
+        if self.desired is not None and cause.reason is not Reason.DELETE:
+            delay = _sooner(delay, await self.desired.make_passes(self._make_step(turn, cause)))
+        if cause.reason is Reason.DELETE and delay is None:
             self._release(turn, cause)
-        return await self._delivery.apply(turn)
+        return await self._delivery.apply(turn, delay)
+
+    async def _clean_up(self, turn: Turn, cause: ChangingCause) -> bool:
+        """Delete what is owned out of reach of garbage collection; get whether it is all gone."""
+        if self.desired is None or turn.memory.stage is Stage.RELEASED:
+            return True
+        return await self.desired.clean_up(self._make_step(turn, cause))
+
+    def _make_step(self, turn: Turn, cause: ChangingCause) -> Step:
+        return Step(
+            key=turn.item.key,
+            cause=cause,
+            essence=self._cycles.build_essence(cause.body),
+            marks=turn.marks,
+            is_held=is_deletion_blocked(cause.body, self.settings.persistence.finalizer),
+        )
 
     def _release(self, turn: Turn, cause: ChangingCause) -> None:
         """Everything is done about the deletion: let the object go.
@@ -195,7 +222,9 @@ class Reconciler:
         finalizer = self.settings.persistence.finalizer
         is_blocked = is_deletion_blocked(cause.body, finalizer)
         finished = self._background.get_finished(turn.memory)
-        is_required = self._handlers.requires_finalizer(cause, finished)
+        is_required = self._handlers.requires_finalizer(cause, finished) or (
+            self.desired is not None and self.desired.needs_finalizer(turn.item.key)
+        )
         if is_required and not is_blocked:
             turn.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
             turn.marks.fns.append(partial(block_deletion, finalizer=finalizer))
@@ -241,7 +270,8 @@ class Reconciler:
 
         Daemons and timers can end without any change of the object, so they are always checked.
         """
-        if self._handlers.spawning or not turn.memory.is_settled(turn.item.latest):
+        has_others = self._handlers.spawning or self._handlers.reconciling
+        if has_others or not turn.memory.is_settled(turn.item.latest):
             return False
         if turn.logger.isEnabledFor(logging.DEBUG):
             ObjectLogger(body=turn.body, settings=self.settings).debug(NOT_INTERESTED)
@@ -303,3 +333,9 @@ def release(body: dict[str, Any], *, finalizer: str, fields: Patch) -> None:
     """Let the object go, with the last changes by the framework, in place."""
     allow_deletion(body, finalizer=finalizer)
     fields.apply_fields(body)
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    """Which of the delays is over first; ``None`` is for never."""
+    delays = [delay for delay in (one, other) if delay is not None]
+    return min(delays) if delays else None

@@ -11,6 +11,7 @@ from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_newer, parse_version
+from kopf_core.engines.desired.ownership import get_owners
 
 Transform = Callable[[RawBody], RawBody]
 
@@ -68,7 +69,7 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         return None if key is None else self._bodies[key]
 
     def owned_by(self, uid: str) -> Collection[RawBody]:
-        """The objects which have that owner among their owner references."""
+        """The objects which have that owner: by their owner references, or by our annotation."""
         return [self._bodies[key] for key in self._by_owner.get(uid, ())]
 
     def put(self, body: RawBody) -> bool:
@@ -135,7 +136,7 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
             body = self._transform(body)
         self._bodies[key] = body
         self._by_name[_get_name(body)] = key
-        for uid in _get_owners(body):
+        for uid in get_owners(body):
             self._by_owner.setdefault(uid, {})[key] = None
         return True
 
@@ -143,7 +144,7 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         name = _get_name(body)
         if self._by_name.get(name) == key:  # it can be of a newer object with the same name
             del self._by_name[name]
-        for uid in _get_owners(body):
+        for uid in get_owners(body):
             owned = self._by_owner.get(uid, {})
             owned.pop(key, None)
             if not owned:
@@ -152,11 +153,3 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
 
 def _get_name(body: RawBody) -> tuple[str | None, str | None]:
     return body["metadata"].get("namespace"), body["metadata"].get("name")
-
-
-def _get_owners(body: RawBody) -> Iterator[str]:
-    owners = body["metadata"].get("ownerReferences")
-    for owner in owners if isinstance(owners, list) else ():
-        uid = owner.get("uid") if isinstance(owner, dict) else None
-        if isinstance(uid, str):
-            yield uid

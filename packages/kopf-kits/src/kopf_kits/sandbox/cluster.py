@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .admission.admission import Admission
 from .controllers.definitions import Definitions
 from .controllers.garbage import Garbage
+from .controllers.workloads import Workloads
 from .kinds.kinds import register_builtins
 from .store.resources import Registry
 from .store.storage import Versions
@@ -24,11 +25,13 @@ class ClusterOptions:
     ``history``: how many last changes of every resource can be watched from.
     ``bookmark_interval``: how often idle watches get bookmarks, in seconds.
     ``watch_timeout``: how long watches live if they do not say, in seconds.
+    ``ready``: whether workloads (deployments, jobs, pods, etc.) become ready by themselves.
     """
 
     history: int = 20_000
     bookmark_interval: float = 60
     watch_timeout: float = 1800
+    ready: bool = False
 
 
 class Cluster:
@@ -45,6 +48,7 @@ class Cluster:
         self.garbage = Garbage(self.registry, self.deleter)
         for resource in self.registry:
             self.garbage.watch(resource)
+        self.workloads = Workloads(self.registry, self.writer)
         self.definitions = Definitions(
             self.registry,
             self.versions,
@@ -58,6 +62,8 @@ class Cluster:
         endpoint = self.registry.find("namespaces")
         for name in INITIAL_NAMESPACES:
             await self.writer.create(endpoint, "", {"metadata": {"name": name}}, WriteOptions())
+        if self.options.ready:
+            self.workloads.start()
 
     def compact(self) -> None:
         """Forget the history of all resources: older versions are answered with 410 since now."""

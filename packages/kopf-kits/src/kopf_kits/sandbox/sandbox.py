@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from . import kubeconfigs
+from . import kubeconfigs, waiting
 from .base import jsons
 from .cluster import Cluster, ClusterOptions
 from .fields import patches
@@ -173,6 +173,42 @@ class Sandbox:
         options = DeleteOptions(policy=policy)
         _, gone = await self.cluster.deleter.delete(endpoint, key, options, WriteOptions())
         return gone
+
+    async def wait(
+        self,
+        resource: str,
+        name: str,
+        check: waiting.Check | None = None,
+        *,
+        namespace: str | None = None,
+        condition: str | None = None,
+        jsonpath: str | None = None,
+        value: Any = waiting.ANY,
+        gone: bool = False,
+        timeout: float = 30,
+    ) -> Obj | None:
+        """Wait until an object exists and is as expected, or is gone; get the object.
+
+        ``check`` is a function of the object. ``condition`` is that of its status, e.g. ``Ready``
+        or ``Ready=False``. ``jsonpath`` must be there, with the ``value`` if it is specified.
+        ``timeout`` is in seconds; then, :class:`TimeoutError` tells how the object is.
+        """
+        endpoint = self._find(resource)
+        key = (self._namespace(endpoint, namespace), name)
+        checks = waiting.make_check(check, condition=condition, jsonpath=jsonpath, value=value)
+        obj = await waiting.wait_for(endpoint, key, checks, gone=gone, timeout=timeout)
+        return None if obj is None else jsons.clone(obj)
+
+    async def make_ready(self, resource: str, name: str, *, namespace: str | None = None) -> Obj:
+        """Make a workload ready: its status becomes as if everything went well in the cluster.
+
+        It is for deployments, replica sets, stateful sets, daemon sets, jobs, and pods. With
+        ``ClusterOptions(ready=True)``, all of them become ready by themselves.
+        """
+        endpoint = self._find(resource)
+        key = (self._namespace(endpoint, namespace), name)
+        obj = await self.cluster.workloads.complete(endpoint, key)
+        return jsons.clone(endpoint.encode(obj))  # type: ignore[no-any-return]
 
     def compact(self) -> None:
         """Forget the past: watching and listing from older versions fails with 410 since now."""

@@ -123,6 +123,12 @@ class SandboxThread:
     ) -> bool:
         return self.call(self.sandbox.delete(resource, name, namespace=namespace, policy=policy))
 
+    def wait(self, resource: str, name: str, *args: Any, **options: Any) -> Obj | None:
+        return self.call(self.sandbox.wait(resource, name, *args, **options))
+
+    def make_ready(self, resource: str, name: str, *, namespace: str | None = None) -> Obj:
+        return self.call(self.sandbox.make_ready(resource, name, namespace=namespace))
+
     def compact(self) -> None:
         self.call(_async(self.sandbox.compact))
 

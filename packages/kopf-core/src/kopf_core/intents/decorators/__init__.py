@@ -8,6 +8,7 @@ from kopf_core.intents.decorators.activities import cleanup, login, probe, start
 from kopf_core.intents.decorators.admission import mutate, validate
 from kopf_core.intents.decorators.background import daemon, timer
 from kopf_core.intents.decorators.changes import create, delete, field, resume, update
+from kopf_core.intents.decorators.desired import reconcile
 from kopf_core.intents.decorators.events import event
 from kopf_core.intents.decorators.indices import index
 from kopf_core.intents.decorators.subhandlers import register, subhandler
@@ -23,6 +24,7 @@ __all__ = [
     "login",
     "mutate",
     "probe",
+    "reconcile",
     "register",
     "resume",
     "startup",

@@ -4,11 +4,11 @@ Type checkers and editors take the names, types, and requirements from here; so 
 signatures (see :mod:`.signatures`). Everything is optional, unless it is marked as required.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Required, TypedDict
 
 from kopf_cogs.structs.dicts import FieldSpec
-from kopf_cogs.structs.selectors import Marker
+from kopf_cogs.structs.selectors import Marker, Selector
 from kopf_core.actions.bases import AnyBackoff
 from kopf_core.actions.errors import ErrorsMode
 from kopf_core.intents.filters import MetaFilter, ValueFilter, WhenFn
@@ -16,6 +16,9 @@ from kopf_core.intents.registries import OperatorRegistry
 
 SelectorArg = str | Marker | Callable[..., bool] | None
 """A resource as in positional arguments: any of its names, a marker, or a function."""
+
+KindArg = str | Selector
+"""One kind of objects, in any notation of its name."""
 
 # --- Parts ---
 
@@ -177,6 +180,33 @@ class TimerOptions(ResourceOptions, SpawningOptions, total=False):
 
     idle: float | None
     """For how long the object must stay unchanged before a call."""
+
+
+class ReconcileOptions(ResourceOptions, total=False):
+    """The options of ``@kopf.reconcile``; the times are in seconds."""
+
+    owns: Iterable[KindArg]
+    """The kinds of objects that it makes: they are watched, and belong to the primary object."""
+
+    related: Mapping[KindArg, FieldSpec | Callable[..., Any]]
+    """The kinds of objects that it depends on, each with how they are found: a field of the
+    primary object with their names, e.g. ``"spec.secretName"``; the name of an index; or
+    a function which gets a related object and returns the names of the primary ones."""
+
+    every: float | None
+    """How often to call it with no changes at all; by default, never."""
+
+    limit: int | None
+    """For how many objects it can work at the same time; by default, for any number."""
+
+    cooldown: float | None
+    """The least time between two calls for one object; by default, none."""
+
+    prune: bool
+    """Whether to delete what it has made earlier, and does not want anymore (by default)."""
+
+    force: bool
+    """Whether to take over the fields which are set by others (by default), or to fail."""
 
 
 class RegisterOptions(HandlerOptions, RetryOptions, MetaOptions):

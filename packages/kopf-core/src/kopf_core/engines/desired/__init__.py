@@ -1,0 +1,16 @@
+"""Desired state: ``@kopf.reconcile``, from what functions want to what is in the cluster.
+
+* :mod:`.engine`: what is known of every object with reconcilers, and when a pass is due.
+* :mod:`.passes`: one pass: the function is called, and what it wants is applied.
+* :mod:`.driving`: the call itself: generators, coroutines, and functions, step by step.
+* :mod:`.applying`: one wanted object: is it there already, and if not, make it so.
+* :mod:`.ownership`: which objects belong to which ones, and by whom they were applied.
+* :mod:`.children`: what is owned and related, as handlers see it.
+* :mod:`.relations`: which objects are related to which ones.
+* :mod:`.triggers`: why and when a pass is to be made. Pure.
+"""
+
+from kopf_core.engines.desired.engine import DesiredStates
+from kopf_core.engines.desired.triggers import Again, Trigger
+
+__all__ = ["Again", "DesiredStates", "Trigger"]

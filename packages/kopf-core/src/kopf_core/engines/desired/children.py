@@ -1,0 +1,71 @@
+"""What is owned by an object and related to it, as reconcilers see it: by kind, then by name."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.resources import Resource
+
+
+class Source(Protocol):
+    """The newest states of all objects of one kind."""
+
+    @property
+    def resource(self) -> Resource: ...
+
+    def find(self, namespace: str | None, name: str) -> RawBody | None:
+        """The object by its name, if it exists."""
+
+    def values(self) -> Iterable[RawBody]:
+        """All objects of the kind."""
+
+    def owned_by(self, uid: str) -> Iterable[RawBody]:
+        """All objects of this owner."""
+
+    def put(self, body: RawBody) -> None:
+        """Take the state returned by our own request: it is newer than what was streamed."""
+
+
+class Family(Mapping[str, Mapping[str, RawBody]]):
+    """Objects by their kinds, then by their names; kinds with no objects are there, but empty.
+
+    Kinds are as in manifests (``Deployment``); plural names can be used for reading, too. The
+    objects of other namespaces than the primary object's one are named with their namespaces.
+    """
+
+    __slots__ = ("_items", "_kinds")
+
+    def __init__(
+        self, resources: Iterable[Resource], bodies: Iterable[RawBody], namespace: str | None
+    ) -> None:
+        self._kinds: dict[str, str] = {}
+        self._items: dict[str, dict[str, RawBody]] = {}
+        for resource in resources:
+            kind = resource.kind or resource.plural
+            self._items.setdefault(kind, {})
+            self._kinds |= {resource.plural: kind, resource.name: kind}
+        for body in bodies:
+            self._items.setdefault(body.get("kind") or "", {})[_name(body, namespace)] = body
+
+    def __repr__(self) -> str:
+        return repr({kind: [*items] for kind, items in self._items.items()})
+
+    def __getitem__(self, kind: str) -> Mapping[str, RawBody]:
+        return self._items[self._kinds.get(kind, kind)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def all(self) -> Iterator[RawBody]:
+        """All objects, of all kinds."""
+        for items in self._items.values():
+            yield from items.values()
+
+
+def _name(body: Mapping[str, Any] | RawBody, home: str | None) -> str:
+    metadata = body.get("metadata") or {}
+    name, namespace = str(metadata.get("name")), metadata.get("namespace")
+    return name if not namespace or namespace == home else f"{namespace}/{name}"

@@ -1,0 +1,98 @@
+"""Driving of reconcilers: generators, coroutines, functions, each step where it belongs.
+
+Whatever is yielded or returned goes to the acceptor, one object after another. Generators get
+the outcome back: the object as it is in the cluster, or the error of applying it.
+"""
+
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+from kopf_core.actions.bases import Fn, is_async_fn
+from kopf_core.actions.invocation import invoke
+
+Accept = Callable[[Any], Awaitable[Any]]
+
+_OVER = object()
+
+
+class PassInterrupted(Exception):
+    """The pass cannot go on now: the function is closed, and is not told why."""
+
+
+async def drive(
+    fn: Fn, kwargs: Mapping[str, Any], *, accept: Accept, executor: Executor | None
+) -> None:
+    """Call the function, and have everything that it wants accepted.
+
+    Raises whatever the function raises, in the same ways as all other handlers do.
+    """
+    result = await invoke(fn, kwargs=kwargs, is_async=is_async_fn(fn), executor=executor)
+    if inspect.isasyncgen(result):
+        await _drive_async(result, accept)
+    elif inspect.isgenerator(result):
+        await _drive_sync(result, accept, executor)
+    else:
+        await _accept_all(result, accept)
+
+
+async def _drive_async(generator: AsyncGenerator[Any, Any], accept: Accept) -> None:
+    async def step(value: Any, error: Exception | None) -> Any:
+        try:
+            if error is not None:
+                return await generator.athrow(error)
+            return await generator.asend(value)
+        except StopAsyncIteration:
+            return _OVER
+
+    async def advance(value: Any, error: Exception | None) -> Any:
+        return await invoke(step, value, error, kwargs={}, is_async=True, executor=None)
+
+    try:
+        await _alternate(advance, accept)
+    finally:
+        await generator.aclose()
+
+
+async def _drive_sync(
+    generator: Generator[Any, Any, Any], accept: Accept, executor: Executor | None
+) -> None:
+    def step(value: Any, error: Exception | None) -> Any:
+        try:
+            return generator.throw(error) if error is not None else generator.send(value)
+        except StopIteration:
+            return _OVER
+
+    async def advance(value: Any, error: Exception | None) -> Any:
+        return await invoke(step, value, error, kwargs={}, is_async=False, executor=executor)
+
+    try:
+        await _alternate(advance, accept)
+    finally:
+        await invoke(generator.close, kwargs={}, is_async=False, executor=executor)
+
+
+async def _alternate(
+    advance: Callable[[Any, Exception | None], Awaitable[Any]], accept: Accept
+) -> None:
+    """The function's step, our step, the function's step, and so on."""
+    value: Any = None
+    error: Exception | None = None
+    while (item := await advance(value, error)) is not _OVER:
+        value = error = None
+        try:
+            value = await _accept_all(item, accept)
+        except PassInterrupted:
+            raise
+        except Exception as e:
+            error = e
+
+
+async def _accept_all(item: Any, accept: Accept) -> Any:
+    """Accept one object, or several of them; get the same number of outcomes."""
+    if item is None:
+        return None
+    if isinstance(item, Iterable) and not isinstance(item, Mapping | str | bytes):
+        return [await accept(one) for one in item if one is not None]
+    return await accept(item)

@@ -1,0 +1,360 @@
+"""The engine of desired state: what is known of every object that has reconcilers."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.clients.objects import ObjectsAPI
+from kopf_cogs.structs.bodies import Body, BodyEssence, RawBody
+from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.outcomes import Outcome
+from kopf_core.actions.retrying import safe_message
+from kopf_core.actions.states import HandlerState
+from kopf_core.engines.desired.applying import FIGHT_DELAY, Applier, Fights
+from kopf_core.engines.desired.children import Family, Source
+from kopf_core.engines.desired.ownership import Badges, get_owners, show
+from kopf_core.engines.desired.passes import Pass, delete_child
+from kopf_core.engines.desired.relations import Relation
+from kopf_core.engines.desired.triggers import NEVER, Plan, Trigger
+from kopf_core.intents.causes import ReconcilingCause, ResourceCause
+from kopf_core.intents.handlers import ReconcilingHandler
+from kopf_core.intents.matching import select
+
+logger = logging.getLogger("kopf.desired")
+
+PURPOSE = "reconcile"
+"""What the progress of reconcilers is stored for."""
+
+JITTER = 0.1
+"""By which share the periodic passes are moved, so that all objects do not come at once."""
+
+Enqueue = Callable[[ObjectKey, str], Any]
+Sources = Callable[[Iterable[Any]], Mapping[Resource, Source]]
+"""The stores of the kinds which are served under these selectors."""
+
+
+@dataclass(slots=True)
+class ObjectPlans:
+    """What is planned for one object, by its reconcilers."""
+
+    plans: dict[HandlerId, Plan] = field(default_factory=dict)
+    fights: dict[HandlerId, Fights] = field(default_factory=dict)
+    far: set[HandlerId] = field(default_factory=set)
+    """Those who want something out of reach of garbage collection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An object in the course of processing, as far as its reconcilers need it."""
+
+    key: ObjectKey
+    cause: ResourceCause
+    essence: BodyEssence
+    marks: Patch
+    is_held: bool
+    """Whether the object has our finalizer."""
+
+
+class DesiredStates:
+    """Makes passes for the objects of one kind, when there is anything to make them for."""
+
+    def __init__(
+        self,
+        *,
+        handlers: tuple[ReconcilingHandler, ...],
+        execution: Execution,
+        api: ObjectsAPI,
+        indices: Mapping[str, Any],
+        sources: Sources,
+        enqueue: Enqueue,
+    ) -> None:
+        self._handlers = handlers
+        self._execution = execution
+        self._clock: Clock = execution.clock
+        self._api = api
+        self._sources = sources
+        self._enqueue = enqueue
+        self._badges = Badges(api.manager)
+        self._objects: dict[ObjectKey, ObjectPlans] = {}
+        self._limits = {h.id: asyncio.Semaphore(h.limit) for h in handlers if h.limit}
+        self._relations = {
+            (handler.id, selector): Relation(_settle(source, indices), indices=indices)
+            for handler in handlers
+            for selector, source in handler.related.items()
+        }
+
+    # What happens around.
+
+    def on_owned(self, body: RawBody) -> None:
+        """An object of an owned kind has appeared, changed, or vanished: tell its owners."""
+        for uid in get_owners(body):
+            if uid in self._objects:
+                self._trigger(uid, Trigger("child", show(body)), self._handlers)
+
+    def on_related(self, resource: Resource, body: RawBody) -> None:
+        """The same for an object of a related kind."""
+        for handler in self._handlers:
+            for selector in handler.related:
+                if selector.check(resource):
+                    relation = self._relations[handler.id, selector]
+                    try:
+                        keys = relation.find_primaries(body)
+                    except Exception as e:
+                        logger.error(
+                            f"{handler} cannot tell whom {show(body)} is related to: "
+                            f"{type(e).__name__}: {safe_message(e)}"
+                        )
+                        continue
+                    for key in keys:
+                        self._trigger(key, Trigger("related", show(body)), (handler,))
+
+    def _trigger(
+        self, key: ObjectKey, trigger: Trigger, handlers: Iterable[ReconcilingHandler]
+    ) -> None:
+        plans = self._objects[key].plans if key in self._objects else {}
+        for handler in handlers:
+            if handler.id in plans:
+                plans[handler.id].triggers.add(trigger)
+        self._enqueue(key, str(trigger))
+
+    # The turns of an object.
+
+    async def make_passes(self, step: Step) -> float | None:
+        """Make all the passes that are due; in how many seconds to come back, if at all."""
+        known = self._objects.setdefault(step.key, ObjectPlans())
+        matching = select(self._handlers, step.cause, running=known.plans)
+        for id in known.plans.keys() - {handler.id for handler in matching}:
+            del known.plans[id]
+            known.far.discard(id)
+        for relation in self._relations.values():
+            relation.track(step.key, step.cause.body)
+        delays = [await self._make_pass(handler, known, step) for handler in matching]
+        delay = min(delays, default=NEVER)
+        return None if delay == NEVER else delay
+
+    async def _make_pass(
+        self, handler: ReconcilingHandler, known: ObjectPlans, step: Step
+    ) -> float:
+        plan = known.plans.get(handler.id)
+        state = self._load_state(handler, step)
+        now = self._clock.monotonic()
+        if plan is None:
+            plan = known.plans[handler.id] = Plan()
+            if state.delayed is not None:  # a restarted operator keeps the delay, too
+                left = (state.delayed - self._clock.now()).total_seconds()
+                plan.retry = now + max(0.0, left)
+                plan.essence = step.essence
+        plan.notice(step.essence)
+        plan.ripen(now)
+        at = plan.next_time(now)
+        if at > now:
+            return at - now
+        async with self._limits.get(handler.id, _UNLIMITED):
+            await self._attempt(handler, known, plan, replace_delay(state), step)
+        now = self._clock.monotonic()
+        return max(0.0, plan.next_time(now) - now)
+
+    async def _attempt(
+        self,
+        handler: ReconcilingHandler,
+        known: ObjectPlans,
+        plan: Plan,
+        state: HandlerState,
+        step: Step,
+    ) -> None:
+        triggers = plan.take_triggers()
+        cause = self._make_cause(handler, step, triggers)
+        one = self._prepare(handler, known, cause, step)
+        attempt = replace(handler, fn=one.run)
+        outcome = await self._execution.attempt(attempt, cause, state)
+        now = self._clock.monotonic()
+        if one.is_interrupted:
+            known.far.add(handler.id)
+            plan.triggers |= triggers
+            return
+        if one.is_complete:
+            (known.far.add if one.applier.is_far else known.far.discard)(handler.id)
+            if cause.kwargs["conditions"]:
+                _observe(step.cause)
+        self._keep_state(handler, plan, state, outcome, step)
+        if outcome.final:
+            self._plan_next(handler, plan, one.again, now)
+        plan.rested = now + max(
+            handler.cooldown or 0.0, FIGHT_DELAY if one.applier.fights.is_on else 0.0
+        )
+
+    def _plan_next(
+        self, handler: ReconcilingHandler, plan: Plan, again: float | None, now: float
+    ) -> None:
+        if handler.every is not None:
+            plan.due["every"] = now + handler.every * random.uniform(1 - JITTER, 1 + JITTER)
+        if again is not None:
+            plan.due["again"] = now + again
+
+    def _keep_state(
+        self,
+        handler: ReconcilingHandler,
+        plan: Plan,
+        state: HandlerState,
+        outcome: Outcome,
+        step: Step,
+    ) -> None:
+        """Keep the count of attempts and the delay on the object; nothing if there is no need."""
+        storage = self._execution.settings.persistence.progress_storage
+        body, patch = step.cause.body, step.marks
+        if outcome.final:
+            storage.purge(key=handler.id, body=body, patch=patch)
+        else:
+            record = state.with_outcome(outcome, self._clock.now()).as_record()
+            storage.store(key=handler.id, record=record, body=body, patch=patch)
+            plan.retry = self._clock.monotonic() + (outcome.delay or 0.0)
+        storage.flush()
+
+    def _load_state(self, handler: ReconcilingHandler, step: Step) -> HandlerState:
+        storage, now = self._execution.settings.persistence.progress_storage, self._clock.now()
+        record = storage.fetch(key=handler.id, body=step.cause.body)
+        if not record:
+            return HandlerState(started=now, purpose=PURPOSE)
+        return HandlerState.from_record(record, now)
+
+    def _make_cause(
+        self, handler: ReconcilingHandler, step: Step, triggers: frozenset[Trigger]
+    ) -> ReconcilingCause:
+        cause, uid = step.cause, step.cause.body.metadata.uid or ""
+        home = cause.body.metadata.namespace
+        owned = self._sources(handler.owns)
+        return ReconcilingCause(
+            resource=cause.resource,
+            body=cause.body,
+            patch=cause.patch,
+            settings=cause.settings,
+            memo=cause.memo,
+            indices=cause.indices,
+            children=Family(owned, (b for s in owned.values() for b in s.owned_by(uid)), home),
+            related=self._find_related(handler, step.key, home),
+            triggers=triggers,
+        )
+
+    def _find_related(
+        self, handler: ReconcilingHandler, key: ObjectKey, home: str | None
+    ) -> Family:
+        found: list[RawBody] = []
+        resources: list[Resource] = []
+        for selector in handler.related:
+            relation = self._relations[handler.id, selector]
+            for resource, source in self._sources([selector]).items():
+                resources.append(resource)
+                if relation.is_by_name:
+                    bodies = (source.find(*name) for name in relation.get_names(key))
+                    found.extend(body for body in bodies if body is not None)
+                else:
+                    found.extend(relation.find_related(key, source.values()))
+        return Family(resources, found, home)
+
+    def _prepare(
+        self,
+        handler: ReconcilingHandler,
+        known: ObjectPlans,
+        cause: ReconcilingCause,
+        step: Step,
+    ) -> Pass:
+        fights = known.fights.setdefault(handler.id, Fights(self._clock))
+        applier = self._make_applier(handler, fights, cause.body, step.is_held, cause.logger)
+        executor = self._execution.settings.execution.executor
+        return Pass(handler.fn, cause, applier, executor, handler.prune)
+
+    def _make_applier(
+        self,
+        handler: ReconcilingHandler,
+        fights: Fights,
+        owner: Body,
+        is_held: bool,
+        logger: Any,
+    ) -> Applier:
+        return Applier(
+            api=self._api,
+            sources=self._sources(handler.owns),
+            badges=self._badges,
+            owner=owner,
+            reconciler=handler.id,
+            logger=logger,
+            fights=fights,
+            force=handler.force,
+            is_held=is_held,
+        )
+
+    # The end of an object.
+
+    def needs_finalizer(self, key: ObjectKey) -> bool:
+        """Whether there is, or is going to be, anything out of reach of garbage collection."""
+        known = self._objects.get(key)
+        is_wanted = known is not None and bool(known.far)
+        return is_wanted or any(True for _ in self._find_out_of_reach(key))
+
+    async def clean_up(self, step: Step) -> bool:
+        """Delete what Kubernetes does not delete with its owner; get whether all of it is gone."""
+        children = list(self._find_out_of_reach(step.key))
+        for handler, resource, body in children:
+            applier = self._make_applier(
+                handler, Fights(self._clock), step.cause.body, True, step.cause.logger
+            )
+            await delete_child(applier, resource, body, why="its owner is being deleted")
+        return not children
+
+    def forget(self, key: ObjectKey) -> None:
+        """The object is gone."""
+        if self._objects.pop(key, None) is not None:
+            for relation in self._relations.values():
+                relation.forget(key)
+
+    def _find_out_of_reach(
+        self, key: ObjectKey
+    ) -> Iterator[tuple[ReconcilingHandler, Resource, RawBody]]:
+        for handler in self._handlers:
+            for resource, source in self._sources(handler.owns).items():
+                for body in source.owned_by(str(key)):
+                    if self._badges.is_out_of_reach(body, str(key)):
+                        yield handler, resource, body
+
+
+class _Unlimited:
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+_UNLIMITED: Any = _Unlimited()
+
+
+def replace_delay(state: HandlerState) -> HandlerState:
+    """The state of an attempt that is made now, whenever it was planned for."""
+    return state if state.delayed is None else replace(state, delayed=None)
+
+
+def _settle(source: Any, indices: Mapping[str, Any]) -> Any:
+    """A single word is an index if there is such one, or else a field of the object."""
+    if isinstance(source, str) and source not in indices:
+        return (source,)
+    return source
+
+
+def _observe(cause: ResourceCause) -> None:
+    """Say which generation of the object has been reconciled completely."""
+    generation = cause.body.metadata.get("generation")
+    if generation is not None and cause.body.status.get("observedGeneration") != generation:
+        cause.patch.setdefault("status", {})["observedGeneration"] = generation
+
+
+def get_observed(handlers: Collection[ReconcilingHandler]) -> set[Any]:
+    """The selectors of all kinds which these reconcilers look at."""
+    return {selector for h in handlers for selector in (*h.owns, *h.related)}

@@ -1,0 +1,128 @@
+"""Ownership: which objects belong to which ones, and by which reconciler they were applied.
+
+Within a namespace, and below cluster-scoped objects, these are the owner references of Kubernetes:
+it deletes the owned objects when their owner is gone. Elsewhere, it is an annotation of ours,
+and it is we who delete the owned objects before their owner is let go.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_cogs.structs.bodies import RawBody
+from kopf_core.actions.children import adopt_child, can_own
+from kopf_core.actions.helpers import content_hash
+
+AnyBody = Mapping[str, Any] | RawBody
+
+OWNED_BY = "kopf.dev/owned-by"
+"""The annotation with the uid of the owner, where Kubernetes permits no owner reference."""
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+"""The label recommended by Kubernetes for the name of the tool that manages the object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Badges:
+    """What the objects applied by one operator are recognised by."""
+
+    manager: str
+    """The name of the operator: its field manager, and the value of the label."""
+
+    prefix: str = "kopf.dev"
+    """The prefix of the annotations."""
+
+    @property
+    def _reconciler(self) -> str:
+        return f"{self.prefix}/applied-by"
+
+    @property
+    def _digest(self) -> str:
+        return f"{self.prefix}/applied-digest"
+
+    def put_on(
+        self, wanted: AnyBody, owner: AnyBody, *, namespaced: bool, reconciler: str
+    ) -> dict[str, Any]:
+        """The object to be applied: adopted by its owner, and recognisable later.
+
+        The digest makes a difference where others cannot be seen: e.g. when something is not
+        wanted anymore inside of a field that is always set as a whole.
+        """
+        child = adopt_child(wanted, owner, namespaced=namespaced)
+        metadata = child["metadata"]
+        annotations = {self._reconciler: reconciler}
+        if not is_in_reach(owner, metadata.get("namespace") if namespaced else None):
+            annotations[OWNED_BY] = str((owner.get("metadata") or {}).get("uid"))
+        metadata["labels"] = {MANAGED_BY: self.manager, **(metadata.get("labels") or {})}
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
+        plain: dict[str, Any] = json.loads(json.dumps(child, default=_plain))
+        plain["metadata"]["annotations"][self._digest] = content_hash(plain)
+        return plain
+
+    def is_applied_by(self, body: AnyBody, reconciler: str) -> bool:
+        """Whether the object was applied by this reconciler of this operator, as it says."""
+        metadata = body.get("metadata") or {}
+        is_ours = (metadata.get("labels") or {}).get(MANAGED_BY) == self.manager
+        return is_ours and (metadata.get("annotations") or {}).get(self._reconciler) == reconciler
+
+    def is_same_wish(self, child: AnyBody, live: AnyBody) -> bool:
+        """Whether exactly this was already applied to the object, whatever it is like now."""
+        digests = {
+            ((body.get("metadata") or {}).get("annotations") or {}).get(self._digest)
+            for body in (child, live)
+        }
+        return len(digests) == 1 and None not in digests
+
+    def is_out_of_reach(self, body: AnyBody, owner_uid: str) -> bool:
+        """Whether Kubernetes does not delete the object with its owner, so we have to."""
+        annotations = (body.get("metadata") or {}).get("annotations") or {}
+        return bool(annotations.get(OWNED_BY) == owner_uid)
+
+
+def get_owners(body: AnyBody) -> Iterator[str]:
+    """The uids of the owners of the object, in any of the ways."""
+    metadata = body.get("metadata") or {}
+    refs = metadata.get("ownerReferences")
+    for ref in refs if isinstance(refs, list) else ():
+        uid = ref.get("uid") if isinstance(ref, Mapping) else None
+        if isinstance(uid, str):
+            yield uid
+    annotations = metadata.get("annotations")
+    owner = annotations.get(OWNED_BY) if isinstance(annotations, Mapping) else None
+    if isinstance(owner, str):
+        yield owner
+
+
+def is_in_reach(owner: AnyBody, namespace: str | None) -> bool:
+    """Whether the garbage collection of Kubernetes takes care of such an object of the owner."""
+    return can_own(owner, namespace=namespace)
+
+
+def get_identity(kind: str | None, body: AnyBody) -> tuple[str | None, str | None, str | None]:
+    """What makes two descriptions be of the same object: its kind, namespace, and name."""
+    metadata = body.get("metadata") or {}
+    return kind, metadata.get("namespace"), metadata.get("name")
+
+
+def show(body: AnyBody) -> str:
+    """The object for logs and triggers."""
+    metadata = body.get("metadata") or {}
+    path = "/".join(
+        part for part in (metadata.get("namespace"), metadata.get("name")) if isinstance(part, str)
+    )
+    return f"{body.get('kind') or 'object'} {path}"
+
+
+def is_leaving(body: AnyBody) -> bool:
+    """Whether the object is being deleted already."""
+    return bool((body.get("metadata") or {}).get("deletionTimestamp"))
+
+
+def _plain(value: Any) -> Any:
+    """Let views of objects (such as ``spec``) be what they show."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return list(value)
+    raise TypeError(f"Objects of type {type(value).__name__} cannot be a part of what is wanted.")

@@ -1,0 +1,135 @@
+"""Relations: which other objects an object depends on without owning them, and the other way round.
+
+A relation is declared as a field of the primary object which names the related ones; or as
+the name of an index; or as a function that finds the primary objects of a related one.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Any
+
+from kopf_cogs.helpers.callbacks import call
+from kopf_cogs.structs.bodies import Body, RawBody
+from kopf_cogs.structs.dicts import FieldPath, resolve
+from kopf_cogs.structs.keys import ObjectKey
+
+Name = tuple[str | None, str]
+"""The namespace and the name."""
+
+RelationFn = Callable[[Mapping[str, Any]], Any]
+
+
+class Relation:
+    """One relation of one kind of primary objects to one kind of related ones."""
+
+    def __init__(
+        self,
+        source: FieldPath | RelationFn | str,
+        *,
+        indices: Mapping[str, Mapping[Any, Collection[Any]]],
+    ) -> None:
+        self._source = source
+        self._indices = indices
+        self._names: dict[ObjectKey, frozenset[Name]] = {}
+        self._primaries: dict[Name, set[ObjectKey]] = {}
+        self._keys: dict[Name, ObjectKey] = {}
+        self._homes: dict[ObjectKey, Name] = {}
+
+    def track(self, key: ObjectKey, body: Body) -> None:
+        """See the primary object: its name, and those whom it names."""
+        home = _name(body)
+        self._keys[home], self._homes[key] = key, home
+        if not isinstance(self._source, tuple):
+            return
+        names = frozenset(parse_names(resolve(body, self._source, None), home[0]))
+        for name in self._names.get(key, frozenset()) - names:
+            self._forget(name, key)
+        for name in names:
+            self._primaries.setdefault(name, set()).add(key)
+        self._names[key] = names
+
+    def forget(self, key: ObjectKey) -> None:
+        """The primary object is gone."""
+        for name in self._names.pop(key, ()):
+            self._forget(name, key)
+        home = self._homes.pop(key, None)
+        if home is not None and self._keys.get(home) == key:
+            del self._keys[home]
+
+    def find_primaries(self, body: RawBody) -> Collection[ObjectKey]:
+        """The primary objects which this related object is of interest for.
+
+        Raises whatever the function of the user raises.
+        """
+        name = _name(body)
+        if isinstance(self._source, tuple):
+            return set(self._primaries.get(name, ()))
+        if isinstance(self._source, str):
+            index = self._indices.get(self._source, {})
+            found: Iterable[Any] = [*index.get(name, ()), *index.get(name[1], ())]
+        else:
+            found = call(self._source, body)
+        return {
+            self._keys[primary] for primary in parse_names(found, name[0]) if primary in self._keys
+        }
+
+    def find_related(self, key: ObjectKey, bodies: Iterable[RawBody]) -> Iterator[RawBody]:
+        """Those of the objects that are related to the primary object."""
+        names = self._names.get(key, frozenset())
+        for body in bodies:
+            if isinstance(self._source, tuple):
+                if _name(body) in names:
+                    yield body
+            elif key in self.find_primaries(body):
+                yield body
+
+    @property
+    def is_by_name(self) -> bool:
+        """Whether the related objects are known by their names, with no look at all of them."""
+        return isinstance(self._source, tuple)
+
+    def get_names(self, key: ObjectKey) -> Collection[Name]:
+        """The names of the related objects, if these are known from the primary object."""
+        return self._names.get(key, frozenset())
+
+    def _forget(self, name: Name, key: ObjectKey) -> None:
+        keys = self._primaries.get(name)
+        if keys is not None:
+            keys.discard(key)
+            if not keys:
+                del self._primaries[name]
+
+
+def parse_names(value: Any, namespace: str | None) -> Iterator[Name]:
+    """The names as users write them: one or many; with a namespace, or in this one.
+
+    A string is a name, or ``namespace/name``; a pair is a namespace and a name; a mapping has
+    ``name`` and maybe ``namespace``, as references in Kubernetes have.
+    """
+    if isinstance(value, str):
+        space, slash, name = value.rpartition("/")
+        if name:
+            yield (space if slash else namespace, name)
+    elif isinstance(value, Mapping):
+        named = value.get("name")
+        if isinstance(named, str) and named:
+            yield value.get("namespace") or namespace, named
+    elif _is_pair(value):
+        yield value[0], value[1]
+    elif isinstance(value, Iterable):
+        for item in value:
+            yield from parse_names(item, namespace)
+
+
+def _is_pair(value: Any) -> bool:
+    return (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and isinstance(value[1], str)
+        and isinstance(value[0], Hashable)
+        and (value[0] is None or isinstance(value[0], str))
+    )
+
+
+def _name(body: Mapping[str, Any] | RawBody) -> Name:
+    metadata = body.get("metadata") or {}
+    return metadata.get("namespace"), metadata.get("name") or ""

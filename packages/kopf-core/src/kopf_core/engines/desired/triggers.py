@@ -1,0 +1,88 @@
+"""Triggers: why a pass is to be made for an object, and when. Pure: no loop, no clock."""
+
+from dataclasses import dataclass, field
+
+from kopf_cogs.structs.bodies import BodyEssence
+
+NEVER = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Yielded or returned by a reconciler: call it once more after so many seconds."""
+
+    after: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.after, int | float) or not 0 <= self.after < NEVER:
+            raise ValueError(f"The delay must be a number of seconds, not {self.after!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """One of the reasons of a pass: for logs, tests, and decisions."""
+
+    kind: str
+    """``appeared``, ``changed``, ``child``, ``related``, ``every``, ``again``, or ``retry``."""
+
+    subject: str = ""
+    """What has changed, e.g. ``Deployment ns/web``; empty for the object itself."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.subject}" if self.subject else self.kind
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is planned for one reconciler of one object. All times are monotonic, in seconds."""
+
+    triggers: set[Trigger] = field(default_factory=set)
+    """Those that no pass has seen yet: any number of them make one pass."""
+
+    essence: BodyEssence | None = None
+    """The object as it was in the latest pass, without its status and our marks."""
+
+    due: dict[str, float] = field(default_factory=dict)
+    """When to make a pass even if nothing happens, by the kinds of triggers."""
+
+    rested: float = 0.0
+    """Not earlier than that: the object has a rate limit."""
+
+    retry: float | None = None
+    """When to retry after a failure: all but the object's own changes waits for it."""
+
+    def notice(self, essence: BodyEssence) -> None:
+        """See the object: it is new, or changed, or the same."""
+        if self.essence is None:
+            self.triggers.add(Trigger("appeared"))
+        elif self.essence != essence:
+            self.triggers.add(Trigger("changed"))
+        self.essence = essence
+
+    def ripen(self, now: float) -> None:
+        """Turn what is due by now into triggers."""
+        for kind, at in list(self.due.items()):
+            if at <= now:
+                del self.due[kind]
+                self.triggers.add(Trigger(kind))
+        if self.retry is not None and self.retry <= now:
+            self.retry = None
+            self.triggers.add(Trigger("retry"))
+
+    def next_time(self, now: float) -> float:
+        """When to make the next pass: not later than ``now`` means at once."""
+        times = [*self.due.values()]
+        if self.retry is not None:
+            is_urgent = any(trigger.kind == "changed" for trigger in self.triggers)
+            times = [now if is_urgent else self.retry]
+        elif self.triggers:
+            times = [now]
+        return max(min(times, default=NEVER), self.rested)
+
+    def take_triggers(self) -> frozenset[Trigger]:
+        """What the pass is made for; none of that is left for the next one."""
+        triggers = frozenset(self.triggers)
+        self.triggers.clear()
+        self.due.clear()
+        self.retry = None
+        return triggers

@@ -1,0 +1,65 @@
+"""The decorator for desired state: ``@kopf.reconcile``."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Unpack
+
+from kopf_cogs.structs.dicts import FieldPath, parse_field
+from kopf_cogs.structs.selectors import Selector
+from kopf_core.intents.decorators.declaring import Decorator, declare_for_resource
+from kopf_core.intents.decorators.options import KindArg, ReconcileOptions, SelectorArg
+from kopf_core.intents.decorators.signatures import spelled_out
+from kopf_core.intents.handlers import ReconcilingHandler
+
+
+@spelled_out
+def reconcile(
+    arg1: SelectorArg = None,
+    arg2: SelectorArg = None,
+    arg3: SelectorArg = None,
+    /,
+    **options: Unpack[ReconcileOptions],
+) -> Decorator:
+    """Called to bring what exists in line with what the object wants to exist.
+
+    The function is a generator, sync or async, which yields the objects that must exist, and gets
+    them back as they are in the cluster; or it returns a list of them. They are adopted by
+    the primary object and applied, if they differ; those made earlier and not wanted anymore are
+    deleted. It is called when the object appears or changes, when any of the owned or related
+    objects changes or vanishes, ``every`` so many seconds, and on retries.
+    """
+    settled: dict[str, Any] = {**options}
+    for name in ("every", "limit", "cooldown"):
+        _check_positive(name, options.get(name))
+    settled["owns"] = tuple(_parse_kind("owns", kind) for kind in options.get("owns") or ())
+    settled["related"] = {
+        _parse_kind("related", kind): _parse_relation(source)
+        for kind, source in (options.get("related") or {}).items()
+    }
+    return declare_for_resource(ReconcilingHandler, (arg1, arg2, arg3), settled)
+
+
+def _parse_kind(option: str, kind: KindArg) -> Selector:
+    selector = kind if isinstance(kind, Selector) else Selector.of(kind)
+    if not selector.is_specific:
+        raise TypeError(f"{option}= must name the kinds one by one, not as {kind!r}.")
+    return selector
+
+
+def _parse_relation(source: Any) -> FieldPath | str | Callable[..., Any]:
+    if callable(source):
+        return source  # type: ignore[no-any-return]
+    if isinstance(source, str) and "." not in source:
+        return source  # an index, or a top-level field: it is known when the operator starts
+    path = parse_field(source)
+    if not path or isinstance(source, Mapping):
+        raise TypeError(f"related= must have a field, an index, or a function, not {source!r}.")
+    return path
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if value is None:
+        return
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value < math.inf:
+        raise TypeError(f"{name}= must be a positive number, not {value!r}.")

@@ -1,0 +1,164 @@
+"""Observed kinds: those that reconcilers own or relate to. Their newest states are kept.
+
+They are watched in the same namespaces as all others, beside whatever else is watched there;
+and those who depend on them are told when they change.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from kopf_cogs.structs.bodies import RawBody, RawEvent
+from kopf_cogs.structs.keys import ObjectKey, object_key
+from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.selectors import Selector
+from kopf_core.reactor.informers import StreamKey
+from kopf_core.reactor.pool import InformerPool
+from kopf_core.reactor.readiness import Readiness
+from kopf_core.reactor.stores import ObjectStore, Transform
+
+OnChange = Callable[[Resource, RawBody], None]
+
+
+class KindView:
+    """The objects of one kind in all the namespaces where they are observed."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.stores: dict[str | None, ObjectStore] = {}
+        self._written: dict[ObjectKey, str | None] = {}
+
+    def find(self, namespace: str | None, name: str) -> RawBody | None:
+        store = self._select(namespace)
+        return None if store is None else store.find(namespace, name)
+
+    def owned_by(self, uid: str) -> Iterator[RawBody]:
+        for store in self.stores.values():
+            yield from store.owned_by(uid)
+
+    def values(self) -> Iterator[RawBody]:
+        for store in self.stores.values():
+            yield from store.values()
+
+    def put(self, body: RawBody) -> None:
+        store = self._select(body["metadata"].get("namespace"))
+        if store is not None and store.put(body):
+            version = body["metadata"].get("resourceVersion")
+            self._written[object_key(self.resource, body)] = version
+
+    def is_own_echo(self, key: ObjectKey, body: RawBody) -> bool:
+        """Whether it is our own write that comes back: it is known already."""
+        version = self._written.pop(key, None)
+        return version is not None and version == body["metadata"].get("resourceVersion")
+
+    def _select(self, namespace: str | None) -> ObjectStore | None:
+        return self.stores.get(namespace) or self.stores.get(None)
+
+
+class _Watcher:
+    """The subscriber that tells of all changes, and holds the readiness until all is listed."""
+
+    def __init__(self, view: KindView, on_change: OnChange, readiness: Readiness) -> None:
+        self._view = view
+        self._on_change = on_change
+        self._readiness = readiness
+        readiness.hold(self)
+
+    def on_event(self, key: ObjectKey, event: RawEvent) -> None:
+        body = event["object"]
+        if event["type"] == "DELETED" or not self._view.is_own_echo(key, body):
+            self._on_change(self._view.resource, body)
+
+    def on_listed(self) -> None:
+        self._readiness.release(self)
+
+    def on_reversed(self) -> None:
+        """Everything is going to be listed anew."""
+
+    def on_interrupted(self) -> None:
+        self._readiness.release(self)
+
+    async def drain(self) -> None:
+        """Everything is taken at once."""
+
+
+class ObservedKinds:
+    """Which kinds are observed where; it is adjusted as resources and namespaces come and go."""
+
+    def __init__(
+        self,
+        *,
+        pool: InformerPool,
+        selectors: Collection[Selector],
+        readiness: Readiness,
+        transform: Transform,
+        on_change: OnChange,
+    ) -> None:
+        self._pool = pool
+        self._selectors = selectors
+        self._readiness = readiness
+        self._transform = transform
+        self._on_change = on_change
+        self._views: dict[Resource, KindView] = {}
+        self._watchers: dict[StreamKey, _Watcher] = {}
+
+    async def adjust(
+        self, resources: Collection[Resource], namespaces: Collection[str | None]
+    ) -> None:
+        """Observe what is served now, and nothing else."""
+        wanted = {
+            StreamKey(resource, namespace if resource.namespaced else None)
+            for resource in self._select(resources)
+            for namespace in namespaces
+        }
+        for key in self._watchers.keys() - wanted:
+            await self._leave(key)
+        for key in wanted - self._watchers.keys():
+            self._observe(key)
+
+    def get_sources(self, selectors: Iterable[Selector]) -> Mapping[Resource, Any]:
+        """The views on the kinds that are served under these selectors."""
+        found: dict[Resource, KindView] = {}
+        for selector in selectors:
+            found |= {res: self._views[res] for res in selector.select(self._views)}
+        return found
+
+    def on_interrupted(self, key: StreamKey) -> None:
+        """The stream is broken for now: those who are ready must not wait for it."""
+        watcher = self._watchers.get(key)
+        if watcher is not None:
+            watcher.on_interrupted()
+
+    def _select(self, resources: Collection[Resource]) -> set[Resource]:
+        found: set[Resource] = set()
+        for selector in self._selectors:
+            found |= selector.resolve(resources).resources
+        return found
+
+    def _observe(self, key: StreamKey) -> None:
+        view = self._views.setdefault(key.resource, KindView(key.resource))
+        watcher = self._watchers[key] = _Watcher(view, self._on_change, self._readiness)
+        view.stores[key.namespace] = self._pool.acquire_store(key, transform=self._transform)
+        self._pool.subscribe(key, watcher)
+
+    async def _leave(self, key: StreamKey) -> None:
+        watcher, view = self._watchers.pop(key), self._views[key.resource]
+        self._readiness.release(watcher)
+        del view.stores[key.namespace]
+        if not view.stores:
+            del self._views[key.resource]
+        await self._pool.unsubscribe(key, watcher)
+        await self._pool.release_store(key)
+
+
+def keep_fields_of(manager: str) -> Transform:
+    """Keep only those managed fields that are of this manager: the rest is big, and is not ours."""
+
+    def transform(body: RawBody) -> RawBody:
+        meta: Mapping[str, Any] = body["metadata"]
+        entries = meta.get("managedFields")
+        if not isinstance(entries, list):
+            return body
+        ours = [e for e in entries if isinstance(e, dict) and e.get("manager") == manager]
+        return {**body, "metadata": {**meta, "managedFields": ours}}  # type: ignore[typeddict-item]
+
+    return transform

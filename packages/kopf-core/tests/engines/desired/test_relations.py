@@ -1,0 +1,83 @@
+"""Who is related to whom: by fields, by indices, by functions."""
+
+from typing import Any
+
+import pytest
+
+from kopf_cogs.structs.bodies import Body
+from kopf_core.engines.desired.relations import Relation, parse_names
+
+
+def primary(name: str, **spec: Any) -> Body:
+    return Body({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
+
+
+def secret(name: str, namespace: str = "ns") -> Any:
+    return {"kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
+
+
+def test_fields_name_the_related() -> None:
+    relation = Relation(("spec", "secretName"), indices={})
+    relation.track("u1", primary("p1", secretName="s1"))
+    relation.track("u2", primary("p2", secretName=["s1", "s2", "other/s3"]))
+    relation.track("u3", primary("p3"))
+    assert relation.find_primaries(secret("s1")) == {"u1", "u2"}
+    assert relation.find_primaries(secret("s2")) == {"u2"}
+    assert relation.find_primaries(secret("s2", "other")) == set()
+    assert relation.find_primaries(secret("s3", "other")) == {"u2"}
+    assert set(relation.get_names("u1")) == {("ns", "s1")}
+
+
+def test_changed_fields_change_the_relation() -> None:
+    relation = Relation(("spec", "secretName"), indices={})
+    relation.track("u1", primary("p1", secretName="s1"))
+    relation.track("u1", primary("p1", secretName="s2"))
+    assert relation.find_primaries(secret("s1")) == set()
+    assert relation.find_primaries(secret("s2")) == {"u1"}
+    relation.forget("u1")
+    assert relation.find_primaries(secret("s2")) == set()
+
+
+def test_functions_find_the_primary_ones() -> None:
+    relation = Relation(lambda body: body["metadata"]["name"].split("-"), indices={})
+    relation.track("u1", primary("p1"))
+    relation.track("u2", primary("p2"))
+    assert relation.find_primaries(secret("p1-p2-p3")) == {"u1", "u2"}
+    assert [*relation.find_related("u1", [secret("p1"), secret("p2")])] == [secret("p1")]
+
+
+def test_indices_know_the_primary_ones() -> None:
+    indices: Any = {"by_secret": {("ns", "s1"): [{"name": "p1"}], "s2": ["p2"]}}
+    relation = Relation("by_secret", indices=indices)
+    relation.track("u1", primary("p1"))
+    relation.track("u2", primary("p2"))
+    assert relation.find_primaries(secret("s1")) == {"u1"}
+    assert relation.find_primaries(secret("s2")) == {"u2"}
+    assert relation.find_primaries(secret("s3")) == set()
+
+
+def test_recreated_objects_take_the_names_over() -> None:
+    relation = Relation(lambda body: "p1", indices={})
+    relation.track("u1", primary("p1"))
+    relation.track("u2", primary("p1"))
+    relation.forget("u1")
+    assert relation.find_primaries(secret("s")) == {"u2"}
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        (None, []),
+        ("", []),
+        ("a", [("ns", "a")]),
+        ("x/a", [("x", "a")]),
+        (("x", "a"), [("x", "a")]),
+        ((None, "a"), [(None, "a")]),
+        (["a", "x/b"], [("ns", "a"), ("x", "b")]),
+        ({"name": "a"}, [("ns", "a")]),
+        ([{"name": "a", "namespace": "x"}, {"other": 1}], [("x", "a")]),
+        (5, []),
+    ],
+)
+def test_notations_of_names(value: Any, names: list[Any]) -> None:
+    assert [*parse_names(value, "ns")] == names

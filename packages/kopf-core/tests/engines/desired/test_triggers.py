@@ -1,0 +1,71 @@
+"""When a pass is due, and what it is made for."""
+
+from typing import Any
+
+import pytest
+
+from kopf_core.engines.desired.triggers import NEVER, Again, Plan, Trigger
+
+ESSENCE: Any = {"spec": {"a": 1}}
+OTHER: Any = {"spec": {"a": 2}}
+
+
+def test_new_objects_are_due_at_once() -> None:
+    plan = Plan()
+    plan.notice(ESSENCE)
+    assert plan.next_time(100) == 100
+    assert plan.take_triggers() == {Trigger("appeared")}
+    assert plan.next_time(100) == NEVER
+
+
+def test_the_same_state_is_no_trigger_and_a_changed_one_is() -> None:
+    plan = Plan(essence=ESSENCE)
+    plan.notice(ESSENCE)
+    assert plan.next_time(100) == NEVER
+    plan.notice(OTHER)
+    assert plan.take_triggers() == {Trigger("changed")}
+
+
+def test_any_number_of_triggers_is_one_pass() -> None:
+    plan = Plan(essence=ESSENCE)
+    plan.triggers |= {Trigger("child", "Pod a"), Trigger("child", "Pod b")}
+    plan.triggers.add(Trigger("child", "Pod a"))
+    assert len(plan.take_triggers()) == 2
+    assert not plan.triggers
+
+
+def test_periods_ripen() -> None:
+    plan = Plan(essence=ESSENCE, due={"every": 110.0, "again": 105.0})
+    plan.ripen(100)
+    assert plan.next_time(100) == 105
+    plan.ripen(105)
+    assert plan.take_triggers() == {Trigger("again")}
+
+
+def test_retries_wait_whatever_happens_to_others() -> None:
+    plan = Plan(essence=ESSENCE, retry=160.0)
+    plan.triggers.add(Trigger("child", "Pod a"))
+    assert plan.next_time(100) == 160
+
+
+def test_retries_do_not_wait_when_the_object_itself_has_changed() -> None:
+    plan = Plan(essence=ESSENCE, retry=160.0)
+    plan.notice(OTHER)
+    assert plan.next_time(100) == 100
+
+
+def test_rate_limits_hold_everything() -> None:
+    plan = Plan(essence=ESSENCE, rested=130.0)
+    plan.notice(OTHER)
+    assert plan.next_time(100) == 130
+
+
+@pytest.mark.parametrize("after", [-1, float("inf"), float("nan"), "5", None])
+def test_senseless_delays_are_refused(after: Any) -> None:
+    with pytest.raises(ValueError, match="The delay must be a number"):
+        Again(after)
+
+
+def test_triggers_are_readable() -> None:
+    assert str(Trigger("child", "Pod ns/a")) == "child: Pod ns/a"
+    assert str(Trigger("every")) == "every"

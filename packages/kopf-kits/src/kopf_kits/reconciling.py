@@ -1,0 +1,149 @@
+"""
+One pass of a reconciler as pure data: for unit tests with no cluster, no operator, no waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import datetime
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.memos import Memo
+from kopf_cogs.structs.patches import Patch
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.effects import merge_into
+from kopf_core.engines.desired.children import Family
+from kopf_core.engines.desired.driving import drive
+from kopf_core.engines.desired.triggers import Again, Trigger
+from kopf_core.intents.causes import ReconcilingCause
+
+Obj = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Reconciled:
+    """
+    What has come out of one pass of a reconciler.
+    """
+
+    objects: list[dict[str, Any]] = field(default_factory=list)
+    """What was wanted, in the order of wanting, exactly as the function has said it."""
+
+    conditions: Mapping[str, Obj] = field(default_factory=dict)
+    """The conditions of the object after the pass, by their types."""
+
+    patch: dict[str, Any] = field(default_factory=dict)
+    """What else would be changed in the object, including the conditions."""
+
+    again: float | None = None
+    """In how many seconds the function wants to be called again, if it does."""
+
+    def __getitem__(self, kind: str) -> dict[str, Any]:
+        """The first wanted object of the kind; :class:`KeyError` if there is none."""
+        for body in self.objects:
+            if body.get("kind") == kind:
+                return body
+        raise KeyError(kind)
+
+
+def reconcile(
+    fn: Callable[..., Any],
+    body: Obj,
+    *,
+    children: Iterable[Obj] = (),
+    related: Iterable[Obj] = (),
+    triggers: Iterable[Trigger] = (Trigger("appeared"),),
+    memo: Any = None,
+    **kwargs: Any,
+) -> Reconciled:
+    """
+    Call the reconciler for the object, as the operator would do, but with nothing applied.
+
+    ``children`` are what the object owns already; ``related`` are what it is related to. What is
+    wanted comes back to generators merged into the child of the same kind and name, if there is
+    such: so, the statuses of children are seen. ``kwargs`` are given to the function as they are,
+    e.g. ``param`` or indices.
+
+    Raises whatever the function raises, e.g. ``kopf.TemporaryError``.
+    """
+    one = _PurePass(fn, body, list(children), list(related), frozenset(triggers), memo, kwargs)
+    with ThreadPoolExecutor(max_workers=1) as pool:  # there can be another loop in this thread
+        return pool.submit(lambda: asyncio.run(one.run())).result()
+
+
+@dataclass(slots=True)
+class _PurePass:
+    fn: Callable[..., Any]
+    body: Obj
+    children: list[Obj]
+    related: list[Obj]
+    triggers: frozenset[Trigger]
+    memo: Any
+    kwargs: dict[str, Any]
+    result: Reconciled = field(default_factory=Reconciled)
+
+    async def run(self) -> Reconciled:
+        cause, now = self._make_cause(), datetime.datetime.now(datetime.UTC)
+        defaults = {
+            "param": None,
+            "retry": 0,
+            "started": now,
+            "runtime": datetime.timedelta(0),
+        }
+        kwargs = defaults | cause.kwargs | self.kwargs
+        await drive(self.fn, kwargs, accept=self._accept, executor=None)
+        self.result.conditions = dict(cause.kwargs["conditions"])
+        self.result.patch = dict(cause.patch)
+        return self.result
+
+    async def _accept(self, item: Any) -> Any:
+        if isinstance(item, Again):
+            again = self.result.again
+            self.result.again = item.after if again is None else min(again, item.after)
+            return None
+        if not isinstance(item, Mapping):
+            raise TypeError(f"Reconcilers yield dictionaries or kopf.Again(), not {type(item)}.")
+        wanted = copy.deepcopy(dict(item))
+        self.result.objects.append(wanted)
+        live: dict[str, Any] = next(
+            (copy.deepcopy(dict(c)) for c in self.children if _is_same(c, wanted, self.body)), {}
+        )
+        merge_into(live, wanted)
+        return live
+
+    def _make_cause(self) -> ReconcilingCause:
+        body = Body(self.body)
+        group, _, version = str(body.get("apiVersion") or "v1").rpartition("/")
+        kind = str(body.get("kind") or "")
+        home = body.metadata.namespace
+        return ReconcilingCause(
+            resource=Resource(group, version, f"{kind.lower()}s", kind, namespaced=bool(home)),
+            body=body,
+            patch=Patch(),
+            settings=OperatorSettings(),
+            memo=Memo() if self.memo is None else self.memo,
+            indices={},
+            children=_AnyFamily([], self.children, home),  # type: ignore[arg-type]
+            related=_AnyFamily([], self.related, home),  # type: ignore[arg-type]
+            triggers=self.triggers,
+        )
+
+
+class _AnyFamily(Family):
+    """Here, nobody knows which kinds are declared: those with no objects are just empty."""
+
+    __slots__ = ()
+
+    def __getitem__(self, kind: str) -> Mapping[str, Any]:
+        return super().__getitem__(kind) if kind in [*self] else {}
+
+
+def _is_same(child: Obj, wanted: Obj, owner: Obj) -> bool:
+    names = [(obj.get("metadata") or {}).get("name") for obj in (child, wanted, owner)]
+    return child.get("kind") == wanted.get("kind") and names[0] == (names[1] or names[2])

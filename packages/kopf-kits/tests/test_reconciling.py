@@ -1,0 +1,70 @@
+"""One pass of a reconciler as pure data."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kopf_core.actions.errors import TemporaryError
+from kopf_core.engines.desired import Again, Trigger
+from kopf_kits.reconciling import reconcile
+
+BODY = {
+    "apiVersion": "example.com/v1",
+    "kind": "Website",
+    "metadata": {"name": "web", "namespace": "ns", "uid": "u1", "generation": 3},
+    "spec": {"replicas": 2},
+}
+
+
+def website(spec: Any, name: str, conditions: Any, children: Any, **_: Any) -> Iterator[Any]:
+    config = yield {"kind": "ConfigMap", "metadata": {"name": name}}
+    live = yield {"kind": "Deployment", "metadata": {}, "spec": {"replicas": spec["replicas"]}}
+    ready = live.get("status", {}).get("readyReplicas", 0)
+    conditions.set("Ready", ready >= spec["replicas"], message=f"{len(children['Deployment'])}")
+    assert config["metadata"]["name"] == name
+    if ready < spec["replicas"]:
+        yield Again(after=30)
+
+
+def test_nothing_exists_yet() -> None:
+    result = reconcile(website, BODY)
+    assert [body["kind"] for body in result.objects] == ["ConfigMap", "Deployment"]
+    assert result["Deployment"]["spec"] == {"replicas": 2}
+    assert result.conditions["Ready"]["status"] == "False"
+    assert result.again == 30
+
+
+def test_children_come_back_to_the_function() -> None:
+    child = {"kind": "Deployment", "metadata": {"name": "web"}, "status": {"readyReplicas": 2}}
+    result = reconcile(website, BODY, children=[child])
+    assert result.conditions["Ready"]["status"] == "True"
+    assert result.conditions["Ready"]["message"] == "1"
+    assert result.again is None
+    assert result.patch["status"]["conditions"][0]["observedGeneration"] == 3
+
+
+async def test_inside_of_a_running_loop() -> None:
+    assert reconcile(website, BODY).again == 30
+
+
+def test_errors_are_those_of_the_function() -> None:
+    def failing(triggers: Any, **_: Any) -> None:
+        raise TemporaryError(f"{[*triggers]}")
+
+    with pytest.raises(TemporaryError, match="child"):
+        reconcile(failing, BODY, triggers=[Trigger("child", "Pod ns/a")])
+
+
+def test_absent_kinds_are_not_there() -> None:
+    with pytest.raises(KeyError):
+        reconcile(lambda **_: [], BODY)["Deployment"]
+
+
+async def test_async_functions_and_lists() -> None:
+    async def fn(name: str, param: str, related: Any, **_: Any) -> list[Any]:
+        return [{"kind": "Secret", "metadata": {"name": f"{name}-{param}-{len(related)}"}}]
+
+    secret = {"kind": "Secret", "metadata": {"name": "s"}}
+    result = reconcile(fn, BODY, param="x", related=[secret])
+    assert result["Secret"]["metadata"]["name"] == "web-x-1"
