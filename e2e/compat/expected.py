@@ -218,4 +218,16 @@ EXPECTED: tuple[Expected, ...] = (
         r"^[+-]PATCH .* merge-patch",
         "The status as a subresource is patched before the rest, so that no results are lost.",
     ),
+    Expected(
+        "handover-changed",
+        "[clr]*",
+        r"^\+|last-handled-configuration",
+        "Changes in the middle of a cycle are handled as the next update, they are not lost.",
+    ),
+    Expected(
+        "update-own-field",
+        "logs",
+        r"^[+-].* Updating is processed: [12] succeeded",
+        "The handlers that do not match in the end of the cycle are not counted.",
+    ),
 )

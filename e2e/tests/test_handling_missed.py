@@ -12,7 +12,7 @@ from kopf_core.intents.registries import OperatorRegistry
 KEX = (GROUP, "kexes")
 SEEN = f"{PREFIX}seen-states"
 
-pytestmark = pytest.mark.docs("continuity/changes")
+pytestmark = pytest.mark.docs("continuity/restarts")
 
 
 def make_registry(world, blocked=("b",), *, delay=60):

@@ -156,6 +156,30 @@ def u(**kw): note('u', kw)
         [Create(), Recorded("a"), Patch({"spec": {"field": "v2"}}), Settle()],
     ),
     Case(
+        "update-own-field",
+        """
+@kopf.on.update(K, field='spec.field', new='on')
+def a(**kw):
+    note('a', kw)
+    kw['patch'].spec['field'] = 'done'
+@kopf.on.update(K)
+def b(**kw):
+    note('b', kw)
+    if not kw['retry']: raise kopf.TemporaryError("t", delay=1)
+""",
+        [Create(), Settle(), Patch({"spec": {"field": "on"}}), Settle()],
+    ),
+    Case(
+        "update-own-field-alone",
+        """
+@kopf.on.update(K, field='spec.field', new='on')
+def a(**kw):
+    note('a', kw)
+    kw['patch'].spec['field'] = 'done'
+""",
+        [Create(), Settle(), Patch({"spec": {"field": "on"}}), Settle()],
+    ),
+    Case(
         "event-only",
         """
 @kopf.on.event(K)

@@ -78,6 +78,29 @@ CASES = (
         is_handed_over=True,
     ),
     Case(
+        "handover-changed",
+        """
+@kopf.on.create(K)
+@kopf.on.update(K)
+def a(**kw): note('a', kw)
+@kopf.on.create(K)
+def b(**kw):
+    note('b', kw)
+    if kw['retry'] < 2: raise kopf.TemporaryError("t", delay=4)
+""",
+        [
+            Create(),
+            Recorded("b", 1),
+            Kill(),
+            Patch({"metadata": {"labels": {"a": "b"}}}),
+            Start(),
+            Settle(),
+            Patch({"spec": {"field": "v2"}}),
+            Settle(),
+        ],
+        is_handed_over=True,
+    ),
+    Case(
         "handover-idle",
         CREATION,
         [Create(), Settle(), Stop(), Start(), Settle(), Stop(), Start(), Settle()],
