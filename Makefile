@@ -48,7 +48,7 @@ e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted
 	$(RUN) pytest e2e --ignore e2e/chaos --cluster k3d $(ARGS)
 
 chaos: $(UV) ## Kill, stop, and lie to operators on a fake API; CHAOS_SEED and CHAOS_ROUNDS for more
-	$(RUN) pytest e2e/chaos $(ARGS)
+	$(RUN) pytest e2e/chaos -n 2 $(ARGS)
 
 e2e-assets: $(UV) ## Build kube-apiserver and etcd with Go, once for each version, into the user's cache
 	$(RUN) python e2e/assets/build.py

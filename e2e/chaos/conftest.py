@@ -13,6 +13,7 @@ from e2e.chaos.driver.world import World, open_world
 from e2e.chaos.fake.kinds import KEX, VEX
 
 SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(10**6))
+os.environ["CHAOS_SEED"] = str(SEED)  # for all processes of this run
 
 
 TIMEOUT = 300

@@ -47,10 +47,10 @@ def has_finalizer(obj: dict[str, Any]) -> bool:
 
 
 def strip(obj: dict[str, Any]) -> dict[str, Any]:
-    """The object without what depends on time and chance: to compare the ends of two runs."""
+    """The object without its identity, versions, and times: to compare the ends of two runs."""
     metadata = {
         key: value
         for key, value in obj["metadata"].items()
-        if key in ("name", "namespace", "labels", "finalizers", "annotations")
+        if key in ("labels", "finalizers", "annotations")
     }
     return {**obj, "metadata": metadata}

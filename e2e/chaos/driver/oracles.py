@@ -75,8 +75,8 @@ def _find_doubled(evidence: Evidence) -> Iterator[str]:
     kills = sum(signal.SIGKILL in process.signals for process in evidence.processes)
     counts: Mapping[Any, int] = collections.Counter(
         (
-            note.name,
-            note.uid,
+            str(note.name),  # it can be anything, if the object was poisoned
+            str(note.uid),
             note.handler,
             note.reason,
             note.pid if note.reason == "resume" else None,

@@ -8,7 +8,7 @@ import os
 import pathlib
 import signal
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import BinaryIO, Self
 
 from e2e.chaos.fake.journal import PATIENCE
 
@@ -41,19 +41,22 @@ class Process:
         self._reader: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._process = await asyncio.create_subprocess_exec(
-            self.command.python,
-            "-m",
-            "kopf",
-            "run",
-            *self.command.args,
-            str(self.command.path),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, **self.command.env},
-            limit=2**24,
-        )
-        self._reader = asyncio.create_task(self._read())
+        reading, writing = os.pipe()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                self.command.python,
+                "-m",
+                "kopf",
+                "run",
+                *self.command.args,
+                str(self.command.path),
+                stdout=writing,
+                stderr=writing,
+                env={**os.environ, **self.command.env},
+            )
+        finally:
+            os.close(writing)
+        self._reader = asyncio.create_task(self._read(os.fdopen(reading, "rb", 0)))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -63,7 +66,6 @@ class Process:
         if self._process.returncode is None:
             self._process.send_signal(signal.SIGKILL)
         await self._process.wait()
-        # Its forks could inherit the pipe, so it is not waited for.
         self._reader.cancel()
         await asyncio.wait([self._reader])
 
@@ -117,10 +119,17 @@ class Process:
     def tail(self) -> str:
         return "\n".join(line[:500] for line in self.log[-60:])
 
-    async def _read(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            self.log.append(line.decode(errors="replace").rstrip("\n"))
-            self._wakeup.set()
-            self._wakeup = asyncio.Event()
+    async def _read(self, pipe: BinaryIO) -> None:
+        """Collect the log. The pipe is our own: asyncio's is waited for until all forks end."""
+        reader = asyncio.StreamReader(limit=2**24)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        try:
+            async for line in reader:
+                self.log.append(line.decode(errors="replace").rstrip("\n"))
+                self._wakeup.set()
+                self._wakeup = asyncio.Event()
+        finally:
+            transport.close()

@@ -36,6 +36,10 @@ VEXES = ("chaos.kopf.dev", "v1", "vexes")
 def prepare(settings, **_):
     settings.posting.enabled = False
 
+@kopf.on.login()
+def login(**kwargs):  # otherwise, the clients that are installed are used, and they are slow
+    return kopf.login_with_kubeconfig(**kwargs)
+
 """
 
 

@@ -138,7 +138,7 @@ class FakeAPI:
         try:
             async with asyncio.timeout(PATIENCE):
                 while (found := self.find(name, kind=kind)) is None or not check(found):
-                    await self.store.wait()
+                    await self.store.news.wait()
         except TimeoutError:
             raise AssertionError(
                 f"It has never been so. The object is:\n{found}\nThe requests were:\n{self.journal}"
@@ -149,7 +149,7 @@ class FakeAPI:
         try:
             async with asyncio.timeout(PATIENCE):
                 while (found := self.find(name, kind=kind)) is not None:
-                    await self.store.wait()
+                    await self.store.news.wait()
         except TimeoutError:
             raise AssertionError(
                 f"It is still there:\n{found}\nThe requests were:\n{self.journal}"
@@ -159,7 +159,7 @@ class FakeAPI:
         """Wait until there are so many open streams for the kind."""
         async with asyncio.timeout(PATIENCE):
             while len(found := self.get_streams(kind)) < count:
-                await self.store.wait()
+                await self.store.news.wait()
         return found
 
     def get_streams(self, kind: Kind = KEX) -> list[WatchStream]:
@@ -213,12 +213,17 @@ class FakeAPI:
             return
         try:
             self._authenticate(entry.request)
+            since = int(entry.request.query.get("resourceVersion") or 0)
+            if since > self.store.version:
+                raise Refusal(504, f"Too large resource version: {since}", "Timeout")
         except Refusal as e:
+            entry.status = e.code
+            self.journal.notify()
             await connection.send(Reply.make(e.code, e.body).encode())
             return
-        await self._watch(entry, connection)
+        await self._watch(entry, connection, since)
 
-    async def _watch(self, entry: Entry, connection: Connection) -> None:
+    async def _watch(self, entry: Entry, connection: Connection, since: int) -> None:
         kind, query = entry.target.kind, entry.request.query
         assert kind is not None
         stream = WatchStream(
@@ -236,7 +241,7 @@ class FakeAPI:
         self.streams.append(stream)
         self.store.notify()
         try:
-            await stream.run(int(query.get("resourceVersion") or 0), until)
+            await stream.run(since, until)
         finally:
             self.streams.remove(stream)
             self.store.notify()

@@ -50,7 +50,8 @@ class Store:
         self.history: list[Change] = []
         self.objects: dict[Key, Json] = {}
         self._uids = itertools.count(1)
-        self._wakeup: asyncio.Event = asyncio.Event()
+        self.news = asyncio.Event()
+        """Is set at the next change; there is a new one after that."""
 
     def list(self, kind: Kind, namespace: str, version: int | None = None) -> list[Json]:
         """The objects as they are now, or as they were at some version."""
@@ -149,16 +150,8 @@ class Store:
 
     def notify(self) -> None:
         """Wake up all that wait for changes."""
-        self._wakeup.set()
-        self._wakeup = asyncio.Event()
-
-    async def wait(self, timeout: float | None = None) -> None:
-        """Wait for the next change, or for the timeout in seconds: whatever comes first."""
-        try:
-            async with asyncio.timeout(timeout):
-                await self._wakeup.wait()
-        except TimeoutError:
-            pass
+        self.news.set()
+        self.news = asyncio.Event()
 
 
 def merging(patch: Any) -> Callable[[Json], Json]:

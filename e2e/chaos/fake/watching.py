@@ -104,15 +104,17 @@ class WatchStream:
             await self._connection.send_end()
             return
         self._seen = since
-        closed = asyncio.create_task(self._connection.wait_closed())
+        closed: asyncio.Task[object] = asyncio.create_task(self._connection.wait_closed())
         try:
             while not closed.done() and self._connection.is_open:
                 if until is not None and time.monotonic() >= until:
                     await self._connection.send_end()
                     return
+                news = self._store.news  # what comes while the earlier is sent, is not missed
                 delay = await self._show()
-                waiter = asyncio.create_task(self._store.wait(delay))
-                await asyncio.wait({waiter, closed}, return_when=asyncio.FIRST_COMPLETED)
+                waiter = asyncio.create_task(news.wait())
+                pool: set[asyncio.Task[object]] = {waiter, closed}
+                await asyncio.wait(pool, timeout=delay, return_when=asyncio.FIRST_COMPLETED)
                 waiter.cancel()
         finally:
             closed.cancel()

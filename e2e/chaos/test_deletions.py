@@ -1,0 +1,61 @@
+"""Deletions: always handled, handled once, and never stuck."""
+
+from __future__ import annotations
+
+from e2e.chaos.driver.notes import at
+from e2e.chaos.fake.faults import refuse, reply_by_status
+from e2e.chaos.fake.journal import where
+
+STARVED = """
+@kopf.on.create(*KEXES)
+@noted
+def a(**_):
+    pass
+
+@kopf.on.delete(*KEXES)
+@noted
+def d(**_):
+    pass
+"""
+
+
+HELD = """
+@kopf.on.startup()
+def wait_long(settings, **_):
+    settings.queueing.error_delays = [600]
+
+@kopf.on.create(*KEXES)
+@noted
+def a(**_):
+    pass
+
+@kopf.daemon(*KEXES)
+def daemon(stopped, name, **_):
+    note("started", name=name)
+    stopped.wait()
+    note("stopped", name=name)
+"""
+
+
+async def test_e25_deletion_is_not_held_with_its_throttled_object(world):
+    """Nothing can be written on the object, so there is no finalizer to wait for."""
+    async with world.operator(HELD) as process:
+        await world.api.until_watched()
+        world.api.on(where("patch", "kexes", "one"), refuse(403))
+        world.api.create(spec={"x": 1})
+        await world.notebook.until(at("started"))
+        await process.until_logged("Throttling for 600 seconds")
+        world.api.delete()
+        await world.notebook.until(at("stopped"))
+
+
+async def test_e27_statuses_in_reply_to_patches_are_not_objects(world):
+    """Some proxies and servers reply so; the patches are applied."""
+    async with world.operator(STARVED):
+        await world.api.until_watched()
+        world.api.on(where("patch", "kexes"), reply_by_status)
+        world.api.create(spec={"x": 1})
+        await world.until_handled()
+        world.api.delete()
+        await world.api.until_gone()
+    assert [note.handler for note in world.notebook.find(at("end"))] == ["a", "d"]

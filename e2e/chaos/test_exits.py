@@ -1,0 +1,163 @@
+"""Operators that are asked to exit, and their forks that must."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from e2e.chaos.driver.notes import at
+
+SLOW = """
+@kopf.on.startup()
+def hurry(settings, **_):
+    settings.queueing.exit_timeout = 0.3
+
+@kopf.on.create(*KEXES)
+@noted
+def a(**_):
+    time.sleep(2)  # longer than the operator is going to wait
+"""
+
+
+async def test_e15_what_was_waited_for_at_the_exit_is_recorded(world):
+    """A graceful exit costs no repetitions, however long the handlers are."""
+    world.api.create(spec={"x": 1})
+    async with world.operator(SLOW) as process:
+        await world.notebook.until(at("begin", "a"))
+        await process.stop()
+    async with world.operator(SLOW):
+        await world.until_handled()
+    assert len(world.notebook.find(at("end", "a", outcome="success"))) == 1
+
+
+LIMITED = """
+@kopf.on.startup()
+def limit(settings, **_):
+    settings.queueing.exit_timeout = 0.3
+    settings.process.ultimate_exiting_timeout = 3
+"""
+
+HUNG = {
+    "handler": """
+@kopf.on.create(*KEXES)
+def hung(**_):
+    note("hung")
+    threading.Event().wait()
+""",
+    "timer": """
+@kopf.timer(*KEXES, interval=1)
+def hung(**_):
+    note("hung")
+    threading.Event().wait()
+""",
+    "daemon": """
+@kopf.daemon(*KEXES)
+def hung(**_):
+    note("hung")
+    threading.Event().wait()
+""",
+    "failing cleanup": """
+@kopf.on.create(*KEXES)
+def serve(**_):
+    note("hung")
+
+@kopf.on.cleanup()
+def hung(**_):
+    raise Exception("never clean")
+""",
+    "cancelled cleanup": """
+@kopf.on.create(*KEXES)
+def serve(**_):
+    note("hung")
+
+@kopf.on.cleanup()
+async def hung(**_):
+    raise asyncio.CancelledError("never clean")
+""",
+    "swallowing handler": """
+@kopf.on.create(*KEXES)
+async def hung(**_):
+    await asyncio.to_thread(note, "hung")
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+""",
+}
+
+
+@pytest.mark.parametrize("what", HUNG)
+async def test_e16_the_whole_exit_has_a_limit(world, what):
+    world.tolerated["O1"] = "there is nobody to finish it"
+    if "cleanup" in what:
+        world.tolerated["O6"] = "these errors are users', and are shown with their tracebacks"
+    world.api.create(spec={"x": 1})
+    async with world.operator(LIMITED + HUNG[what]) as process:
+        await world.notebook.until(at("hung"))
+        code = await process.stop()
+    if what == "cancelled cleanup":  # it is either a failure to be reported, or nothing at all
+        assert code in (0, 1)
+    else:
+        assert code == 1
+        assert any("hung" in line for line in process.log[-10:]), process.tail
+
+
+async def test_f1_the_second_signal_ends_it_at_once(world):
+    world.tolerated["O1"] = "there is nobody to finish it"
+    world.api.create(spec={"x": 1})
+    async with world.operator(HUNG["handler"]) as process:
+        await world.notebook.until(at("hung"))
+        process.send(signal.SIGTERM)
+        await process.until_logged("Operator is stopping")
+        assert await process.stop() != 0
+
+
+FORKS = {
+    "sync": """
+@kopf.on.create(*KEXES)
+def forks(**_):
+    pid = os.fork()
+    if not pid:
+        note("child")
+        sys.exit()
+    os.waitpid(pid, 0)
+    note("reaped")
+""",
+    "async": """
+@kopf.on.create(*KEXES)
+async def forks(**_):
+    pid = os.fork()
+    if not pid:
+        note("child")
+        sys.exit()
+    await asyncio.to_thread(os.waitpid, pid, 0)
+    await asyncio.to_thread(note, "reaped")
+""",
+    "signalled": """
+@kopf.on.create(*KEXES)
+def forks(**_):
+    pid = os.fork()
+    if not pid:
+        note("child")
+        time.sleep(600)
+    os.kill(pid, 15)
+    os.waitpid(pid, 0)
+    note("reaped")
+""",
+}
+
+
+@pytest.mark.parametrize("what", FORKS)
+async def test_e26_forks_are_not_operators(world, what):
+    """They end when they say so, do it once, and leave the operator as it was."""
+    world.api.create(spec={"x": 1})
+    async with world.operator(FORKS[what]) as process:
+        await world.notebook.until(at("reaped"))
+        await world.until_handled()
+        world.api.create("two", spec={"x": 1})
+        await world.until_handled("two")
+        assert process.code is None
+    assert len(world.notebook.find(at("child"))) == 2
+    assert len(world.notebook.find(at("reaped"))) == 2
