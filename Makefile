@@ -74,8 +74,8 @@ typecheck: $(UV) ## Check the types of all packages, tools, and the bench, stric
 bench: $(UV) ## Measure CPU, memory, and latency against the previous generation
 	$(RUN) python -m bench $(ARGS)
 
-docs: $(UV) ## Build the documentation into docs/_build; warnings are errors
-	$(RUN) --group docs sphinx-build -W --keep-going -q -b html docs docs/_build/html
+docs: $(UV) ## Build the documentation into docs/_build; warnings and dead references are errors
+	$(RUN) --group docs sphinx-build -n -W --keep-going -q -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 changelog: $(UV) ## Preview the release notes made of changelog.d/

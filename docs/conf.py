@@ -1,9 +1,11 @@
 """Sphinx: Markdown pages (MyST), the furo theme, the API reference read from the sources."""
 
+import sys
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
 
 project = "Kopf"
 author = "The Kopf team"
@@ -12,14 +14,31 @@ config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 release = str(config["tool"]["kopf"]["version"])
 version = release.rpartition(".")[0]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
-myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "public_names",
+]
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
-autodoc_typehints = "description"
+exclude_patterns = ["_build", "_extensions", "_diagrams", "_casts"]
+
+# The reference. Names in single backticks of docstrings are links, and dead links are errors.
+default_role = "py:obj"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
+python_maximum_signature_line_length = 90
+python_use_unqualified_type_names = True
+nitpicky = True
+
+copybutton_prompt_text = "$ "
+copybutton_exclude = ".linenos, .gp, .go"
 
 html_theme = "furo"
 html_title = f"Kopf {release}"
 html_show_sourcelink = False
-nitpicky = False
+html_copy_source = False

@@ -40,7 +40,7 @@ async def list_objects(
     List the objects of the namespace, or of the whole cluster if it is not specified.
 
     Not more than ``chunk_size`` objects are requested and kept in memory at once;
-    ``None`` is for :const:`DEFAULT_CHUNK_SIZE`, and zero is for no limit.
+    ``None`` is for ``DEFAULT_CHUNK_SIZE``, and zero is for no limit.
     ``params`` are for the query, e.g. ``labelSelector`` and ``fieldSelector``.
 
     Raises :class:`APIGoneError` if the pages were being read for too long: time to start again.

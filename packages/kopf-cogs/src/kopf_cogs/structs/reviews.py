@@ -137,7 +137,7 @@ class WebhookFn(Protocol):
     ``webhook`` is the id of the only handler to be called: what is in the URL after the path
     of the server, be it URL-decoded or not. Without it, all the handlers that match are called.
 
-    Raises :class:`ReviewError` if there is nothing to answer to. The failures of handlers
+    Raises ``ReviewError`` if there is nothing to answer to. The failures of handlers
     are in the response.
     """
 

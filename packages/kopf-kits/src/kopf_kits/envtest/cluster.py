@@ -33,7 +33,7 @@ class Envtest:
     who cannot use one. The servers listen on loopback only, keep their data in a private temporary
     folder, and stop with the process that has started them, even if that process is killed.
 
-    :param assets: The binaries; by default, they are looked for: see :func:`find_assets`.
+    :param assets: The binaries; by default, they are looked for: see ``find_assets()``.
     :param port: The port of the API server; by default, any that is free.
     :param timeout: Seconds for the API server to become ready.
     :param apiserver_args: Additional arguments for kube-apiserver.

@@ -116,7 +116,7 @@ class WebhookServer(WebhookContextManager):
 
         Returns the certificate and its private key, both in PEM; the key is encrypted if there is
         a password. The first hostname is its common name, or the first address if there are none.
-        Raises :class:`CertificateError` if the ``cryptography`` library is not installed.
+        Raises ``CertificateError`` if the ``cryptography`` library is not installed.
         """
         pair = make_self_signed(hostnames, password=password)
         return pair.certificate, pair.key

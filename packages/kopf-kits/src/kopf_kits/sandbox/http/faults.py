@@ -188,7 +188,7 @@ class Faults:
     async def precede(self, taken: list[Fault]) -> Reply | None:
         """What happens before the request is looked at; a reply if that is all.
 
-        Raises `Dropped` if there must be no reply.
+        Raises ``Dropped`` if there must be no reply.
         """
         for fault in taken:
             if fault.seconds:
