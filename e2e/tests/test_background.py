@@ -69,7 +69,7 @@ async def test_d7_disobedient_daemon_does_not_block_the_deletion_for_ever(world)
             await world.until(lambda obj: get_finalizers(obj) == [FINALIZER])
             await world.delete()
             await world.until_gone()
-            assert len(operator._background.orphans) == 1
+            assert len(operator.handling.background.orphans) == 1
             release.set()
     assert "'fn' did not exit in time" in str(warned[0].message)
 
@@ -256,9 +256,9 @@ async def test_a15_objects_gone_while_disconnected_have_their_daemons_stopped(fa
             await faulty.delete("x")
             faulty.sandbox.compact()
         await calls.until(lambda calls: ("stopped", "x") in calls)
-        assert set(operator._indices["names"]) == {"y"}
-        assert {run.record.body.meta.name for run in operator._background.runs} == {"y"}
-        assert len(operator._memories) == 1
+        assert set(operator.essentials.indices["names"]) == {"y"}
+        assert {run.record.body.meta.name for run in operator.handling.background.runs} == {"y"}
+        assert len(operator.essentials.memories) == 1
 
 
 async def test_a16_recreated_object_has_a_new_daemon_only(faulty):
@@ -282,7 +282,7 @@ async def test_a16_recreated_object_has_a_new_daemon_only(faulty):
             new = (await faulty.create())["metadata"]["uid"]
             faulty.sandbox.compact()
         await calls.until(lambda calls: len(calls) == 3)
-        assert {run.record.key for run in operator._background.runs} == {new}
+        assert {run.record.key for run in operator.handling.background.runs} == {new}
         await faulty.until(lambda obj: get_finalizers(obj) == [FINALIZER])
     assert calls[0] == ("started", old, old)
     assert set(calls[1:3]) == {("stopped", old, old), ("started", new, new)}
@@ -329,7 +329,7 @@ async def test_f10_pause_and_resume(world):
         await world.until_handled()
         await operator.pause()
         assert calls[-1] is DaemonStoppingReason.OPERATOR_PAUSING
-        assert not operator._background.runs
+        assert not operator.handling.background.runs
         before = len(ticks)
         await world.create(name="another")
         for _ in range(100):

@@ -79,9 +79,9 @@ async def test_code_of_documentation_works(source, registry, tmp_path, monkeypat
                     await world.until(
                         lambda obj: get_finalizers(obj) == [FINALIZER], "kopf-example-1"
                     )
-                    assert operator._background.runs
+                    assert operator.handling.background.runs
                 if any(isinstance(handler, IndexingHandler) for handler in handlers):
-                    assert set(operator._indices) == {
+                    assert set(operator.essentials.indices) == {
                         str(h.id) for h in handlers if isinstance(h, IndexingHandler)
                     }
         finally:

@@ -171,7 +171,9 @@ async def test_indices_are_made_anew_after_restarts(world):
     for generation in (1, 2):
         async with world.operator() as operator:
             await world.calls.until(lambda calls, n=generation: len(calls) == n)
-            assert [list(store) for store in operator._indices["names"].values()] == [["a"]]
+            assert [list(store) for store in operator.essentials.indices["names"].values()] == [
+                ["a"]
+            ]
     obj = await world.get("a")
     assert not obj["metadata"].get("annotations")  # nothing is stored
     assert not obj["metadata"].get("finalizers")

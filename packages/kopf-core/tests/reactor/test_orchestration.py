@@ -37,8 +37,10 @@ async def test_e6_subresources_switched_on_and_off_are_followed(
 
 
 def get_subresources(operator: Any) -> set[str]:
-    (intake,) = operator._orchestrator.intakes
-    return {*operator._orchestrator._served[intake.resource].reconciler.resource.subresources}
+    (intake,) = operator.handling.orchestrator.intakes
+    return {
+        *operator.handling.orchestrator._served[intake.resource].reconciler.resource.subresources
+    }
 
 
 async def until(check: Any) -> None:
@@ -81,11 +83,13 @@ async def test_e6_objects_of_removed_streams_are_forgotten(cluster, operate, reg
     async with operate() as operator:
         await cluster.create("a")
         await journal.until(lambda calls: "a" in calls)
-        assert len(operator._memories) == 1
+        assert len(operator.essentials.memories) == 1
         await cluster.client.delete(
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kopfexamples.kopf.dev"
         )
-        await until(lambda: not operator._memories and not operator._orchestrator.intakes)
+        await until(
+            lambda: not operator.essentials.memories and not operator.handling.orchestrator.intakes
+        )
 
 
 async def test_e3_nothing_is_served_after_the_stop(cluster, operate, registry, journal):
@@ -94,13 +98,13 @@ async def test_e3_nothing_is_served_after_the_stop(cluster, operate, registry, j
         journal("called")
 
     async with operate(namespaces=["default", "later"]) as operator:
-        await until(lambda: operator._orchestrator.intakes)
-        await operator._orchestrator.stop(1)
-        served = copy.copy(operator._orchestrator.intakes)
-        operator._insights.set_namespaces({"default", "later"})
+        await until(lambda: operator.handling.orchestrator.intakes)
+        await operator.handling.orchestrator.stop(1)
+        served = copy.copy(operator.handling.orchestrator.intakes)
+        operator.essentials.insights.set_namespaces({"default", "later"})
         for _ in range(20):
             await asyncio.sleep(0)
-        assert operator._orchestrator.intakes == served
+        assert operator.handling.orchestrator.intakes == served
         assert not [task for task in asyncio.all_tasks() if "kopf-informer" in task.get_name()]
 
 
@@ -156,7 +160,7 @@ async def test_e25_daemons_of_throttled_objects_stop_at_once_when_deleted(
         body = await cluster.create("a", n=0)
         await journal.until(lambda calls: "started" in calls)
         await cluster.patch("a", n=1)
-        (intake,) = operator._orchestrator.intakes.values()
+        (intake,) = operator.handling.orchestrator.intakes.values()
         uid = body["metadata"]["uid"]
         await until(lambda: (item := intake.queue.get(uid)) is not None and item.held)
         await cluster.delete("a")

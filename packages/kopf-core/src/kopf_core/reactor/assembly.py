@@ -1,25 +1,21 @@
 """Assembly: all that handles the objects of one resource, put together."""
 
-from kopf_cogs.clients.objects import ObjectsAPI
-from kopf_cogs.clients.session import Client
+from dataclasses import replace
+
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.errors import ErrorsMode
-from kopf_core.actions.execution import Execution
-from kopf_core.actions.lifecycles import Lifecycle
 from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.desired.engine import DesiredStates, Enqueue, Sources
 from kopf_core.engines.indexing import ResourceIndexer
-from kopf_core.engines.memories import ObjectMemories
-from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import ResourceHandlers
+from kopf_core.reactor.essentials import Essentials
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.intake import Intake
 from kopf_core.reactor.places import Occupancy
 from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.queueing import WorkQueue
-from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.reconciliation import Reconciler
 
 
@@ -28,37 +24,25 @@ class HandlingFactory:
 
     def __init__(
         self,
+        essentials: Essentials,
         *,
-        client: Client,
-        execution: Execution,
-        lifecycle: Lifecycle,
-        memories: ObjectMemories,
-        indices: Indices,
         background: BackgroundEngine,
-        readiness: Readiness,
         pool: InformerPool,
-        api: ObjectsAPI,
         sources: Sources,
         enqueue: Enqueue,
     ) -> None:
-        self._client = client
-        self._execution = execution
-        self._memories = memories
-        self._indices = indices
+        self._client = essentials.client
+        self._execution = essentials.execution
+        self._memories = essentials.memories
+        self._indices = essentials.indices
         self._background = background
-        self._readiness = readiness
+        self._readiness = essentials.readiness
         self._pool = pool
-        self._api = api
+        self._api = essentials.api
         self._sources = sources
         self._enqueue = enqueue
         self._occupancy = Occupancy()
-        self._indexing = Execution(
-            settings=execution.settings,
-            lifecycle=lifecycle,
-            errors=ErrorsMode.IGNORED,
-            clock=execution.clock,
-            ongoing=execution.ongoing,
-        )
+        self._indexing = replace(essentials.execution, errors=ErrorsMode.IGNORED, subhandling=None)
 
     def make_reconciler(self, resource: Resource, handlers: ResourceHandlers) -> Reconciler:
         return Reconciler(

@@ -1,0 +1,91 @@
+"""The essentials of an operator: what all of its parts share."""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.flags import Flag
+from kopf_cogs.clients.objects import ObjectsAPI
+from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.vault import Vault
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.memos import AnyMemo, Memo
+from kopf_cogs.structs.namespaces import NamespacePattern
+from kopf_core.actions.context import OperatorContext
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
+from kopf_core.actions.ongoing import Ongoing
+from kopf_core.engines.activities import ActivityRunner
+from kopf_core.engines.memories import ObjectMemories
+from kopf_core.engines.posting import EventRecorder
+from kopf_core.intents.indices import Indices
+from kopf_core.intents.registries import OperatorRegistry, get_default_registry
+from kopf_core.reactor.exiting import Exit
+from kopf_core.reactor.observation import Insights
+from kopf_core.reactor.readiness import Readiness
+from kopf_core.reactor.subhandling import run_subhandlers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorOptions:
+    """How to run an operator. Everything has a default suitable for most operators."""
+
+    registry: OperatorRegistry = field(default_factory=get_default_registry)
+    settings: OperatorSettings = field(default_factory=OperatorSettings)
+    lifecycle: Lifecycle = field(default_factory=get_default_lifecycle)
+    memo: AnyMemo = field(default_factory=Memo)
+    vault: Vault | None = None
+    clusterwide: bool = False
+    namespaces: Collection[NamespacePattern] = ()
+    stop_flag: Flag | None = None
+    ready_flag: Flag | None = None
+    liveness_endpoint: str | None = None
+    clock: Clock = field(default_factory=SystemClock)
+
+
+class Essentials:
+    """What is made of the options first, and is given to all the parts then."""
+
+    def __init__(self, options: OperatorOptions) -> None:
+        self.options = options
+        self.registry = options.registry
+        self.settings = options.settings
+        self.vault = options.vault if options.vault is not None else Vault(clock=options.clock)
+        self.client = Client(self.vault, self.settings, clock=options.clock)
+        self.api = ObjectsAPI(self.client)
+        self.recorder = EventRecorder(self.client, self.settings)
+        self.memories = ObjectMemories(options.memo)
+        self.indices = Indices(options.registry.index_ids)
+        self.insights = Insights()
+        self.readiness = Readiness()
+        self.ongoing = Ongoing()
+        self.exit = Exit(self.settings, lambda: options.registry.handlers, self.ongoing)
+        self.activities = ActivityRunner(
+            self.settings, options.memo, self.indices, options.clock, self.ongoing
+        )
+        self.execution = Execution(
+            settings=self.settings,
+            lifecycle=options.lifecycle,
+            subhandling=run_subhandlers,
+            clock=options.clock,
+            ongoing=self.ongoing,
+        )
+
+    def make_context(self) -> OperatorContext:
+        """What is there for those who run inside of the operator, wherever they are."""
+        return OperatorContext(
+            self.settings,
+            self.recorder,
+            client=self.client,
+            api=self.api,
+            loop=asyncio.get_running_loop(),
+        )
+
+    async def close(self) -> None:
+        """Let everything go: nothing works anymore."""
+        self.activities.close()
+        self.settings.execution.close()
+        self.vault.close()
+        await self.client.close()
+        self.exit.end()

@@ -1,0 +1,164 @@
+"""The handling of objects: streams, queues, daemons, desired states; and pauses of all of that."""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import cast
+
+from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.resources import Resource
+from kopf_core.engines.background import BackgroundEngine
+from kopf_core.reactor.assembly import HandlingFactory
+from kopf_core.reactor.essentials import Essentials
+from kopf_core.reactor.informers import StreamKey
+from kopf_core.reactor.observation import NamespaceObserver, ResourceObserver
+from kopf_core.reactor.observed import ObservedKinds, keep_fields_of
+from kopf_core.reactor.orchestration import Orchestrator
+from kopf_core.reactor.pool import InformerPool
+
+logger = logging.getLogger("kopf.reactor")
+
+STALE_AFTER = 300.0
+"""How long (in seconds) a stream can show no signs of life until the probes fail."""
+
+
+class Handling:
+    """Everything that is done for the objects of one operator."""
+
+    def __init__(self, essentials: Essentials) -> None:
+        self._essentials = essentials
+        self._pauses: dict[str, bool] = {}
+        self._is_cold = False
+        self.observer = ResourceObserver(
+            client=essentials.client,
+            settings=essentials.settings,
+            insights=essentials.insights,
+            selectors=essentials.registry.selectors,
+        )
+        self.background = BackgroundEngine(
+            client=essentials.client,
+            settings=essentials.settings,
+            indices=essentials.indices,
+            execution=essentials.execution,
+            wake=self._wake,
+        )
+        self.pool = InformerPool(
+            essentials.client,
+            essentials.settings,
+            on_lost=self.observer.doubt,
+            on_interrupted=self._on_interrupted,
+        )
+        self.observed = ObservedKinds(
+            pool=self.pool,
+            selectors=essentials.registry.observed_selectors,
+            readiness=essentials.readiness,
+            transform=keep_fields_of(essentials.api.manager),
+            on_change=lambda resource, body: self.orchestrator.on_observed(resource, body),
+        )
+        self.orchestrator = Orchestrator(
+            registry=essentials.registry,
+            settings=essentials.settings,
+            insights=essentials.insights,
+            readiness=essentials.readiness,
+            pool=self.pool,
+            factory=HandlingFactory(
+                essentials,
+                background=self.background,
+                pool=self.pool,
+                sources=self.observed.get_sources,
+                enqueue=lambda key, reason: self.orchestrator.enqueue(key, reason),
+            ),
+            observed=self.observed,
+            on_removed=self._forget,
+        )
+
+    @property
+    def is_paused(self) -> bool:
+        return bool(self._pauses)
+
+    async def pause(self, reason: str, *, is_cold: bool) -> None:
+        """Stop handling and stop all daemons until resumed for this reason."""
+        self._pauses[reason] = is_cold or self._pauses.get(reason, False)
+        self._is_cold |= is_cold
+        await asyncio.gather(
+            self.orchestrator.pause(is_cold=self._is_cold), self.background.pause()
+        )
+
+    def resume(self, reason: str) -> None:
+        """Continue after the pause, unless there are other reasons for it."""
+        if self._pauses.pop(reason, None) is None or self._pauses:
+            return
+        suspended = self.background.resume()
+        self.orchestrator.resume()
+        if not self._is_cold:
+            for key, (resource, body) in suspended.items():
+                raw = cast("RawBody", dict(body))
+                self.orchestrator.enqueue(key, "resumed", resource=resource, body=raw)
+        self._is_cold = False
+
+    async def observe_namespaces(self) -> None:
+        """Follow which namespaces are served, for as long as the operator runs."""
+        options, insights = self._essentials.options, self._essentials.insights
+        if options.clusterwide or not options.namespaces:
+            insights.set_namespaces([None])
+            await asyncio.Event().wait()
+        await NamespaceObserver(
+            client=self._essentials.client,
+            settings=self._essentials.settings,
+            insights=insights,
+            patterns=options.namespaces,
+        ).run()
+
+    async def finish(self) -> None:
+        """Let the handlers finish, and interrupt those that do not; wait for those that cannot.
+
+        The latter are in threads. What they have done is remembered on the objects, if in time.
+        """
+        exit = self._essentials.exit
+        await asyncio.gather(self._finish_work(), self.background.exit(exit.get_left_for_work))
+
+    async def _finish_work(self) -> None:
+        settings, exit = self._essentials.settings, self._essentials.exit
+        await self.orchestrator.stop(min(settings.queueing.exit_timeout, exit.get_left_for_work()))
+        if not self.orchestrator.is_idle:
+            logger.warning(
+                f"Waiting for sync handlers to end, as threads cannot be cancelled: "
+                f"{exit.describe()}. To exit at once, send the signal again."
+            )
+            await exit.wait_for(lambda: self.orchestrator.is_idle, exit.get_left_for_work)
+            self.orchestrator.abort()
+
+    def abort(self) -> None:
+        """Interrupt what works now, and wait for nothing."""
+        self.orchestrator.abort()
+        self.background.abort()
+
+    def find_stale(self) -> Collection[str]:
+        """The streams that show no signs of life for so long that the operator does not serve."""
+        if self._is_cold:
+            return []
+        limit = max(STALE_AFTER, 3 * self._essentials.settings.watching.inactivity_timeout)
+        since = self._essentials.options.clock.monotonic() - limit
+        informers = self.pool.informers.items()
+        return [str(key) for key, informer in informers if informer.freshness < since]
+
+    def _wake(self, key: ObjectKey) -> None:
+        self.orchestrator.enqueue(key, "background")
+
+    def _forget(
+        self, resource: Resource, namespace: str | None, keys: Collection[ObjectKey]
+    ) -> None:
+        """The objects are not served anymore: stop everything, remember nothing."""
+        self.background.stop_resource(resource, namespace)
+        memories = self._essentials.memories
+        for key in keys:
+            memory = memories.get(key)
+            if memory is not None and not self.background.is_running(memory):
+                memories.forget(key)
+
+    def _on_interrupted(self, stream: StreamKey) -> None:
+        intake = self.orchestrator.intakes.get(stream)
+        if intake is not None:
+            intake.on_interrupted()
+        self.observed.on_interrupted(stream)
