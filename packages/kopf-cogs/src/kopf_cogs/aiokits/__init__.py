@@ -1,5 +1,5 @@
 """
-Asyncio primitives: clocks, sleeps, guarded tasks, toggles, flags.
+Asyncio primitives: clocks, sleeps, flags, latches, threads, and what must not be interrupted.
 
 They know nothing of Kubernetes, nor of operators and handlers.
 """

@@ -18,9 +18,9 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kopf_cogs.clients import errors, listing, reflection, retries, session, streams, watching
-from kopf_cogs.clients.reflection import EventSink as EventSink
-from kopf_cogs.clients.reflection import Phase
+from kopf_cogs.clients import errors, listing, retries, session, stream_state, streams, watching
+from kopf_cogs.clients.stream_state import EventSink as EventSink
+from kopf_cogs.clients.stream_state import Phase
 from kopf_cogs.structs import credentials, resources
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Reflector:
         settings: "OperatorSettings | None" = None,
         selector: str | None = None,
         on_reversed: Callable[[], None] = lambda: None,
-        logger: reflection.Logger = logger,
+        logger: stream_state.Logger = logger,
     ) -> None:
         super().__init__()
         self.synced = False
@@ -71,7 +71,7 @@ class Reflector:
         self._logger = logger
         self._settings = (client.settings if settings is None else settings).watching
         self._title = f"{resource} in {namespace!r}" if namespace else f"{resource} cluster-wide"
-        self._state = reflection.Reflection(
+        self._state = stream_state.StreamState(
             resource, sink, title=self._title, logger=logger, on_reversed=on_reversed
         )
         self._backoff = retries.Backoff(self._settings.reconnect_backoff)
@@ -87,7 +87,7 @@ class Reflector:
         return f"<{type(self).__name__}: {self._title}>"
 
     @property
-    def known(self) -> Collection[reflection.KnownKey]:
+    def known(self) -> Collection[stream_state.KnownKey]:
         """All objects that exist, as far as it is known: by uids, or by namespaces & names."""
         return self._state.known.keys()
 
@@ -132,7 +132,7 @@ class Reflector:
         except (errors.APIError, streams.StreamBroken) as e:
             self._complain(f"The watch-stream for {self._title} is broken: {e}")
             self._was_unreachable |= self._opened is None
-        except reflection.VersionsReversed as e:
+        except stream_state.VersionsReversed as e:
             self._handle_reversal(e)
         except credentials.LoginError:
             raise
@@ -289,7 +289,7 @@ class Reflector:
         if self._doubts >= _DOUBTS_LIMIT:
             self._relist()
 
-    def _handle_reversal(self, exc: reflection.VersionsReversed) -> None:
+    def _handle_reversal(self, exc: stream_state.VersionsReversed) -> None:
         self._complain(f"The resource versions of {self._title} went back, listing anew: {exc}")
         self._relist()
         self._backoff.reset()

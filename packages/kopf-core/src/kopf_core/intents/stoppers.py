@@ -4,12 +4,12 @@ The framework holds a :class:`DaemonStopper`; the daemons get one of its checker
 made for synchronous or asynchronous code: with a regular or an awaitable ``wait()``.
 """
 
-import asyncio
 import enum
-import threading
 import time
 from collections.abc import Generator
 from typing import Any, Protocol, runtime_checkable
+
+from kopf_cogs.aiokits.latches import Latch
 
 
 class DaemonStoppingReason(enum.Flag):
@@ -39,22 +39,21 @@ class DaemonStopped(Protocol):
 class DaemonStopper:
     """The stop-flag of one daemon: set from the loop, checked from the loop or a thread."""
 
-    __slots__ = ("_events", "_reason", "_waiters", "when")
+    __slots__ = ("_latch", "_reason", "when")
 
     def __init__(self) -> None:
         self._reason: DaemonStoppingReason | None = None
-        self._events: list[threading.Event] = []
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._latch = Latch()
         self.when: float | None = None
         """The monotonic time of when the stopping was first requested, in seconds."""
 
     @property
     def sync_checker(self) -> "SyncDaemonStopperChecker":
-        return SyncDaemonStopperChecker(self)
+        return SyncDaemonStopperChecker(self, self._latch)
 
     @property
     def async_checker(self) -> "AsyncDaemonStopperChecker":
-        return AsyncDaemonStopperChecker(self)
+        return AsyncDaemonStopperChecker(self, self._latch)
 
     @property
     def reason(self) -> DaemonStoppingReason | None:
@@ -70,37 +69,15 @@ class DaemonStopper:
         """Request the stopping, or add one more reason to it. Only from the loop's thread."""
         self._reason = reason if self._reason is None else self._reason | reason
         self.when = time.monotonic() if self.when is None else self.when
-        for event in list(self._events):
-            event.set()
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def wait_in_thread(self, timeout: float | None) -> bool:
-        # The order matters: either the event is noticed by `set()`, or the reason is noticed here.
-        event = threading.Event()
-        self._events.append(event)
-        try:
-            return self.is_set() or event.wait(timeout)
-        finally:
-            self._events.remove(event)
-
-    async def wait_in_loop(self, timeout: float | None) -> bool:
-        if self._reason is None:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.add(waiter)
-            try:
-                await asyncio.wait([waiter], timeout=timeout)
-            finally:
-                self._waiters.discard(waiter)
-        return self.is_set()
+        self._latch.set()
 
 
 class _Checker:
-    __slots__ = ("_stopper",)
+    __slots__ = ("_latch", "_stopper")
 
-    def __init__(self, stopper: DaemonStopper) -> None:
+    def __init__(self, stopper: DaemonStopper, latch: Latch) -> None:
         self._stopper = stopper
+        self._latch = latch
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._stopper.is_set()}, reason={self.reason}>"
@@ -125,7 +102,7 @@ class SyncDaemonStopperChecker(_Checker):
 
     def wait(self, timeout: float | None = None) -> "SyncDaemonStopperChecker":
         """Sleep for ``timeout`` seconds, or less if the daemon is asked to exit."""
-        self._stopper.wait_in_thread(timeout)
+        self._latch.wait_in_thread(timeout)
         return self
 
 
@@ -136,20 +113,23 @@ class AsyncDaemonStopperChecker(_Checker):
 
     def wait(self, timeout: float | None = None) -> "AwaitableWait":
         """Sleep (with ``await``) for ``timeout`` seconds, or less if the daemon is to exit."""
-        return AwaitableWait(self, timeout)
+        return AwaitableWait(self, self._latch, timeout)
 
 
 class AwaitableWait:
     """A wait that starts when it is awaited and gives the checker back."""
 
-    __slots__ = ("_checker", "_timeout")
+    __slots__ = ("_checker", "_latch", "_timeout")
 
-    def __init__(self, checker: AsyncDaemonStopperChecker, timeout: float | None) -> None:
+    def __init__(
+        self, checker: AsyncDaemonStopperChecker, latch: Latch, timeout: float | None
+    ) -> None:
         self._checker = checker
+        self._latch = latch
         self._timeout = timeout
 
     def __await__(self) -> Generator[Any, None, AsyncDaemonStopperChecker]:
-        yield from self._checker._stopper.wait_in_loop(self._timeout).__await__()
+        yield from self._latch.wait_in_loop(self._timeout).__await__()
         return self._checker
 
     def __bool__(self) -> bool:

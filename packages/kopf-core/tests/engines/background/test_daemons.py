@@ -333,7 +333,7 @@ async def test_daemon_cancelled_before_its_first_step_is_over(yard, settings):
     settings.background.instant_exit_zero_time_cycles = 0
     memory = yard.see()
     await asyncio.sleep(0)  # the task is made, but not started
-    (run,) = yard.engine.runs
+    (run,) = yard.engine.spawned
     assert run.is_working
     yard.delete()
     assert yard.engine.is_running(memory)
@@ -425,7 +425,7 @@ async def test_d7_daemon_that_ignores_everything_is_abandoned(yard, logged, styl
     with pytest.warns(ResourceWarning):
         await stop()
     assert not yard.engine.is_running(memory)
-    assert not yard.engine.runs
+    assert not yard.engine.spawned
     assert yard.woken == ([] if how in ("pause", "exit") else ["uid1"])
     count = 1 if style == "sync" else 0
     assert f"Orphaned daemons: 1, including {count} in threads." in logged(logging.WARNING)
@@ -559,7 +559,7 @@ async def test_a15_deletion_reported_after_the_fact_stops_everything(yard):
     yard.delete()  # the same for the real and synthetic events
     await asyncio.sleep(1)
     assert not yard.engine.is_running(memory)
-    assert not yard.engine.runs
+    assert not yard.engine.spawned
 
 
 @timeless
@@ -596,7 +596,7 @@ async def test_f10_pausing_stops_everything_and_resuming_starts_it_again(yard):
     await asyncio.sleep(1.5)
     await yard.engine.pause()
     assert reasons == [PAUSING]
-    assert not yard.engine.runs
+    assert not yard.engine.spawned
     yard.see()
     await asyncio.sleep(10)
     assert calls == [0, 1]
@@ -625,7 +625,7 @@ async def test_f10_nothing_starts_after_a_pause_in_the_middle_of_spawning(yard, 
     assert started < 2000
     await asyncio.sleep(100)
     assert len(yard.ticks) == started
-    assert not yard.engine.runs
+    assert not yard.engine.spawned
 
 
 @pytest.mark.docs("daemons/filtering")
@@ -746,7 +746,7 @@ async def test_exit_with_warnings_as_errors_still_exits(yard):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         await yard.engine.exit()
-    assert not yard.engine.runs
+    assert not yard.engine.spawned
     release.set()
 
 
@@ -827,7 +827,7 @@ async def test_sleep_in_a_thread_ends_when_the_daemon_is_stopped(yard):
     memory = yard.see()
     await started.wait()
     yard.delete()
-    await asyncio.wait([run.task for run in yard.engine.runs], timeout=10)
+    await asyncio.wait([run.task for run in yard.engine.spawned], timeout=10)
     assert not yard.engine.is_running(memory)
     assert DaemonStoppingReason.RESOURCE_DELETED in reasons[0]
 

@@ -48,7 +48,7 @@ async def test_waiting_timer_is_not_a_task(yard):
     for number in range(100):
         yard.see(uid=f"uid{number}")
     await asyncio.sleep(5)
-    assert len(yard.engine.runs) == 100
+    assert len(yard.engine.spawned) == 100
     assert asyncio.all_tasks() == before
 
 
@@ -416,7 +416,7 @@ async def test_d8_idle_timer_with_no_interval_stops_after_its_only_run(yard, how
     else:
         await yard.engine.exit()
     assert not yard.engine.is_running(memory)
-    assert not yard.engine.runs
+    assert not yard.engine.spawned
     assert yard.time() == 50
     yard.see(spec={"field": "v2"})
     await asyncio.sleep(50)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kopf_cogs.aiokits.endurance import endure
 from kopf_cogs.clients.errors import APIError
@@ -17,13 +17,11 @@ from kopf_core.actions.marks import Marks
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message, sane_delay
 from kopf_core.actions.states import HandlerState
+from kopf_core.engines.background.objects import LiveObject
 from kopf_core.engines.background.threads import DaemonExecutors
 from kopf_core.intents.causes import DaemonCause
 from kopf_core.intents.handlers import DaemonHandler, SpawningHandler, TimerHandler
 from kopf_core.intents.stoppers import DaemonStopper
-
-if TYPE_CHECKING:
-    from kopf_core.engines.background.records import Record
 
 FREQUENT_INTERVAL = 10.0
 """In seconds: where it is worth to keep about 1 KB in memory for the next attempt."""
@@ -46,15 +44,15 @@ class Attempts:
         "_carried",
         "_cause",
         "_handler",
-        "_record",
+        "_object",
         "_resources",
         "_stopper",
         "_warned",
     )
 
-    def __init__(self, handler: SpawningHandler, record: "Record", resources: Resources) -> None:
+    def __init__(self, handler: SpawningHandler, obj: LiveObject, resources: Resources) -> None:
         self._handler = handler
-        self._record = record
+        self._object = obj
         self._resources = resources
         self._carried: tuple[Any, ...] = ()
         self._cause: DaemonCause | None = None
@@ -117,13 +115,13 @@ class Attempts:
     async def _apply(self, cause: DaemonCause, outcome: Outcome) -> None:
         """Send the results and the patch. Those functions that have conflicted are kept."""
         marks, body = Marks(), Body({})
-        body._replace_from(self._record.body)
+        body._replace_from(self._object.body)
         if outcome.result is not None:
             deliver_results({self._handler.id: outcome.result}, marks=marks, logger=cause.logger)
         try:
             applied = await apply_patches(
                 client=self._resources.client,
-                resource=self._record.resource,
+                resource=self._object.resource,
                 body=body,
                 marks=marks,
                 patch=cause.patch,
@@ -135,18 +133,18 @@ class Attempts:
         else:
             self._carried = applied.carried
             self._warned = warn_of_inconsistencies(
-                applied.inconsistencies, self._record.resource, self._warned, cause.logger
+                applied.inconsistencies, self._object.resource, self._warned, cause.logger
             )
 
     def _make_cause(self) -> DaemonCause:
         patch, self._carried = Patch(fns=self._carried), ()
         stopper = self.stopper
         return DaemonCause(
-            resource=self._record.resource,
-            body=self._record.body,
+            resource=self._object.resource,
+            body=self._object.body,
             patch=patch,
             settings=self._resources.execution.settings,
-            memo=self._record.memo,
+            memo=self._object.memo,
             indices=self._resources.indices,
             stopper=stopper.async_checker if self._handler.is_async else stopper.sync_checker,
         )

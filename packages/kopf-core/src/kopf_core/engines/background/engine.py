@@ -14,8 +14,8 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
 from kopf_core.engines.background.attempts import Resources
-from kopf_core.engines.background.records import Record
-from kopf_core.engines.background.runs import Run, Surroundings
+from kopf_core.engines.background.backgrounds import ObjectBackground
+from kopf_core.engines.background.spawned import BackgroundContext, SpawnedHandler
 from kopf_core.engines.background.starting import Starter
 from kopf_core.engines.background.termination import LEAST_CYCLES, disown
 from kopf_core.engines.background.threads import DaemonExecutors
@@ -57,12 +57,12 @@ class BackgroundEngine:
         self._clock = execution.clock
         self._settings = settings
         self._stopping_reason: DaemonStoppingReason | None = None
-        self._runs: set[Run] = set()
-        self._orphans: set[Run] = set()
+        self._spawned: dict[SpawnedHandler, ObjectBackground] = {}
+        self._orphans: dict[SpawnedHandler, ObjectBackground] = {}
         self._suspended: dict[ObjectKey, tuple[Resource, Body]] = {}
         self._emptied = asyncio.Event()
         self._reporting: asyncio.Handle | None = None
-        self._surroundings = Surroundings(
+        self._context = BackgroundContext(
             resources=Resources(client, execution, indices, DaemonExecutors(settings.execution)),
             starter=Starter(),
             on_ended=self._on_ended,
@@ -70,14 +70,14 @@ class BackgroundEngine:
         )
 
     @property
-    def runs(self) -> Collection[Run]:
+    def spawned(self) -> Collection[SpawnedHandler]:
         """Everything that works or waits, except for the abandoned ones."""
-        return self._runs
+        return self._spawned.keys()
 
     @property
-    def orphans(self) -> Collection[Run]:
+    def orphans(self) -> Collection[SpawnedHandler]:
         """The abandoned ones: they were asked to stop, but they still work."""
-        return self._orphans
+        return self._orphans.keys()
 
     def adjust(
         self,
@@ -90,66 +90,73 @@ class BackgroundEngine:
 
         Called for every event, so it only looks at the handlers, and never waits.
         """
-        record: Record | None = memory.background
-        if record is not None:
-            self._refresh(record, cause.body, handlers)
+        background: ObjectBackground | None = memory.background
+        if background is not None:
+            self._refresh(background, cause.body, handlers)
         if self._stopping_reason is not None:
             self._suspended[key] = cause.resource, cause.body
             return
-        running = () if record is None else record.runs.keys()
+        running = () if background is None else background.spawned.keys()
         matching = handlers.select_spawning(cause, running)
-        if record is None:
+        if background is None:
             if not matching:
                 return
-            record = memory.background = Record(
+            background = memory.background = ObjectBackground(
                 key=key,
                 resource=cause.resource,
                 body=cause.body,
                 memo=memory.memo,
                 now=self._clock.monotonic(),
             )
-        record.is_deleted, record.resource = False, cause.resource
+        background.is_deleted, background.resource = False, cause.resource
         for handler in matching:
-            run = record.runs.get(handler.id)
-            if run is None:
-                self._spawn(record, handler)
-            elif run.is_stopping:
-                run.replacement = handler
-        if record.runs:
-            self._stop_mismatching(record, matching)
+            spawned = background.spawned.get(handler.id)
+            if spawned is None:
+                self._spawn(background, handler)
+            elif spawned.is_stopping:
+                spawned.replacement = handler
+        if background.spawned:
+            self._stop_mismatching(background, matching)
 
     def stop_deleted(self, memory: ObjectMemory, body: Body) -> None:
         """Stop everything of the object that is being deleted."""
-        record: Record | None = memory.background
-        if record is not None:
-            record.refresh(body, self._clock.monotonic(), None)
-            record.is_deleted = True
-            for run in list(record.runs.values()):
-                run.stop(DaemonStoppingReason.RESOURCE_DELETED)
+        background: ObjectBackground | None = memory.background
+        if background is not None:
+            background.refresh(body, self._clock.monotonic(), None)
+            background.is_deleted = True
+            for spawned in list(background.spawned.values()):
+                spawned.stop(DaemonStoppingReason.RESOURCE_DELETED)
 
     def is_running(self, memory: ObjectMemory) -> bool:
         """Whether there is anything that must end before the object is let go."""
-        record: Record | None = memory.background
-        return record is not None and any(not run.is_abandoned for run in record.runs.values())
+        background: ObjectBackground | None = memory.background
+        return background is not None and any(
+            not spawned.is_abandoned for spawned in background.spawned.values()
+        )
 
     def is_stopping(self, memory: ObjectMemory) -> bool:
         """Whether there is anything that is going to end soon; :meth:`wake` will be called."""
-        record: Record | None = memory.background
-        return record is not None and any(
-            run.is_stopping and not run.is_abandoned for run in record.runs.values()
+        background: ObjectBackground | None = memory.background
+        return background is not None and any(
+            spawned.is_stopping and not spawned.is_abandoned
+            for spawned in background.spawned.values()
         )
 
     def get_finished(self, memory: ObjectMemory) -> Collection[HandlerId]:
         """Those that have ended on their own and will never run for the object again."""
-        record: Record | None = memory.background
-        return () if record is None else record.finished
+        background: ObjectBackground | None = memory.background
+        return () if background is None else background.finished
 
     async def settle(self, memory: ObjectMemory) -> None:
         """Let those functions end that do so at once when asked, so that it costs no extra step."""
         settings = self._settings.background
         if settings.instant_exit_timeout is not None:
-            record: Record = memory.background
-            tasks = [run.task for run in record.runs.values() if run.task and run.is_stopping]
+            background: ObjectBackground = memory.background
+            tasks = [
+                spawned.task
+                for spawned in background.spawned.values()
+                if spawned.task and spawned.is_stopping
+            ]
             if tasks:
                 await asyncio.wait(tasks, timeout=settings.instant_exit_timeout)
         for _ in range(settings.instant_exit_zero_time_cycles or 0):
@@ -159,21 +166,21 @@ class BackgroundEngine:
 
     def stop_resource(self, resource: Resource, namespace: str | None) -> None:
         """Stop everything of the objects which are not served anymore."""
-        for run in list(self._runs):
-            record = run.record
-            if record.resource == resource and namespace in (None, record.body.metadata.namespace):
-                record.is_deleted = True
-                run.stop(DaemonStoppingReason.RESOURCE_DELETED)
+        for spawned, background in list(self._spawned.items()):
+            its_namespace = background.body.metadata.namespace
+            if background.resource == resource and namespace in (None, its_namespace):
+                background.is_deleted = True
+                spawned.stop(DaemonStoppingReason.RESOURCE_DELETED)
 
     async def pause(self) -> None:
         """Stop everything, and start nothing until resumed. Those who linger are not waited for."""
         if self._stopping_reason is None:
-            for record in {run.record for run in self._runs}:
-                if not record.is_deleted:
-                    self._suspended[record.key] = record.resource, record.body
+            for background in set(self._spawned.values()):
+                if not background.is_deleted:
+                    self._suspended[background.key] = background.resource, background.body
             self._stop_all(DaemonStoppingReason.OPERATOR_PAUSING)
         for _ in range(self._settings.background.instant_exit_zero_time_cycles or 0):
-            if not self._runs:
+            if not self._spawned:
                 break
             await asyncio.sleep(0)
 
@@ -190,10 +197,10 @@ class BackgroundEngine:
     def abort(self) -> None:
         """Cancel everything at once, and leave what cannot be cancelled, when there is no time."""
         self._stop_all(DaemonStoppingReason.OPERATOR_EXITING)
-        for run in list(self._runs):
-            run.cancel(with_threads=True)
-            if not run.handler.is_async:
-                run.abandon()
+        for spawned in list(self._spawned):
+            spawned.cancel(with_threads=True)
+            if not spawned.handler.is_async:
+                spawned.abandon()
 
     async def exit(self, get_left: Callable[[], float] | None = None) -> None:
         """Stop everything for good.
@@ -204,54 +211,60 @@ class BackgroundEngine:
         limits the other waiting, too. Then, they are left as they are: nobody can prevent the exit.
         """
         self._stop_all(DaemonStoppingReason.OPERATOR_EXITING)
-        declared = max((run.termination_duration for run in self._runs), default=0.0)
+        declared = max((spawned.termination_duration for spawned in self._spawned), default=0.0)
         await self._wait_for_all(declared + EXIT_TIMEOUT, get_left)
-        for run in [*self._runs, *self._orphans]:
-            run.cancel()
+        for spawned in [*self._spawned, *self._orphans]:
+            spawned.cancel()
         await self._wait_for_all(CANCEL_TIMEOUT)
         await self._wait_for_all(math.inf, get_left or (lambda: 0.0))
-        for run in list(self._runs):
-            run.abandon()
+        for spawned in list(self._spawned):
+            spawned.abandon()
         for _ in range(2):  # for the last time, and also if the first one is put off
-            for run in self._orphans:
-                run.cancel(with_threads=True)
+            for spawned in self._orphans:
+                spawned.cancel(with_threads=True)
             for _ in range(LEAST_CYCLES):
                 await asyncio.sleep(0)
-        for run in self._orphans:
-            if run.task is not None:
-                disown(run.task)
+        for spawned in self._orphans:
+            if spawned.task is not None:
+                disown(spawned.task)
 
-    def _refresh(self, record: Record, body: Body, handlers: ResourceHandlers) -> None:
+    def _refresh(
+        self, background: ObjectBackground, body: Body, handlers: ResourceHandlers
+    ) -> None:
         for handler in handlers.spawning:
             if isinstance(handler, TimerHandler) and handler.idle:
                 persistence = self._settings.persistence
-                if record.refresh(body, self._clock.monotonic(), persistence):
-                    for run in record.runs.values():
-                        run.notice_change()
+                if background.refresh(body, self._clock.monotonic(), persistence):
+                    for spawned in background.spawned.values():
+                        spawned.notice_change()
                 break
         else:
-            record.refresh(body, 0.0, None)
+            background.refresh(body, 0.0, None)
 
-    def _spawn(self, record: Record, handler: SpawningHandler) -> None:
-        if handler.id in record.finished:
+    def _spawn(self, background: ObjectBackground, handler: SpawningHandler) -> None:
+        if handler.id in background.finished:
             return
-        run = record.runs[handler.id] = Run(handler, record, self._surroundings)
-        self._runs.add(run)
-        run.start()
+        spawned = background.spawned[handler.id] = SpawnedHandler(
+            handler, background, self._context
+        )
+        self._spawned[spawned] = background
+        spawned.start()
 
-    def _stop_mismatching(self, record: Record, matching: Collection[SpawningHandler]) -> None:
+    def _stop_mismatching(
+        self, background: ObjectBackground, matching: Collection[SpawningHandler]
+    ) -> None:
         ids = {handler.id for handler in matching}
-        for id in record.runs.keys() - ids:
-            record.runs[id].stop(DaemonStoppingReason.FILTERS_MISMATCH)
+        for id in background.spawned.keys() - ids:
+            background.spawned[id].stop(DaemonStoppingReason.FILTERS_MISMATCH)
 
     def _stop_all(self, reason: DaemonStoppingReason) -> None:
         self._stopping_reason = reason
-        for run in list(self._runs):
+        for spawned in list(self._spawned):
             is_exiting = reason is DaemonStoppingReason.OPERATOR_EXITING
-            is_waiting = not run.is_working
-            run.stop(reason)
+            is_waiting = not spawned.is_working
+            spawned.stop(reason)
             if is_exiting and is_waiting:
-                run.log("has exited gracefully.")
+                spawned.log("has exited gracefully.")
 
     async def _wait_for_all(
         self,
@@ -259,7 +272,7 @@ class BackgroundEngine:
         get_left: Callable[[], float] | None = None,
     ) -> None:
         deadline = self._clock.monotonic() + timeout
-        while self._runs:
+        while self._spawned:
             left = deadline - self._clock.monotonic()
             left = left if get_left is None else min(left, get_left(), POLLING)
             if left <= 0:
@@ -271,31 +284,32 @@ class BackgroundEngine:
             except TimeoutError:
                 pass
 
-    def _on_ended(self, run: Run) -> None:
-        self._orphans.discard(run)
-        self._forget(run)
-        record, handler = run.record, run.replacement
-        if handler is not None and not record.is_deleted and self._stopping_reason is None:
-            self._spawn(record, handler)
-        elif run.is_stopping and self._stopping_reason is None:
-            self._wake(record.key)
+    def _on_ended(self, spawned: SpawnedHandler) -> None:
+        background = self._forget(spawned)
+        background.forget(spawned)
+        handler = spawned.replacement
+        if handler is not None and not background.is_deleted and self._stopping_reason is None:
+            self._spawn(background, handler)
+        elif spawned.is_stopping and self._stopping_reason is None:
+            self._wake(background.key)
 
-    def _on_abandoned(self, run: Run) -> None:
-        self._orphans.add(run)
+    def _on_abandoned(self, spawned: SpawnedHandler) -> None:
+        background = self._orphans[spawned] = self._forget(spawned)
         if self._reporting is None:  # one line for all those abandoned at once
             self._reporting = asyncio.get_running_loop().call_soon(self._report_orphans)
-        self._forget(run)
         if self._stopping_reason is None:
-            self._wake(run.record.key)
+            self._wake(background.key)
 
     def _report_orphans(self) -> None:
         self._reporting = None
         if not self._orphans:
             return  # all of them have ended meanwhile
-        count = sum(not run.handler.is_async for run in self._orphans)
+        count = sum(not spawned.handler.is_async for spawned in self._orphans)
         logger.warning(f"Orphaned daemons: {len(self._orphans)}, including {count} in threads.")
 
-    def _forget(self, run: Run) -> None:
-        self._runs.discard(run)
-        if not self._runs:
+    def _forget(self, spawned: SpawnedHandler) -> ObjectBackground:
+        """Get whose it was: either of those served, or of the abandoned ones."""
+        background = self._spawned.pop(spawned, None) or self._orphans.pop(spawned)
+        if not self._spawned:
             self._emptied.set()
+        return background

@@ -9,30 +9,43 @@
 import asyncio
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from kopf_core.intents.handlers import DaemonHandler
-from kopf_core.intents.stoppers import DaemonStoppingReason
-
-if TYPE_CHECKING:
-    from kopf_core.engines.background.runs import Run
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_core.intents.handlers import DaemonHandler, SpawningHandler
+from kopf_core.intents.stoppers import DaemonStopper, DaemonStoppingReason
 
 LEAST_CYCLES = 10
 """How many cycles of the loop a cancelled task gets to end, even if there is no timeout for it."""
 
 
+class Stoppable(Protocol):
+    """What is being stopped, and how it can be affected."""
+
+    @property
+    def handler(self) -> SpawningHandler: ...
+    @property
+    def settings(self) -> OperatorSettings: ...
+    @property
+    def stopper(self) -> DaemonStopper: ...
+
+    def log(self, text: str) -> None: ...
+    def cancel(self) -> None: ...
+    def abandon(self) -> None: ...
+
+
 class Termination:
-    """The stopping of one run, from the request to stop until the task ends, or even longer.
+    """The stopping of one function, from the request to stop until the task ends, or even longer.
 
     It only keeps the time and says what is next: what stops by itself, ends it by :meth:`end`.
     """
 
-    __slots__ = ("_backoff", "_handle", "_polling", "_run", "_timeout")
+    __slots__ = ("_backoff", "_handle", "_polling", "_spawned", "_timeout")
 
-    def __init__(self, run: "Run") -> None:
-        settings = run.settings.background
-        handler = run.handler
-        self._run = run
+    def __init__(self, spawned: Stoppable) -> None:
+        settings = spawned.settings.background
+        handler = spawned.handler
+        self._spawned = spawned
         self._backoff: float | None = None
         self._timeout: float | None = None
         self._polling = settings.cancellation_polling
@@ -60,8 +73,8 @@ class Termination:
 
     def _ask(self) -> None:
         if self._backoff:
-            self._run.stopper.set(DaemonStoppingReason.DAEMON_SIGNALLED)
-            self._run.log("is signalled to exit gracefully.")
+            self._spawned.stopper.set(DaemonStoppingReason.DAEMON_SIGNALLED)
+            self._spawned.log("is signalled to exit gracefully.")
             self._after(self._backoff, self._force)
         else:
             self._force()
@@ -70,16 +83,16 @@ class Termination:
         if self._timeout is None:
             self._wait()
             return
-        self._run.stopper.set(DaemonStoppingReason.DAEMON_CANCELLED)
-        self._run.log("is signalled to exit by force.")
-        self._run.cancel()
+        self._spawned.stopper.set(DaemonStoppingReason.DAEMON_CANCELLED)
+        self._spawned.log("is signalled to exit by force.")
+        self._spawned.cancel()
         if self._timeout > 0:
-            self._after(self._timeout, self._run.abandon)
+            self._after(self._timeout, self._spawned.abandon)
         else:
-            self._after_cycles(LEAST_CYCLES, self._run.abandon)
+            self._after_cycles(LEAST_CYCLES, self._spawned.abandon)
 
     def _wait(self) -> None:
-        self._run.log(f"is still exiting. The next check is in {self._polling} seconds.")
+        self._spawned.log(f"is still exiting. The next check is in {self._polling} seconds.")
         self._after(self._polling, self._wait)
 
     def _after(self, delay: float, fn: Callable[[], None]) -> None:

@@ -50,7 +50,7 @@ class VersionsReversed(Exception):
     """The server is in an older state than it was: probably, it was restored from a backup."""
 
 
-class Reflection:
+class StreamState:
     """The state of one list-and-watch: it lives longer than its requests."""
 
     def __init__(

@@ -10,7 +10,7 @@ import logging
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.actions.errors import HandlerRetriesError, HandlerTimeoutError, PermanentError
@@ -19,6 +19,7 @@ from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import get_delay, safe_message, sane_delay
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.background.attempts import Attempts, Resources
+from kopf_core.engines.background.objects import LiveObject
 from kopf_core.engines.background.schedules import (
     get_first_tick,
     get_idle_end,
@@ -30,56 +31,53 @@ from kopf_core.engines.background.termination import Termination
 from kopf_core.intents.handlers import DaemonHandler, SpawningHandler, TimerHandler
 from kopf_core.intents.stoppers import DaemonStopper, DaemonStoppingReason
 
-if TYPE_CHECKING:
-    from kopf_core.engines.background.records import Record
-
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all runs of an operator need."""
+class BackgroundContext:
+    """What all daemons and timers of an operator need."""
 
     resources: Resources
     starter: Starter
-    on_ended: "Callable[[Run], None]"
-    on_abandoned: "Callable[[Run], None]"
+    on_ended: "Callable[[SpawnedHandler], None]"
+    on_abandoned: "Callable[[SpawnedHandler], None]"
 
 
-class Run:
+class SpawnedHandler:
     """A daemon or timer that works, waits, or is being stopped; over when ended by any reason."""
 
     __slots__ = (
         "_anchor",
         "_attempts",
+        "_context",
         "_due",
         "_handle",
         "_is_dormant",
         "_is_over",
+        "_object",
         "_state",
-        "_surroundings",
         "_task",
         "_termination",
         "handler",
         "is_abandoned",
-        "record",
         "replacement",
     )
 
     def __init__(
         self,
         handler: SpawningHandler,
-        record: "Record",
-        surroundings: Surroundings,
+        obj: LiveObject,
+        context: BackgroundContext,
     ) -> None:
         self.handler = handler
-        self.record = record
+        self._object = obj
         self.is_abandoned = False
         """It works still, but nobody waits for it anymore."""
 
         self.replacement: SpawningHandler | None = None
         """What to start when this one ends: it is wanted again, but only one at a time can be."""
 
-        self._surroundings = surroundings
-        self._attempts = Attempts(handler, record, surroundings.resources)
+        self._context = context
+        self._attempts = Attempts(handler, obj, context.resources)
         self._is_over = False
         self._is_dormant = False
         self._due = 0.0
@@ -91,7 +89,7 @@ class Run:
 
     @property
     def settings(self) -> OperatorSettings:
-        return self._surroundings.resources.execution.settings
+        return self._context.resources.execution.settings
 
     @property
     def stopper(self) -> DaemonStopper:
@@ -116,7 +114,7 @@ class Run:
         return 0.0 if self._termination is None else self._termination.duration
 
     def log(self, text: str, level: int = logging.DEBUG) -> None:
-        logger = ObjectLogger(body=self.record.body, settings=self.settings)
+        logger = ObjectLogger(body=self._object.body, settings=self.settings)
         logger.log(level, f"{self.handler} {text}")
 
     def start(self) -> None:
@@ -126,7 +124,7 @@ class Run:
         if isinstance(self.handler, TimerHandler):
             self._wait_until(
                 get_first_tick(
-                    self.handler, now=now, delay=delay, changed_at=self.record.changed_at
+                    self.handler, now=now, delay=delay, changed_at=self._object.changed_at
                 )
             )
         else:
@@ -135,7 +133,7 @@ class Run:
     def notice_change(self) -> None:
         """The object has changed: if only this was waited for, now wait for it to calm down."""
         if self._is_dormant and isinstance(self.handler, TimerHandler):
-            self._wait_until(get_idle_end(self.handler, changed_at=self.record.changed_at))
+            self._wait_until(get_idle_end(self.handler, changed_at=self._object.changed_at))
 
     def stop(self, reason: DaemonStoppingReason) -> None:
         """Request to stop, or add one more reason to the request. What waits stops at once."""
@@ -172,7 +170,7 @@ class Run:
             self._termination.end()
         self.stopper.set(DaemonStoppingReason.DAEMON_ABANDONED)
         self.log("did not exit in time. Leaving it orphaned.", logging.WARNING)
-        self._surroundings.on_abandoned(self)
+        self._context.on_abandoned(self)
         try:
             warnings.warn(
                 f"{self.handler} did not exit in time. It is left running, with its resources.",
@@ -183,23 +181,23 @@ class Run:
             pass  # if warnings are errors, they must not affect others: it is in the log anyway
 
     def _now(self) -> float:
-        return self._surroundings.resources.execution.clock.monotonic()
+        return self._context.resources.execution.clock.monotonic()
 
     def _wait_until(self, due: float) -> None:
         now = self._now()
         self._due = due
         self._is_dormant = False
         if due > now:
-            self._handle = self._surroundings.starter.call_at(due, now, self._launch)
+            self._handle = self._context.starter.call_at(due, now, self._launch)
         else:
-            self._surroundings.starter.put(self._launch)
+            self._context.starter.put(self._launch)
 
     def _launch(self) -> None:
         if self._is_over or self._task is not None:
             return
         self._handle = None
         if self._state is None and isinstance(self.handler, TimerHandler):
-            changed_at = self.record.changed_at
+            changed_at = self._object.changed_at
             if not is_idle(self.handler, now=self._now(), changed_at=changed_at):
                 self._anchor = None
                 self._wait_until(get_idle_end(self.handler, changed_at=changed_at))
@@ -207,7 +205,7 @@ class Run:
             if self._anchor is None:
                 self._anchor = self._due
         if self._state is None:
-            clock = self._surroundings.resources.execution.clock
+            clock = self._context.resources.execution.clock
             self._state = HandlerState(started=clock.now(), since=clock.monotonic())
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._work(self._state), name=self.handler.id)
@@ -240,13 +238,13 @@ class Run:
         is_timer = isinstance(self.handler, TimerHandler)
         if not outcome.final:
             self._state = self._state.with_outcome(
-                outcome, self._surroundings.resources.execution.clock.now()
+                outcome, self._context.resources.execution.clock.now()
             )
             self._wait_until(now + (sane_delay(outcome.delay) or 0.0))
         elif is_timer and not _is_given_up(outcome.exception) and self._has_future():
             self._wait_for_tick(now)
         else:
-            self.record.finish(self.handler.id)
+            self._object.finish(self.handler.id)
             if not is_timer or outcome.exception is not None:
                 self.log("has exited on its own and will not be retried or restarted.")
             self.stopper.set(DaemonStoppingReason.DONE)
@@ -265,7 +263,7 @@ class Run:
             self.handler,
             now=now,
             anchor=self._anchor if self._anchor is not None else now,
-            changed_at=self.record.changed_at,
+            changed_at=self._object.changed_at,
             ticked_at=self._due,
         )
         if due is None:
@@ -279,9 +277,7 @@ class Run:
             self._handle = None
         self._is_over = True
         self._is_dormant = False
-        if self.record.runs.get(self.handler.id) is self:
-            del self.record.runs[self.handler.id]
-        self._surroundings.on_ended(self)
+        self._context.on_ended(self)
 
 
 def _is_given_up(exc: BaseException | None) -> bool:

@@ -1,0 +1,52 @@
+"""
+Latches: what is set once in the event loop, and is waited for from there and from threads.
+"""
+
+import asyncio
+import threading
+
+
+class Latch:
+    """
+    An event that is never cleared. It costs little until somebody waits for it.
+    """
+
+    __slots__ = ("_events", "_is_set", "_waiters")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._events: list[threading.Event] = []
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        """Wake up everybody who waits. Only from the loop's thread."""
+        self._is_set = True
+        for event in list(self._events):
+            event.set()
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def wait_in_thread(self, timeout: float | None) -> bool:
+        """Wait for so many seconds, or for ever; get whether it is set."""
+        # The order matters: either the event is noticed by `set()`, or the flag is noticed here.
+        event = threading.Event()
+        self._events.append(event)
+        try:
+            return self._is_set or event.wait(timeout)
+        finally:
+            self._events.remove(event)
+
+    async def wait_in_loop(self, timeout: float | None) -> bool:
+        """Wait for so many seconds, or for ever; get whether it is set."""
+        if not self._is_set:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await asyncio.wait([waiter], timeout=timeout)
+            finally:
+                self._waiters.remove(waiter)
+        return self._is_set
