@@ -23,6 +23,31 @@ def cleanup_fn(logger, **_):
     logger.info("cleaned up")
 """
 
+BROKEN_SERVER = """
+import time
+from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
+from kopf_core.intents import decorators
+
+@decorators.startup()
+def startup_fn(settings, **_):
+    settings.admission.server = serve
+
+async def serve(fn):
+    raise ZeroDivisionError("boo")
+    yield
+
+@decorators.validate("pods")
+def validate_fn(**_):
+    pass
+
+def login_fn(**kwargs):
+    time.sleep(0.1)
+    return login_with_kubeconfig(**kwargs)
+
+for number in range(LOGINS):
+    decorators.login(id=f"login{number}")(login_fn)
+"""
+
 
 @pytest.fixture
 def handlers(tmp_path: Path) -> str:
@@ -136,6 +161,17 @@ def test_e32_exits_on_demand_are_in_the_info(args: list[str]) -> None:
     assert runner.exception is None
     assert runner.exc_info is not None
     assert runner.exc_info[0] is SystemExit
+
+
+@pytest.mark.parametrize("logins", [0, 2])
+def test_failures_at_the_very_start_end_the_operator(tmp_path: Path, logins: int) -> None:
+    """The login handlers are in their threads meanwhile: they must not keep the operator alive."""
+    path = tmp_path / "handlers.py"
+    path.write_text(BROKEN_SERVER.replace("LOGINS", str(logins)))
+    with KopfRunner(["run", "--sandbox", "-A", str(path)], timeout=30, reraise=False) as runner:
+        runner.future.exception(timeout=30)  # it ends with no signals and flags
+    assert isinstance(runner.exception, ZeroDivisionError)
+    assert runner.exit_code == 1
 
 
 def test_failures_of_the_test_itself_are_not_hidden() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime
+import threading
 
 import pytest
 
@@ -213,3 +214,29 @@ def test_default_logins_are_login_handlers():
     handlers = get_default_logins()
     assert handlers
     assert {handler.activity for handler in handlers} == {Activity.AUTHENTICATION}
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_cancelled_while_functions_log_in_in_threads(authenticator, registry, vault, others):
+    """The cancellation must not be lost with the outcome of a thread: the operator waits for it."""
+    started, proceed = threading.Event(), threading.Event()
+
+    def slow(**_):
+        started.set()
+        proceed.wait()
+        return INFO
+
+    on.login(id="slow", registry=registry)(slow)
+    for number in range(others):
+        on.login(id=f"other{number}", registry=registry)(lambda **_: INFO)
+    task = asyncio.create_task(authenticator.run())
+    try:
+        await asyncio.to_thread(started.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            async with asyncio.timeout(10):
+                await task
+        assert not proceed.is_set()
+        assert vault.is_empty()
+    finally:
+        proceed.set()

@@ -9,7 +9,12 @@ import pytest
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.preflight import SettingsError, check_registry, check_settings
+from kopf_core.reactor.preflight import (
+    SettingsError,
+    SignatureError,
+    check_registry,
+    check_settings,
+)
 
 logger = logging.getLogger("test")
 
@@ -36,7 +41,7 @@ def test_functions_without_arbitrary_arguments_are_a_warning(registry, caplog):
 
     on.create("kopfexamples", registry=registry)(bad)
     on.update("kopfexamples", registry=registry)(bad)
-    on.startup(id="other", registry=registry)(bad)
+    on.startup(id="other", registry=registry)(lambda settings: None)
     check_registry(registry, logger)
     activity, handler = caplog.messages
     assert "Activity 'other' must accept any keyword arguments: add **kwargs" in activity
@@ -114,3 +119,63 @@ def test_other_limits_are_fine(limit):
     settings = OperatorSettings()
     settings.queueing.worker_limit = limit
     check_settings(settings, logger)
+
+
+def positional(spec, /, **_):
+    pass
+
+
+def wrapped(spec):
+    pass
+
+
+@functools.wraps(wrapped)
+def wrapper(**kwargs):
+    wrapped(kwargs["spec"])
+
+
+@pytest.mark.docs("arguments/kwargs")
+@pytest.mark.parametrize(
+    ("decorate", "fn", "name", "hint"),
+    [
+        (on.create, lambda spce, **_: None, "spce", " Did you mean 'spec'?"),
+        (on.update, lambda event, **_: None, "event", None),
+        (on.event, lambda diff, **_: None, "diff", None),
+        (on.resume, lambda stopped, **_: None, "stopped", None),
+        (on.validate, lambda warning, **_: None, "warning", " Did you mean 'warnings'?"),
+        (on.delete, lambda indx, **_: None, "indx", " Did you mean 'index'?"),
+        (on.create, positional, "spec", " Did you mean 'spec'?"),
+        (on.create, functools.partial(lambda a, b, **_: None, 1), "b", ""),
+    ],
+)
+def test_arguments_that_are_never_given_are_errors(registry, decorate, fn, name, hint):
+    on.index("kopfexamples", id="index", registry=registry)(lambda **_: None)
+    decorate("kopfexamples", id="fn", registry=registry)(fn)
+    with pytest.raises(SignatureError) as e:
+        check_registry(registry, logger)
+    assert f" 'fn' is never given {name!r}, see " in str(e.value)
+    assert "test_preflight.py:" in str(e.value)
+    assert str(e.value).endswith(f").{hint}") or hint is None
+
+
+def test_arguments_that_activities_do_not_have_are_errors(registry):
+    on.startup(id="one", registry=registry)(lambda body, **_: None)
+    on.cleanup(id="two", registry=registry)(lambda setings, **_: None)
+    with pytest.raises(SignatureError, match=r"'one' .* 'body'.*'two' .* mean 'settings'\?"):
+        check_registry(registry, logger)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda index, **_: None,
+        lambda spec, whatever=1, *args, **_: None,
+        functools.partial(lambda whatever, **_: None, whatever=1),
+        wrapper,
+    ],
+)
+def test_arguments_that_can_be_given_are_fine(registry, caplog, fn):
+    on.index("kopfexamples", id="index", registry=registry)(lambda **_: None)
+    on.create("kopfexamples", id="fn", registry=registry)(fn)
+    check_registry(registry, logger)
+    assert not caplog.messages

@@ -60,6 +60,11 @@ def wrong_settings(settings: dict[str, Any], **_: Any) -> None:
     pass
 
 
+@kopf.on.validate("kopfexamples")  # BAD
+def unknown_argument_of_webhooks(warning: list[str], **_: Any) -> None:
+    pass
+
+
 kopf.register(no_kwargs)  # BAD
 kopf.on.create("kopfexamples", lables={})  # BAD
 kopf.on.create("kopfexamples", timeout="5s")  # BAD

@@ -130,6 +130,26 @@ def probe(**_: Any) -> str:
     return ""
 
 
+@kopf.on.mutate("kopfexamples", operations=["CREATE"])
+def mutate(
+    patch: kopf.Patch,
+    warnings: list[str],
+    operation: kopf.Operation | None,
+    userinfo: kopf.UserInfo,
+    headers: kopf.Headers,
+    sslpeer: kopf.SSLPeer,
+    dryrun: bool,
+    name: str | None,
+    **_: Any,
+) -> None:
+    pass
+
+
+@kopf.on.validate("kopfexamples")
+async def validate(spec, **_):  # type: ignore[no-untyped-def]
+    pass
+
+
 # Not only functions.
 class Handlers:
     @kopf.on.create("kopfexamples")

@@ -18,6 +18,7 @@ from kopf_cogs.structs.bodies import Annotations, Body, Labels, Meta, RawEvent, 
 from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.reviews import Headers, SSLPeer, UserInfo
 from kopf_core.intents.causes import Activity, Reason
 from kopf_core.intents.filters import ValueFn as MetaFilterFn
 from kopf_core.intents.filters import WhenFn as WhenFilterFn
@@ -25,6 +26,7 @@ from kopf_core.intents.indices import Index
 
 __all__ = [
     "ActivityFn",
+    "AdmissionFn",
     "ChangingFn",
     "DaemonFn",
     "DelayFn",
@@ -117,6 +119,43 @@ class ChangingFn(Protocol):
     ) -> Any: ...
 
 
+class AdmissionFn(Protocol):
+    """A handler of requests to the API: ``@kopf.on.validate``, ``@kopf.on.mutate``."""
+
+    def __call__(
+        self,
+        *,
+        operation: Any,
+        subresource: Any,
+        dryrun: bool,
+        userinfo: UserInfo,
+        headers: Headers,
+        sslpeer: SSLPeer,
+        warnings: list[str],
+        diff: Diff,
+        old: Any,
+        new: Any,
+        retry: int,
+        started: datetime.datetime,
+        runtime: datetime.timedelta,
+        annotations: Annotations,
+        labels: Labels,
+        body: Body,
+        meta: Meta,
+        spec: Spec,
+        status: Status,
+        resource: Resource,
+        uid: Any,
+        name: Any,
+        namespace: str,
+        patch: Patch,
+        logger: Any,
+        memo: Any,
+        param: Any,
+        **indices: Index[Any, Any],
+    ) -> Any: ...
+
+
 class IndexingFn(Protocol):
     """A function of an index: ``@kopf.index``. The result goes into the index."""
 
@@ -181,6 +220,7 @@ class DaemonFn(TimerFn, Protocol):
 
 
 ActivityF = TypeVar("ActivityF", bound=ActivityFn)
+AdmissionF = TypeVar("AdmissionF", bound=AdmissionFn)
 ChangingF = TypeVar("ChangingF", bound=ChangingFn)
 DaemonF = TypeVar("DaemonF", bound=DaemonFn)
 IndexingF = TypeVar("IndexingF", bound=IndexingFn)
@@ -192,6 +232,12 @@ class ActivityDecorator(Protocol):
     """Registers a function as a handler, and gives it back unchanged."""
 
     def __call__(self, fn: ActivityF, /) -> ActivityF: ...
+
+
+class AdmissionDecorator(Protocol):
+    """Registers a function as a handler, and gives it back unchanged."""
+
+    def __call__(self, fn: AdmissionF, /) -> AdmissionF: ...
 
 
 class ChangingDecorator(Protocol):

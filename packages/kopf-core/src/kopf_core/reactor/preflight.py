@@ -5,7 +5,6 @@ Those with which it cannot work are errors; those that are probably not meant ar
 
 import dataclasses
 import difflib
-import inspect
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -14,6 +13,7 @@ from typing import Any
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.loggers import AnyLogger
+from kopf_core.intents.arguments import accepts_anything, find_missing, get_arguments
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.registries import OperatorRegistry, deduplicate
 from kopf_core.reactor.warnings import locate
@@ -25,18 +25,40 @@ class SettingsError(Exception):
     expected = True
 
 
+class SignatureError(Exception):
+    """Some handlers can never be called: they ask for what is never given to them."""
+
+    expected = True
+
+
 def check_registry(registry: OperatorRegistry, logger: AnyLogger) -> None:
-    """Warn of what is probably forgotten in the handlers."""
+    """Warn of what is probably forgotten in the handlers.
+
+    Raises :class:`SignatureError` for the handlers with which every call would fail.
+    """
     activities = [h for activity in Activity for h in registry.get_activity_handlers(activity)]
     if not activities and not registry.resource_handlers:
         logger.warning("There are no handlers, so there is nothing to do.")
-    handlers: list[BaseHandler] = [*activities, *registry.resource_handlers]
-    for handler in deduplicate(handlers):
-        if not _accepts_anything(handler.fn):
+    handlers: list[BaseHandler] = deduplicate([*activities, *registry.resource_handlers])
+    for handler in handlers:
+        if not accepts_anything(handler.fn):
             logger.warning(
                 f"{handler} must accept any keyword arguments: add **kwargs "
                 f"to {locate(handler.fn)}."
             )
+    mistakes = [line for handler in handlers for line in _find_mistakes(handler, registry)]
+    if mistakes:
+        raise SignatureError(" ".join(mistakes))
+
+
+def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator[str]:
+    known = get_arguments(type(handler))
+    if not known:
+        return  # it is not a handler of ours
+    for name in find_missing(handler.fn, known | {*registry.index_ids}):
+        close = difflib.get_close_matches(name, [*known, *registry.index_ids], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        yield f"{handler} is never given {name!r}, see {locate(handler.fn)}.{hint}"
 
 
 def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
@@ -79,11 +101,3 @@ def _find_unknown(settings: OperatorSettings) -> Iterator[tuple[str, str, str | 
 def _has_processes(executor: Executor) -> bool:
     module = sys.modules.get("concurrent.futures.process")  # it is heavy: not worth importing
     return module is not None and isinstance(executor, module.ProcessPoolExecutor)
-
-
-def _accepts_anything(fn: Any) -> bool:
-    try:
-        parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
-        return True  # it is not known, e.g. for built-in functions
-    return any(parameter.kind == inspect.Parameter.VAR_KEYWORD for parameter in parameters)

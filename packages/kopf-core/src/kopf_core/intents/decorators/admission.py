@@ -5,6 +5,7 @@ from typing import Any, Literal, Unpack, cast, get_args
 
 from kopf_cogs.structs.reviews import Operation
 from kopf_core.intents.admission import WebhookHandler, WebhookType, make_label_selector
+from kopf_core.intents.callbacks import AdmissionDecorator
 from kopf_core.intents.decorators.declaring import Decorator, SelectorArgs, declare_for_resource
 from kopf_core.intents.decorators.options import (
     FieldOptions,
@@ -86,7 +87,7 @@ def validate(
     arg3: SelectorArg = None,
     /,
     **options: Unpack[ValidateOptions],
-) -> Decorator:
+) -> AdmissionDecorator:
     """Called before a change is accepted: it is denied if the handler raises an error.
 
     :class:`kopf.AdmissionError` says with which message and code. The handler can also add
@@ -102,7 +103,7 @@ def mutate(
     arg3: SelectorArg = None,
     /,
     **options: Unpack[MutateOptions],
-) -> Decorator:
+) -> AdmissionDecorator:
     """Called before a change is accepted: it can be amended with ``patch``, or denied.
 
     It is called for deletions only if they are requested explicitly: nothing can be changed then.
