@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -124,15 +125,33 @@ def test_absent_names_are_told_as_usual() -> None:
 
 
 def test_type_checkers_see_the_same_names() -> None:
-    source = Path(kopf.__file__).read_text("utf-8")
-    [block] = [n for n in ast.parse(source).body if isinstance(n, ast.If)]
-    seen: dict[str, set[str]] = {}
-    for node in block.body:
-        assert isinstance(node, ast.ImportFrom)
-        names = {alias.asname or alias.name for alias in node.names}
-        seen.setdefault(node.module or "", set()).update(names)
-    assert seen.pop("kopf") == {"api", "lifecycles", "on", "sync_api"}
-    assert seen == {module: set(names) for module, names in kopf._SOURCES.items()}
+    """The stub is made by ``python tools/facade.py``."""
+    source = Path(kopf.__file__).with_suffix(".pyi").read_text("utf-8")
+    seen: dict[str, tuple[str, str]] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom):
+            names = {alias.asname or alias.name: alias.name for alias in node.names}
+            seen |= {name: (node.module or "", original) for name, original in names.items()}
+        elif isinstance(node, ast.Assign):
+            assert sorted(ast.literal_eval(node.value)) == kopf.__all__
+    submodules = {name for name, (module, _) in seen.items() if module == "kopf"}
+    assert submodules == {"api", "cli", "lifecycles", "on", "sync_api", "testing"}
+    for name in kopf.__all__:
+        module, original = seen.pop(name)
+        value = getattr(importlib.import_module(module), original)
+        assert getattr(kopf, name) is (getattr(kopf, name) if module == "kopf" else value)
+    assert set(seen) == {"cli", "testing"}
+
+
+@pytest.mark.parametrize("name", ["on", "api", "testing"])
+def test_submodules_are_modules(name: str) -> None:
+    assert inspect.ismodule(getattr(kopf, name))
+
+
+def test_names_are_stated_once() -> None:
+    source = Path(kopf.__file__).read_text("utf-8").partition("_SOURCES = ")[2]
+    for name in ("ABSENT", "Impersonation", "WebhookServiceServer", "adopt", "warn"):
+        assert len(re.findall(rf"\b{name}\b", source)) == 1, name
 
 
 # As measured with the interpreter itself at 8-9 MB. It is generous, since it depends on platforms.
