@@ -17,6 +17,7 @@ from kopf_core.intents.causes import (
     DaemonCause,
     IndexingCause,
     Reason,
+    ReconcilingCause,
     WatchingCause,
 )
 from kopf_core.intents.handlers import (
@@ -24,6 +25,7 @@ from kopf_core.intents.handlers import (
     ChangingHandler,
     DaemonHandler,
     IndexingHandler,
+    ReconcilingHandler,
     ResourceHandler,
     TimerHandler,
     WatchingHandler,
@@ -52,6 +54,11 @@ REQUESTS = {
             {"initial": True, "reason": Reason.CREATE, "marks": Marks(), **CHANGES},
         ),
         ([DaemonHandler, TimerHandler], DaemonCause, {"stopper": None}),
+        (
+            [ReconcilingHandler],
+            ReconcilingCause,
+            {"children": {}, "related": {}, "triggers": frozenset()},
+        ),
         ([WebhookHandler], AdmissionCause, REQUESTS | CHANGES),
     ],
 )

@@ -65,6 +65,11 @@ def unknown_argument_of_webhooks(warning: list[str], **_: Any) -> None:
     pass
 
 
+@kopf.reconcile("kopfexamples")  # BAD
+def unknown_argument_of_passes(child: dict[str, Any], **_: Any) -> None:
+    pass
+
+
 kopf.register(no_kwargs)  # BAD
 kopf.on.create("kopfexamples", lables={})  # BAD
 kopf.on.create("kopfexamples", timeout="5s")  # BAD

@@ -3,7 +3,7 @@
 import datetime
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from typing import Any
 
 import kopf
@@ -148,6 +148,26 @@ def mutate(
 @kopf.on.validate("kopfexamples")
 async def validate(spec, **_):  # type: ignore[no-untyped-def]
     pass
+
+
+@kopf.reconcile("kopfexamples", owns=["services"], related={"secrets": "spec.secret"})
+def wanted(
+    spec: kopf.Spec, children: Mapping[str, Any], triggers: frozenset[Any], **_: Any
+) -> Generator[dict[str, Any], dict[str, Any], None]:
+    live = yield {"kind": "Service"}
+    yield {"kind": "ConfigMap", "data": live["spec"]}
+
+
+@kopf.reconcile("kopfexamples")
+async def wanted_asynchronously(
+    conditions: Any, related: Mapping[str, Any], **_: Any
+) -> AsyncGenerator[dict[str, Any], dict[str, Any]]:
+    yield {}
+
+
+@kopf.reconcile("kopfexamples")
+def wanted_at_once(spec: kopf.Spec, **_: Any) -> list[dict[str, Any]]:
+    return []
 
 
 # Not only functions.

@@ -12,6 +12,7 @@ from kopf_core.intents.callbacks import (
     ChangingFn,
     DaemonFn,
     IndexingFn,
+    ReconcilingFn,
     TimerFn,
     WatchingFn,
 )
@@ -20,6 +21,7 @@ from kopf_core.intents.handlers import (
     ChangingHandler,
     DaemonHandler,
     IndexingHandler,
+    ReconcilingHandler,
     TimerHandler,
     WatchingHandler,
 )
@@ -29,6 +31,7 @@ PROTOCOLS: Mapping[type[BaseHandler], Any] = {
     ChangingHandler: ChangingFn,
     DaemonHandler: DaemonFn,
     IndexingHandler: IndexingFn,
+    ReconcilingHandler: ReconcilingFn,
     TimerHandler: TimerFn,
     WatchingHandler: WatchingFn,
     WebhookHandler: AdmissionFn,

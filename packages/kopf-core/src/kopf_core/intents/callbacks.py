@@ -10,7 +10,7 @@ or on users' options (memos, params, values of fields) can be annotated with any
 """
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from kopf_cogs.configs.settings import OperatorSettings
@@ -19,6 +19,7 @@ from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.reviews import Headers, SSLPeer, UserInfo
+from kopf_core.actions.conditions import Conditions
 from kopf_core.intents.causes import Activity, Reason
 from kopf_core.intents.filters import ValueFn as MetaFilterFn
 from kopf_core.intents.filters import WhenFn as WhenFilterFn
@@ -32,6 +33,7 @@ __all__ = [
     "DelayFn",
     "IndexingFn",
     "MetaFilterFn",
+    "ReconcilingFn",
     "TimerFn",
     "WatchingFn",
     "WhenFilterFn",
@@ -81,6 +83,7 @@ class WatchingFn(Protocol):
         name: str,
         namespace: str,
         patch: Patch,
+        conditions: Conditions,
         logger: Any,
         memo: Any,
         param: Any,
@@ -112,6 +115,7 @@ class ChangingFn(Protocol):
         name: str,
         namespace: str,
         patch: Patch,
+        conditions: Conditions,
         logger: Any,
         memo: Any,
         param: Any,
@@ -149,6 +153,7 @@ class AdmissionFn(Protocol):
         name: Any,
         namespace: str,
         patch: Patch,
+        conditions: Conditions,
         logger: Any,
         memo: Any,
         param: Any,
@@ -176,6 +181,38 @@ class IndexingFn(Protocol):
         name: str,
         namespace: str,
         patch: Patch,
+        conditions: Conditions,
+        logger: Any,
+        memo: Any,
+        param: Any,
+        **indices: Index[Any, Any],
+    ) -> Any: ...
+
+
+class ReconcilingFn(Protocol):
+    """What an object wants to exist: ``@kopf.reconcile``. A function, or a generator of objects."""
+
+    def __call__(
+        self,
+        *,
+        children: Mapping[str, Mapping[str, Any]],
+        related: Mapping[str, Mapping[str, Any]],
+        triggers: frozenset[Any],
+        retry: int,
+        started: datetime.datetime,
+        runtime: datetime.timedelta,
+        annotations: Annotations,
+        labels: Labels,
+        body: Body,
+        meta: Meta,
+        spec: Spec,
+        status: Status,
+        resource: Resource,
+        uid: str,
+        name: str,
+        namespace: str,
+        patch: Patch,
+        conditions: Conditions,
         logger: Any,
         memo: Any,
         param: Any,
@@ -204,6 +241,7 @@ class TimerFn(Protocol):
         name: str,
         namespace: str,
         patch: Patch,
+        conditions: Conditions,
         logger: Any,
         memo: Any,
         param: Any,
@@ -224,6 +262,7 @@ AdmissionF = TypeVar("AdmissionF", bound=AdmissionFn)
 ChangingF = TypeVar("ChangingF", bound=ChangingFn)
 DaemonF = TypeVar("DaemonF", bound=DaemonFn)
 IndexingF = TypeVar("IndexingF", bound=IndexingFn)
+ReconcilingF = TypeVar("ReconcilingF", bound=ReconcilingFn)
 TimerF = TypeVar("TimerF", bound=TimerFn)
 WatchingF = TypeVar("WatchingF", bound=WatchingFn)
 
@@ -256,6 +295,12 @@ class IndexingDecorator(Protocol):
     """Registers a function as a handler, and gives it back unchanged."""
 
     def __call__(self, fn: IndexingF, /) -> IndexingF: ...
+
+
+class ReconcilingDecorator(Protocol):
+    """Registers a function as a handler, and gives it back unchanged."""
+
+    def __call__(self, fn: ReconcilingF, /) -> ReconcilingF: ...
 
 
 class TimerDecorator(Protocol):

@@ -6,7 +6,8 @@ from typing import Any, Unpack
 
 from kopf_cogs.structs.dicts import FieldPath, parse_field
 from kopf_cogs.structs.selectors import Selector
-from kopf_core.intents.decorators.declaring import Decorator, declare_for_resource
+from kopf_core.intents.callbacks import ReconcilingDecorator
+from kopf_core.intents.decorators.declaring import declare_for_resource
 from kopf_core.intents.decorators.options import KindArg, ReconcileOptions, SelectorArg
 from kopf_core.intents.decorators.signatures import spelled_out
 from kopf_core.intents.handlers import ReconcilingHandler
@@ -19,7 +20,7 @@ def reconcile(
     arg3: SelectorArg = None,
     /,
     **options: Unpack[ReconcileOptions],
-) -> Decorator:
+) -> ReconcilingDecorator:
     """Called to bring what exists in line with what the object wants to exist.
 
     The function is a generator, sync or async, which yields the objects that must exist, and gets
