@@ -166,10 +166,10 @@ async def test_o6_finalizers_that_cannot_be_added_are_reported(world, errors):
 
     async with world.operator():
         await world.create()
-        await errors.until(lambda calls: len(calls) >= 2)
-    for error in errors:
-        assert "422 Invalid" in error
-        assert "metadata.finalizers" in error
+        await errors.until(lambda calls: calls)
+    (error,) = errors  # however many times it is repeated
+    assert "422 Invalid" in error
+    assert "metadata.finalizers" in error
 
 
 async def test_o6_finalizers_that_cannot_be_removed_are_reported(faulty, caplog):
@@ -197,7 +197,7 @@ async def test_o6_finalizers_that_cannot_be_removed_are_reported(faulty, caplog)
             await faulty.until_gone()
     assert faulty.calls == ["fn"]
     errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
-    assert len(errors) == 3
+    assert len(errors) == 1  # the same ones are for debugging only
     assert all("422 Invalid: It is not valid." in error for error in errors)
 
 
