@@ -24,6 +24,8 @@ class LoadingError(ImportError):
     in the user's code only.
     """
 
+    expected = True
+
     def __init__(self, message: str, details: str = "") -> None:
         super().__init__(message)
         self.details = details

@@ -23,6 +23,8 @@ from kopf_kits.manifests import apply_manifests
 class LocalClusterError(Exception):
     """A local cluster cannot be started as it is asked for; the message says why."""
 
+    expected = True
+
 
 class Engine(enum.StrEnum):
     """What serves the API of a local cluster."""

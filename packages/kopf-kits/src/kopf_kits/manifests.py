@@ -30,6 +30,8 @@ _NAMESPACE = ("", "Namespace")
 class ManifestError(Exception):
     """A manifest cannot be read, or cannot be applied; the message says which one and why."""
 
+    expected = True
+
 
 @dataclass(frozen=True)
 class Kind:

@@ -6,8 +6,7 @@ import logging
 import os
 import urllib.parse
 from collections.abc import Callable, Collection
-
-from aiohttp import web
+from typing import TYPE_CHECKING
 
 from kopf_cogs.helpers.callbacks import call
 from kopf_core.actions.errors import ErrorsMode
@@ -15,6 +14,9 @@ from kopf_core.actions.retrying import safe_message
 from kopf_core.engines.activities import ActivityError, ActivityRunner
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.registries import OperatorRegistry
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 logger = logging.getLogger("kopf.probes")
 
@@ -28,6 +30,8 @@ FAILURE_CACHE_TIME = 1.0
 
 class ProbesError(OSError):
     """The probes cannot be served where they are requested to be; the message says why."""
+
+    expected = True
 
 
 class ProbeServer:
@@ -46,8 +50,10 @@ class ProbeServer:
         self._response: tuple[int, str] = (200, "{}")
         self._deadline = float("-inf")
 
-    async def handle(self, _: web.Request) -> web.Response:
+    async def handle(self, _: "web.Request") -> "web.Response":
         """Answer one probe. The handlers are not called more often than the cache permits."""
+        from aiohttp import web
+
         stale = self._find_stale()
         if stale:
             error = f"There are no signs of life from the watch-streams: {', '.join(stale)}"
@@ -93,6 +99,8 @@ async def serve_probes(
     parts = urllib.parse.urlsplit(endpoint)
     if parts.scheme != "http" or not parts.port:
         raise ValueError(f"Only http://host:port/path is supported for liveness: {endpoint!r}")
+    from aiohttp import web  # most operators serve nothing, and it is heavy
+
     app = web.Application()
     server = ProbeServer(registry, activities, find_stale)
     app.add_routes([web.get(parts.path or "/", server.handle)])

@@ -4,8 +4,11 @@ import signal
 from types import FrameType
 from typing import NoReturn
 
-from kopf_kits.cli import main
-from kopf_kits.cli.exits import SIGNALS
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class _Leave(BaseException):
+    """The process is asked to end. It is none of what the code of users or of click catches."""
 
 
 def start() -> None:
@@ -13,14 +16,18 @@ def start() -> None:
     for signum in SIGNALS:
         signal.signal(signum, _leave)
     try:
+        from kopf_kits.cli.groups import main  # it takes time, so the signals are handled already
+
         main(prog_name="kopf")
+    except _Leave:
+        pass
     finally:
         for signum in SIGNALS:
             signal.signal(signum, signal.SIG_IGN)
 
 
 def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(0)
+    raise _Leave
 
 
 if __name__ == "__main__":

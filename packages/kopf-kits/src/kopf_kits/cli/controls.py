@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kopf_cogs.aiokits.flags import Flag
-from kopf_cogs.clients.vault import Vault
-from kopf_cogs.configs.settings import OperatorSettings
-from kopf_core.intents.registries import OperatorRegistry
+if TYPE_CHECKING:
+    import asyncio
+
+    from kopf_cogs.aiokits.flags import Flag
+    from kopf_cogs.clients.vault import Vault
+    from kopf_cogs.configs.settings import OperatorSettings
+    from kopf_core.intents.registries import OperatorRegistry
 
 
 @dataclasses.dataclass

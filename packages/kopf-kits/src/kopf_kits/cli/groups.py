@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any, NoReturn
 
 import click
 
-from kopf_cogs.clients.errors import APIError
-from kopf_cogs.helpers.versions import get_version
-from kopf_cogs.structs.credentials import LoginError
-from kopf_core.engines.activities import ActivityError
-from kopf_core.engines.probing import ProbesError
-from kopf_core.reactor.exiting import AbandonedError
-from kopf_core.reactor.preflight import SettingsError
-from kopf_kits.cli.running import run
-from kopf_kits.cli.sandboxing import sandbox
 from kopf_kits.loading import LoadingError
-from kopf_kits.locals import LocalClusterError
-from kopf_kits.manifests import ManifestError
 
-_EXPECTED = (
-    AbandonedError,
-    ActivityError,
-    APIError,
-    LoadingError,
-    LocalClusterError,
-    LoginError,
-    ManifestError,
-    ProbesError,
-    SettingsError,
-)
-_BY_NAME = frozenset({"EnvtestError"})  # those that are not worth importing for this
+COMMANDS = {
+    "run": ("kopf_kits.cli.running", "Run the operator with the handlers from files & modules."),
+    "sandbox": ("kopf_kits.cli.sandboxing", "Serve a local Kubernetes API until stopped."),
+}
+"""Where the commands are, and what they are for: they are imported when they are used."""
 
 
 class OperatorGroup(click.Group):
@@ -44,6 +27,21 @@ class OperatorGroup(click.Group):
     The options of all commands can be set by environment variables, by their own names
     (``KOPF_RUN_PEERING`` for ``--peering``), besides those which click derives by itself.
     """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*COMMANDS, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            module = importlib.import_module(COMMANDS[cmd_name][0])
+            self.add_command(getattr(module, cmd_name))
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        others = {name: cmd.get_short_help_str() for name, cmd in self.commands.items()}
+        titles = others | {name: title for name, (_, title) in COMMANDS.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(titles.items()))
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         for param in cmd.params:
@@ -75,7 +73,7 @@ def _get_variables(command: str, option: click.Option) -> list[str]:
 def _fail(exc: Exception) -> NoReturn:
     """Explain the failure and exit. The traceback is for the verbose mode and for our own bugs."""
     is_verbose = any(arg in sys.argv for arg in ("-v", "--verbose", "-d", "--debug"))
-    is_expected = isinstance(exc, _EXPECTED) or type(exc).__name__ in _BY_NAME
+    is_expected = getattr(exc, "expected", False)
     message = str(exc) if is_expected and str(exc) else f"{type(exc).__name__}: {exc}"
     if isinstance(exc, LoadingError) and is_verbose and exc.details:
         click.echo(exc.details, err=True, nl=False)
@@ -87,11 +85,22 @@ def _fail(exc: Exception) -> NoReturn:
     sys.exit(1)
 
 
+def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from kopf_cogs.helpers.versions import get_version
+
+        click.echo(f"kopf, version {get_version()}")
+        ctx.exit()
+
+
 @click.group(cls=OperatorGroup, name="kopf", context_settings={"auto_envvar_prefix": "KOPF"})
-@click.version_option(get_version(), prog_name="kopf")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """Kubernetes operators in Python."""
-
-
-main.add_command(run)
-main.add_command(sandbox)

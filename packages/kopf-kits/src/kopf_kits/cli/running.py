@@ -9,15 +9,9 @@ from typing import Any
 
 import click
 
-from kopf_core.intents.registries import set_default_registry
-from kopf_core.reactor import running
 from kopf_kits.cli.controls import CLIControls
-from kopf_kits.cli.exits import clean_exit
 from kopf_kits.cli.interrupts import exiting_when_interrupted
 from kopf_kits.cli.options import check_liveness_url, is_given, logging_options, manifest_options
-from kopf_kits.loading import preload
-from kopf_kits.locals import Engine, local_cluster, using_kubeconfig
-from kopf_kits.loops import proper_loop
 
 DEV_PRIORITY = 666
 
@@ -69,12 +63,19 @@ def run(
         raise click.UsageError("Use --engine with --sandbox: it is what the sandbox runs on.")
     if dev and options["priority"] is None:
         options["priority"] = DEV_PRIORITY
+    # It takes time, and is not needed for the help and for wrong options.
+    from kopf_core.intents.registries import set_default_registry
+    from kopf_core.reactor import running
+    from kopf_kits.cli.exits import clean_exit
+    from kopf_kits.loading import preload
+    from kopf_kits.loops import proper_loop
+
     if controls.registry is not None:
         set_default_registry(controls.registry)
     preload(paths=paths, modules=modules)
     with contextlib.ExitStack() as stack:
         if sandbox:
-            stack.enter_context(_started_sandbox(Engine(engine), files))
+            stack.enter_context(_started_sandbox(engine, files))
             options["clusterwide"] = options["clusterwide"] or not options["namespaces"]
         controls_kwargs = controls.as_kwargs()
         stack.enter_context(clean_exit())
@@ -83,10 +84,12 @@ def run(
 
 
 @contextlib.contextmanager
-def _started_sandbox(engine: Engine, files: Collection[str]) -> Iterator[None]:
+def _started_sandbox(engine: str, files: Collection[str]) -> Iterator[None]:
+    from kopf_kits.locals import Engine, local_cluster, using_kubeconfig
+
     with contextlib.ExitStack() as stack:
         with exiting_when_interrupted():
-            cluster = stack.enter_context(local_cluster(engine))
+            cluster = stack.enter_context(local_cluster(Engine(engine)))
             stack.enter_context(using_kubeconfig(cluster.kubeconfig))
             for title in cluster.apply([pathlib.Path(path) for path in files]):
                 click.echo(f"Applied {title}", err=True)

@@ -10,7 +10,6 @@ import click
 
 from kopf_kits.cli.interrupts import exiting_when_interrupted
 from kopf_kits.cli.options import logging_options, manifest_options
-from kopf_kits.locals import Engine, local_cluster
 
 
 @click.command()
@@ -28,6 +27,8 @@ def sandbox(port: int, kubeconfig: str | None, engine: str, files: Collection[st
 
     It listens on the loopback interface only. The emulator checks no credentials.
     """
+    from kopf_kits.locals import Engine, local_cluster  # not for the help
+
     path = None if kubeconfig is None else pathlib.Path(kubeconfig)
     with (
         exiting_when_interrupted(),

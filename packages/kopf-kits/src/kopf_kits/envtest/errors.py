@@ -8,3 +8,5 @@ class EnvtestError(Exception):
     The message is meant for the user as it is: it names the cause and, where there is one, the way
     out. Whatever was started by then is stopped when this is raised.
     """
+
+    expected = True
