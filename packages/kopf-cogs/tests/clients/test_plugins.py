@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import stat
+import subprocess
 import sys
 import textwrap
 
@@ -236,3 +237,32 @@ def test_renewals_keep_what_users_have_changed(script, login):
     renewed = info.renewal(info)
     assert renewed == dataclasses.replace(info, token="2")
     assert renewed.renewal == info.renewal
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="It is seen by the end of a pipe.")
+def test_b17_plugins_do_not_outlive_the_operator(script, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    path = script(
+        f"pipe = open({str(fifo)!r}, 'w'); print('begun', file=pipe, flush=True); "
+        "import time; time.sleep(3600)"
+    )
+    operator = f"""
+        import threading
+        from kopf_cogs.clients.plugins import ExecPlugin
+        from kopf_cogs.structs.credentials import ConnectionInfo
+
+        plugin = ExecPlugin(title="It", command={str(path)!r}, api_version={V1!r})
+        info = ConnectionInfo(server="https://s")
+        threading.Thread(target=plugin.renew, args=[info], daemon=True).start()
+        input()
+    """
+    code = textwrap.dedent(operator)
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
+        try:
+            with fifo.open() as pipe:
+                assert pipe.readline() == "begun\n"
+                process.communicate(b"\n", timeout=60)
+                assert pipe.read() == ""  # it comes to the end only when the plugin is dead
+        finally:
+            process.kill()

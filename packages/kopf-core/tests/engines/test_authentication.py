@@ -240,3 +240,61 @@ async def test_cancelled_while_functions_log_in_in_threads(authenticator, regist
         assert vault.is_empty()
     finally:
         proceed.set()
+
+
+async def test_b8_probes_fail_while_logins_hang(authenticator, registry, vault, clock):
+    gate, called = asyncio.Event(), asyncio.Event()
+
+    @on.login(registry=registry)
+    async def login(**_):
+        called.set()
+        await gate.wait()
+        return INFO
+
+    async with running(authenticator):
+        await called.wait()
+        assert authenticator.find_problems() == []  # for now
+        clock.advance(authentication.PATIENCE)
+        problem = authenticator.find_problems()
+        gate.set()
+        await vault.wait_for_readiness()
+        assert authenticator.find_problems() == []
+    assert len(problem) == 1
+    assert problem[0].startswith("Initial authentication has not succeeded in 30 seconds")
+
+
+async def test_b8_probes_fail_while_logins_fail(authenticator, registry, vault, clock, delays):
+    problems = []
+
+    @on.login(registry=registry)
+    def login(**_):
+        problems.append(authenticator.find_problems())
+        if len(problems) < 10:
+            raise TemporaryError("not yet", delay=10)
+        return INFO
+
+    async with running(authenticator):
+        await vault.wait_for_readiness()
+    assert problems[:3] == [[], [], []]
+    assert all(problems[3:])
+    assert authenticator.find_problems() == []
+
+
+async def test_b8_probes_do_not_care_of_renewals_while_the_credentials_are_usable(
+    authenticator, registry, vault, clock
+):
+    called = asyncio.Event()
+
+    @on.login(registry=registry)
+    async def login(**_):
+        if authenticator.find_problems() or not vault.is_empty():
+            called.set()
+            await asyncio.Event().wait()
+        return INFO
+
+    async with running(authenticator):
+        vault.doubt(await vault.acquire(), Exception("boom"))
+        await called.wait()
+        clock.advance(authentication.PATIENCE * 10)
+        assert authenticator.find_problems() == []
+        assert not vault.is_empty()

@@ -23,10 +23,10 @@ def find_port():
 @pytest.fixture
 def serve(settings, registry, clock):
     @contextlib.asynccontextmanager
-    async def serve(path="/healthz", find_stale=tuple):
+    async def serve(path="/healthz", find_problems=tuple):
         url = f"http://127.0.0.1:{find_port()}{path}"
         runner = ActivityRunner(settings, Memo(), {}, clock)
-        task = asyncio.create_task(serve_probes(url, registry, runner, find_stale))
+        task = asyncio.create_task(serve_probes(url, registry, runner, find_problems))
 
         async def get(suffix=""):
             async with aiohttp.ClientSession() as session:
@@ -116,7 +116,7 @@ async def test_busy_ports_are_errors_of_one_line(registry, settings):
 
 async def test_f7_stale_streams_are_failing_probes(serve, registry):
     stale = ["pods in ns"]
-    async with serve(find_stale=lambda: stale) as get:
+    async with serve(find_problems=lambda: stale) as get:
         status, text = await get()
         assert status == 503
         assert "pods in ns" in text

@@ -6,10 +6,12 @@ not only what they print, but also what they complain of can be secret.
 """
 
 import asyncio
+import atexit
 import base64
 import contextlib
 import dataclasses
 import datetime
+import functools
 import json
 import os
 import shutil
@@ -81,12 +83,15 @@ class ExecPlugin:
         except (OSError, ValueError) as e:
             reason = getattr(e, "strerror", None) or "wrong arguments"
             raise self._fail(f"cannot be run: {reason}") from e
+        kill = functools.partial(_kill, process)
+        atexit.register(kill)  # threads are not waited for when the operator's process exits
         with process:
             try:
                 return self._read(process)
             finally:
+                atexit.unregister(kill)
                 if process.poll() is None:
-                    _kill(process)
+                    kill()
 
     def _read(self, process: "subprocess.Popen[bytes]") -> bytes:
         """Read in another thread: there is no other way that has a time limit everywhere."""

@@ -31,7 +31,10 @@ All requests wait for it, and the usual reason is a file that is being written r
 """
 
 PATIENCE = 30.0
-"""How long (in seconds) login handlers may take until it is said that they are waited for."""
+"""How long (in seconds) login handlers may take until it is said that they are waited for.
+
+The probes fail since then.
+"""
 
 
 class Authenticator:
@@ -48,6 +51,21 @@ class Authenticator:
         self._registry = registry
         self._activities = activities
         self._counter = 0
+        self._since: float | None = None
+        """When the login handlers were called, if they have not finished yet: monotonic."""
+
+    def find_problems(self) -> list[str]:
+        """What is wrong, if the requests wait for the login handlers for too long."""
+        if self._since is None or not self._vault.is_empty():
+            return []
+        passed = self._activities.clock.monotonic() - self._since
+        if passed < PATIENCE:
+            return []
+        return [f"{self._title} has not succeeded in {passed:.0f} seconds; all requests wait."]
+
+    @property
+    def _title(self) -> str:
+        return INITIAL if self._counter <= 1 else "Re-authentication"
 
     async def run(self) -> None:
         """Log in every time the credentials run out. Never ends on its own.
@@ -56,11 +74,12 @@ class Authenticator:
         """
         while True:
             await self._vault.wait_for_emptiness()
-            await self._authenticate()
+            self._counter += 1
+            self._since = self._activities.clock.monotonic()
+            await self._authenticate(self._title)
+            self._since = None
 
-    async def _authenticate(self) -> None:
-        title = INITIAL if not self._counter else "Re-authentication"
-        self._counter += 1
+    async def _authenticate(self, title: str) -> None:
         logger.info(f"{title} has been initiated.")
         handlers = self._registry.get_activity_handlers(Activity.AUTHENTICATION)
         handlers = handlers or get_default_logins(title == INITIAL)

@@ -41,10 +41,10 @@ class ProbeServer:
         self,
         registry: OperatorRegistry,
         activities: ActivityRunner,
-        find_stale: Callable[[], Collection[str]] = tuple,
+        find_problems: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._registry = registry
-        self._find_stale = find_stale
+        self._find_problems = find_problems
         self._activities = activities
         self._lock = asyncio.Lock()
         self._response: tuple[int, str] = (200, "{}")
@@ -54,10 +54,9 @@ class ProbeServer:
         """Answer one probe. The handlers are not called more often than the cache permits."""
         from aiohttp import web
 
-        stale = self._find_stale()
-        if stale:
-            error = f"There are no signs of life from the watch-streams: {', '.join(stale)}"
-            return web.json_response({"error": error}, status=503)
+        problems = self._find_problems()
+        if problems:
+            return web.json_response({"error": " ".join(problems)}, status=503)
         clock = self._activities.clock
         async with self._lock:
             if clock.monotonic() >= self._deadline:
@@ -86,7 +85,7 @@ async def serve_probes(
     endpoint: str | None,
     registry: OperatorRegistry,
     activities: ActivityRunner,
-    find_stale: Callable[[], Collection[str]] = tuple,
+    find_problems: Callable[[], Collection[str]] = tuple,
 ) -> None:
     """Serve the probes at the endpoint, such as ``http://0.0.0.0:8080/healthz``, until cancelled.
 
@@ -102,7 +101,7 @@ async def serve_probes(
     from aiohttp import web  # most operators serve nothing, and it is heavy
 
     app = web.Application()
-    server = ProbeServer(registry, activities, find_stale)
+    server = ProbeServer(registry, activities, find_problems)
     app.add_routes([web.get(parts.path or "/", server.handle)])
     runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     await runner.setup()

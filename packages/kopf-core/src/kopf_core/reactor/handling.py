@@ -134,7 +134,12 @@ class Handling:
         self.orchestrator.abort()
         self.background.abort()
 
-    def find_stale(self) -> Collection[str]:
+    def find_problems(self) -> Collection[str]:
+        """Because of what the operator does not serve, so that the probes must fail."""
+        stale = ", ".join(self._find_stale())
+        return [f"There are no signs of life from the watch-streams: {stale}."] if stale else []
+
+    def _find_stale(self) -> Collection[str]:
         """The streams that show no signs of life for so long that the operator does not serve."""
         if self._is_cold:
             return []

@@ -27,6 +27,9 @@ logger = logging.getLogger("kopf.reactor.observation")
 BROKEN_GROUPS_DELAY = 30.0
 """How soon (in seconds) to retry the API groups that could not be discovered."""
 
+PERMISSIONS_DELAY = 60.0
+"""How often (in seconds) to ask at least whether what was forbidden is permitted."""
+
 FIRST_DOUBT_DELAY = 0.1
 """How soon (in seconds) to scan again when the discovery differs from what is known otherwise.
 
@@ -130,9 +133,7 @@ class ResourceObserver:
         """Discover for as long as the operator runs. Raises the errors of the first discovery."""
         broken = await self._discover()
         watcher: asyncio.Task[None] | None = None
-        if not self._settings.scanning.disabled and await _is_permitted(
-            self._client, CRDS, "new custom resources will not be noticed"
-        ):
+        if not self._settings.scanning.disabled:
             watcher = asyncio.create_task(self._watch(), name="kopf-crd-watcher")
         try:
             while True:
@@ -163,6 +164,8 @@ class ResourceObserver:
         self._wakeup.clear()
 
     async def _watch(self) -> None:
+        if not await _is_permitted(self._client, CRDS, "new custom resources are not noticed"):
+            await _until_permitted(self._client, CRDS)
         await _reflect_forever(
             Reflector(self._client, CRDS, None, settings=self._settings, sink=self._definitions)
         )
@@ -208,11 +211,12 @@ class NamespaceObserver:
 
     async def run(self) -> None:
         """Watch for as long as the operator runs, unless it is pointless or not permitted."""
-        if self._settings.scanning.disabled or not await _is_permitted(
-            self._client, NAMESPACES, self._describe_restriction()
-        ):
+        if self._settings.scanning.disabled:
             self._insights.set_namespaces({*self._specific})
             await asyncio.Event().wait()
+        if not await _is_permitted(self._client, NAMESPACES, self._describe_restriction()):
+            self._insights.set_namespaces({*self._specific})
+            await _until_permitted(self._client, NAMESPACES)
         reflector = Reflector(
             self._client, NAMESPACES, None, settings=self._settings, sink=self._sink
         )
@@ -220,7 +224,7 @@ class NamespaceObserver:
 
     def _describe_restriction(self) -> str:
         patterns = [repr(p) for p in self._patterns if p not in self._specific]
-        ignored = f", and these patterns are ignored: {', '.join(patterns)}" if patterns else ""
+        ignored = f" (these patterns are ignored: {', '.join(patterns)})" if patterns else ""
         return f"only the namespaces with exact names are served{ignored}"
 
     def _report_absent(self) -> None:
@@ -257,17 +261,39 @@ async def _reflect_forever(reflector: Reflector) -> None:
 
 
 async def _is_permitted(client: Client, resource: Resource, consequence: str) -> bool:
+    """Whether the objects can be listed. Errors of other kinds are left to the watch-stream."""
     try:
-        await client.get(resource.get_url(), params={"limit": "1"})
-    except APIForbiddenError:
+        await _try_listing(client, resource)
+    except APIForbiddenError as e:
         logger.warning(
-            f"Not enough permissions to list & watch {resource}; so, {consequence}. "
-            f"Grant the permissions, or set settings.scanning.disabled = True."
+            f"Not enough permissions to list & watch {resource} cluster-wide; so, {consequence} "
+            f"until they are granted. If it is meant so, set settings.scanning.disabled = True. "
+            f"The reason: {e}"
         )
         return False
     except APINotFoundError:
         return False
+    except APIError:
+        return True
     return True
+
+
+async def _until_permitted(client: Client, resource: Resource) -> None:
+    """Ask again and again, ever rarer: permissions can be granted at any time."""
+    backoff = Backoff(FIRST_DOUBT_DELAY, limit=PERMISSIONS_DELAY)
+    while True:
+        await asyncio.sleep(backoff.advance())
+        try:
+            await _try_listing(client, resource)
+        except APIError as e:
+            logger.debug(f"It is still not possible to list {resource} cluster-wide: {e}")
+        else:
+            logger.info(f"It is possible to list & watch {resource} cluster-wide now.")
+            return
+
+
+async def _try_listing(client: Client, resource: Resource) -> None:
+    await client.get(resource.get_url(), params={"limit": "1"})
 
 
 def _get_groups(selectors: Collection[Selector]) -> Collection[str] | None:

@@ -137,7 +137,7 @@ class Operator:
                 options.liveness_endpoint,
                 options.registry,
                 essentials.activities,
-                handling.find_stale,
+                lambda: [*authenticator.find_problems(), *handling.find_problems()],
             ),
         }
 

@@ -43,7 +43,7 @@ from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles
 from kopf_core.reactor.delivery import Delivery
-from kopf_core.reactor.throttling import throttle, unthrottle
+from kopf_core.reactor.throttling import Denials, throttle, unthrottle
 from kopf_core.reactor.turns import Background, Turn
 from kopf_core.reactor.work import DONE, Done, TurnResult, WorkItem
 
@@ -78,6 +78,7 @@ class Reconciler:
         self._background = background
         self.desired = desired
         self._clock = execution.clock
+        self._denials = Denials()
         self._cycles = Cycles(resource=resource, handlers=handlers, execution=execution)
         self._delivery = Delivery(
             client=client,
@@ -114,10 +115,11 @@ class Reconciler:
                 await self._adjust_background(turn)
             result = await self._reconcile_if_settled(turn)
         except APIError as e:
-            return throttle(turn, f"{e}", None, self._clock.monotonic())
+            is_known = not self._denials.is_news(e)
+            return throttle(turn, f"{e}", None, self._clock.monotonic(), is_known=is_known)
         except Exception as e:
             return throttle(turn, safe_repr(e), e, self._clock.monotonic())
-        unthrottle(turn)
+        unthrottle(turn, self._denials)
         return result
 
     async def on_event(self, turn: Turn, event: RawEvent) -> None:

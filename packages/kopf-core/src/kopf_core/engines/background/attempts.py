@@ -1,6 +1,7 @@
 """The calls of one function for one object: with what arguments, where, and what comes of them."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,6 +44,7 @@ class Attempts:
     __slots__ = (
         "_carried",
         "_cause",
+        "_complaint",
         "_handler",
         "_object",
         "_resources",
@@ -56,6 +58,7 @@ class Attempts:
         self._resources = resources
         self._carried: tuple[Any, ...] = ()
         self._cause: DaemonCause | None = None
+        self._complaint: str | None = None  # told once, not in every attempt
         self._stopper: DaemonStopper | None = None
         self._warned: frozenset[str] = frozenset()
 
@@ -129,8 +132,12 @@ class Attempts:
             )
         except APIError as e:
             self._carried = tuple(cause.patch.fns)
-            cause.logger.error(f"{self._handler} could not change the object: {e}")
+            text = f"{self._handler} could not change the object: {e}"
+            level = logging.DEBUG if text == self._complaint else logging.ERROR
+            cause.logger.log(level, text)
+            self._complaint = text
         else:
+            self._complaint = None
             self._carried = applied.carried
             self._warned = warn_of_inconsistencies(
                 applied.inconsistencies, self._object.resource, self._warned, cause.logger

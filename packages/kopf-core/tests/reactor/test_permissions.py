@@ -1,0 +1,108 @@
+"""What is forbidden is told once, for all whom it concerns; and works as soon as permitted."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from kopf_core.intents import decorators as on
+
+DENIAL = (
+    'kopfexamples.kopf.dev "{name}" is forbidden: User "me" cannot patch resource '
+    '"kopfexamples" in API group "kopf.dev" in the namespace "default"'
+)
+
+
+def deny_patches(faults: Any, *names: str) -> None:
+    for name in names:
+        faults.fail(403, method="PATCH", path=f"*/{name}", message=DENIAL.format(name=name))
+
+
+async def test_b4_forbidden_patches_are_told_once_for_all_objects(
+    cluster, operate, registry, settings, journal, logged
+):
+    settings.queueing.error_delays = [0.01]
+    names = ["a", "b", "c"]
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    async with operate():
+        for _ in range(2):  # told again if it was permitted meanwhile
+            deny_patches(cluster.sandbox.faults, *names)
+            for name in names:
+                await cluster.create(name)
+            await until_patched_in_vain(cluster.sandbox.journal, *names)
+            cluster.sandbox.faults.clear()
+            for name in names:
+                await until_handled(cluster, name)
+                await cluster.delete(name)
+            names = [f"{name}{name}" for name in names]
+    told = [text for text in logged(logging.WARNING) if "cannot patch" in text]
+    assert len(told) == 2, told
+    assert 'cannot patch resource "kopfexamples" in API group "kopf.dev" in the' in told[0]
+    assert len(journal) == len({*journal}) == 6
+
+
+async def until_patched_in_vain(requests: Any, *names: str) -> None:
+    for name in names:
+        async with asyncio.timeout(30):
+            await requests.wait("PATCH", f"*/{name}", count=2)
+
+
+async def until_handled(cluster: Any, name: str) -> None:
+    async with asyncio.timeout(30):
+        while "annotations" not in (await cluster.get(name))["metadata"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_b3_definitions_are_watched_as_soon_as_it_is_permitted(
+    cluster, operate, registry, journal, logged, make_definition
+):
+    message = 'User "me" cannot list resource "customresourcedefinitions" at the cluster scope'
+    crds = "*/customresourcedefinitions"
+
+    @on.event("kopfexamples", registry=registry)
+    async def fn(resource: Any, **_: Any) -> None:
+        journal(resource.version)
+
+    fault = cluster.sandbox.faults.fail(403, method="GET", path=crds, message=message)
+    async with operate():
+        await cluster.create("a")
+        await journal.until(lambda calls: "v1" in calls)
+        async with asyncio.timeout(30):
+            await cluster.sandbox.journal.wait("GET", crds, count=3)
+        fault.release()
+        await cluster.redefine(make_definition("v2", "v1"))
+        await journal.until(lambda calls: "v2" in calls)
+    (warning,) = [text for text in logged(logging.WARNING) if "customresource" in text]
+    assert warning.startswith(
+        "Not enough permissions to list & watch customresourcedefinitions.v1.apiextensions.k8s.io "
+        "cluster-wide; so, new custom resources are not noticed until they are granted."
+    )
+    assert message in warning
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_b3_namespaces_are_matched_as_soon_as_they_are_permitted(
+    cluster, operate, registry, journal, logged, status
+):
+    fault = cluster.sandbox.faults.fail(status, method="GET", path="/api/v1/namespaces")
+
+    @on.event("kopfexamples", registry=registry)
+    async def fn(namespace: str, **_: Any) -> None:
+        journal(namespace)
+
+    await cluster.create("a")
+    async with operate(namespaces=["exact", "def*"]):
+        async with asyncio.timeout(30):
+            await cluster.sandbox.journal.wait("GET", "*/namespaces", count=3)
+            await cluster.sandbox.journal.wait("GET", "*/namespaces/exact/kopfexamples")
+        assert not journal
+        fault.release()
+        await journal.until(lambda calls: "default" in calls)
+    warnings = [text for text in logged(logging.WARNING) if "Not enough permissions" in text]
+    assert len(warnings) == (status == 403)
+    assert all("these patterns are ignored: 'def*'" in warning for warning in warnings)
