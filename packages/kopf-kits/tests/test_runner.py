@@ -1,6 +1,7 @@
 """Operators in the background of tests."""
 
 import asyncio
+import importlib.util
 import logging
 import threading
 from pathlib import Path
@@ -47,6 +48,23 @@ def login_fn(**kwargs):
 for number in range(LOGINS):
     decorators.login(id=f"login{number}")(login_fn)
 """
+
+PROBING = """
+import threading
+from kopf_core.intents import decorators
+from kopf_core.intents.registries import get_default_registry
+
+registry = get_default_registry()
+registry.connected = threading.Event()
+
+@decorators.event("namespaces")
+def event_fn(**_):
+    registry.connected.set()
+"""
+
+
+def is_installed(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
 
 
 @pytest.fixture
@@ -161,6 +179,34 @@ def test_e32_exits_on_demand_are_in_the_info(args: list[str]) -> None:
     assert runner.exception is None
     assert runner.exc_info is not None
     assert runner.exc_info[0] is SystemExit
+
+
+def test_e33_lines_that_suites_wait_for_are_there_in_their_order(handlers: str) -> None:
+    with KopfRunner(["run", "--sandbox", "--verbose", handlers], timeout=30) as runner:
+        pass
+    lines = [
+        "Starting Kopf ",
+        "started up",
+        "Streaming tasks are stopped: finishing normally; tasks left: set()",
+        "Core tasks are stopped: finishing normally; tasks left: set()",
+        "cleaned up",
+        "Root tasks are stopped: finishing normally; tasks left: set()",
+        "Hung tasks stopping is skipped: no tasks given.",
+    ]
+    found = [runner.output.find(line) for line in lines]
+    assert -1 not in found
+    assert found == sorted(found)
+
+
+def test_e33_logins_say_what_they_are_configured_with(tmp_path: Path) -> None:
+    path = tmp_path / "handlers.py"
+    path.write_text(PROBING)
+    with KopfRunner(["run", "--sandbox", "--verbose", str(path)], timeout=30) as runner:
+        assert get_default_registry().connected.wait(30)  # type: ignore[attr-defined]
+    libraries = {"Client": "kubernetes", "Pykube": "pykube"}
+    for name in [name for name, lib in libraries.items() if is_installed(lib)] or ["Client"]:
+        assert f" {name} is configured via kubeconfig file." in runner.output
+    assert "Connected to http://127.0.0.1:" in runner.output
 
 
 @pytest.mark.parametrize("logins", [0, 2])

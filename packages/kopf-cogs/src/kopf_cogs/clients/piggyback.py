@@ -8,6 +8,7 @@ The configured libraries remain configured: users can use them in their handlers
 """
 
 import inspect
+import os
 from typing import TYPE_CHECKING, Any
 
 from kopf_cogs.clients import incluster
@@ -56,16 +57,21 @@ def login_via_client(
     failures = (kubernetes.config.ConfigException, OSError)
     try:
         kubernetes.config.load_incluster_config()  # type: ignore[no-untyped-call]
-        logger.debug("The client library is configured in cluster with a service account.")
+        logger.debug("Client is configured in cluster with service account.")
     except failures:
         try:
-            kubernetes.config.load_kube_config()  # type: ignore[no-untyped-call]
-            logger.debug("The client library is configured via a kubeconfig file.")
+            kubernetes.config.load_kube_config(_get_kubeconfig())  # type: ignore[no-untyped-call]
+            logger.debug("Client is configured via kubeconfig file.")
         except failures as e:
             raise _make_login_error("the client library") from e
     config = kubernetes.client.Configuration.get_default_copy()
     header = config.get_api_key_with_prefix("BearerToken", alias="authorization")
     return _convert_client_config(config, header, settings)
+
+
+def _get_kubeconfig() -> str | None:
+    """As it is now: the libraries remember it as it was when they were imported."""
+    return os.environ.get("KUBECONFIG") or None
 
 
 async def login_via_async_client(
@@ -84,11 +90,11 @@ async def login_via_async_client(
     failures = (module.ConfigException, OSError)
     try:
         module.load_incluster_config()
-        logger.debug("The async client library is configured in cluster with a service account.")
+        logger.debug("Async client is configured in cluster with service account.")
     except failures:
         try:
-            await module.load_kube_config()
-            logger.debug("The async client library is configured via a kubeconfig file.")
+            await module.load_kube_config(_get_kubeconfig())
+            logger.debug("Async client is configured via kubeconfig file.")
         except failures as e:
             raise _make_login_error("the async client library") from e
     config = client.Configuration.get_default_copy()
@@ -155,11 +161,11 @@ def login_via_pykube(
     failures = (pykube.PyKubeError, OSError, LookupError)
     try:
         config = pykube.KubeConfig.from_service_account()
-        logger.debug("Pykube is configured in cluster with a service account.")
+        logger.debug("Pykube is configured in cluster with service account.")
     except failures:
         try:
             config = pykube.KubeConfig.from_file()
-            logger.debug("Pykube is configured via a kubeconfig file.")
+            logger.debug("Pykube is configured via kubeconfig file.")
         except failures as e:
             raise _make_login_error("pykube") from e
     try:

@@ -88,7 +88,7 @@ class Selector:
     @property
     def is_specific(self) -> bool:
         """Whether only one resource is meant: not a category, not everything, not a callable."""
-        return self.category is None and all(isinstance(name, str) for name in self._names)
+        return self.category is None and all(isinstance(name, str) for name in self.names)
 
     def check(self, resource: Resource) -> bool:
         """Check if the resource meets all the criteria, regardless of other resources."""
@@ -123,12 +123,13 @@ class Selector:
         return Resolution(resources=found, rivals=frozenset())
 
     @property
-    def _names(self) -> list[AnyName]:
+    def names(self) -> list[AnyName]:
+        """The names that are given, of any kind; usually one."""
         names = (self.kind, self.plural, self.singular, self.shortcut, self.any_name)
         return [name for name in names if name is not None]
 
     def _verify(self) -> None:
-        names: list[object] = [*self._names]
+        names: list[object] = [*self.names]
         if self.category is not None:
             names.append(self.category)
         if any(name == "" for name in names):

@@ -159,12 +159,15 @@ def get_default_logins(is_initial: bool = False) -> list[ActivityHandler]:
 
 
 def _login_with_files(**kwargs: Any) -> Any:
-    connection = incluster.login_with_service_account(**kwargs) or kubeconfig.login_with_kubeconfig(
-        **kwargs
+    connection = incluster.login_with_service_account(**kwargs)
+    if connection is not None:
+        kwargs["logger"].debug("Client is configured in cluster with service account.")
+        return connection
+    connection = kubeconfig.login_with_kubeconfig(**kwargs)
+    if connection is not None:
+        kwargs["logger"].debug("Client is configured via kubeconfig file.")
+        return connection
+    raise PermanentError(
+        "Cannot log in: there is neither a service account (not in a cluster?), nor a "
+        "kubeconfig file (see $KUBECONFIG and ~/.kube/config), nor a login handler."
     )
-    if connection is None:
-        raise PermanentError(
-            "Cannot log in: there is neither a service account (not in a cluster?), nor a "
-            "kubeconfig file (see $KUBECONFIG and ~/.kube/config), nor a login handler."
-        )
-    return connection

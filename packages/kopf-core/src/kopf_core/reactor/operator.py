@@ -7,7 +7,6 @@ from typing import Any
 
 from kopf_cogs.aiokits.flags import raise_flag, wait_flag
 from kopf_cogs.clients.renewals import Renewer
-from kopf_cogs.helpers.versions import get_version
 from kopf_core.actions.context import operator_var
 from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
 from kopf_core.engines.authentication import Authenticator
@@ -15,6 +14,7 @@ from kopf_core.engines.posting import event_logging
 from kopf_core.engines.probing import serve_probes
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import DaemonHandler
+from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
 from kopf_core.reactor.essentials import Essentials, OperatorOptions
 from kopf_core.reactor.handling import Handling
 from kopf_core.reactor.preflight import check_registry, check_settings
@@ -55,6 +55,7 @@ class Operator:
             until_ready=essentials.readiness.wait,
         )
         essentials.insights.listen(self._admission.observe)
+        essentials.insights.listen(ConnectionAnnouncer(essentials.vault).observe)
 
     async def run(self) -> None:
         """Start, serve until stopped, and clean up.
@@ -63,7 +64,7 @@ class Operator:
         Stopping by the flag is a normal exit. Cancelling is re-raised after the clean-up.
         Raises :class:`AbandonedError` if some of the handlers cannot be stopped in time.
         """
-        logger.debug(f"Starting Kopf {get_version()}.")
+        announce_start(self._options)
         operator_var.set(self.essentials.make_context())
         with event_logging, Watchdog():
             try:
@@ -75,6 +76,8 @@ class Operator:
                     await self._serve()
             finally:
                 await self._shut_down()
+                _log_stopped("Root", [])
+                self._log_hung()
             self.exit.check()
 
     def stop(self) -> None:
@@ -146,11 +149,13 @@ class Operator:
         if self.exit.hastened.is_set():
             self.abort()
         await self.handling.finish()
+        _log_stopped("Streaming", [])
         await self.essentials.recorder.close(min(POSTING_TIMEOUT, self.exit.get_left()))
         await self._close_admission()
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks, timeout=INTERRUPTION_TIMEOUT)
+        _, left = await asyncio.wait(tasks, timeout=INTERRUPTION_TIMEOUT)
+        _log_stopped("Core", left)
 
     async def _close_admission(self) -> None:
         """The webhooks are the last to go: until then, everything is checked as declared."""
@@ -185,6 +190,14 @@ class Operator:
         finally:
             await self.essentials.close()
 
+    def _log_hung(self) -> None:
+        hung = self.exit.describe()
+        logger.debug(
+            f"Hung tasks are left as is: {hung}."
+            if hung
+            else "Hung tasks stopping is skipped: no tasks given."
+        )
+
     def _has_no_threads(self) -> bool:
         """Whether all calls have ended, except for the daemons: those had their time already."""
         return all(isinstance(call.handler, DaemonHandler) for call in self.essentials.ongoing)
@@ -211,3 +224,10 @@ class Operator:
             return False
         running.result()
         return True
+
+
+def _log_stopped(title: str, left: Collection[asyncio.Task[Any]]) -> None:
+    """Say that a stage of the exit is over. People and their tests wait for these lines."""
+    names = {task.get_name() for task in left}
+    state = "not stopped" if names else "stopped"
+    logger.debug(f"{title} tasks are {state}: finishing normally; tasks left: {names!r}")

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
+from kopf_core.reactor.announcements import announce_served, describe_unresolved
 
 logger = logging.getLogger("kopf.reactor.orchestration")
 
@@ -16,6 +17,7 @@ class ServableResources:
     def __init__(self, registry: OperatorRegistry) -> None:
         self._registry = registry
         self._complaints: set[str] = set()
+        self._served: set[Resource] = set()
 
     def select(self, resources: Collection[Resource]) -> Mapping[Resource, ResourceHandlers]:
         """The resources that are meant by the selectors, with their handlers."""
@@ -31,7 +33,9 @@ class ServableResources:
                 )
             elif not resolution.resources:
                 self._complain(
-                    f"Unresolved resources cannot be served (try creating their CRDs): {selector}"
+                    "Unresolved resources cannot be served (try creating their CRDs): "
+                    + describe_unresolved(selector, self._registry, resources),
+                    key=f"unresolved {selector}",
                 )
         served: dict[Resource, ResourceHandlers] = {}
         for resource in {res for found in chosen.values() for res in found}:
@@ -41,6 +45,8 @@ class ServableResources:
             )
             if self._is_servable(resource, handlers):
                 served[resource] = handlers
+        announce_served(served, self._served)
+        self._served = {*served}
         return served
 
     def _is_servable(self, resource: Resource, handlers: ResourceHandlers) -> bool:
@@ -54,7 +60,7 @@ class ServableResources:
             return False
         return True
 
-    def _complain(self, message: str) -> None:
-        if message not in self._complaints:
-            self._complaints.add(message)
+    def _complain(self, message: str, *, key: str = "") -> None:
+        if (key or message) not in self._complaints:
+            self._complaints.add(key or message)
             logger.warning(message)

@@ -1,0 +1,91 @@
+"""Announcements: what people read at the start of an operator, one line for each topic."""
+
+import dataclasses
+import difflib
+import logging
+import urllib.parse
+from collections.abc import Collection, Iterable, Mapping
+
+from kopf_cogs.clients.vault import Vault
+from kopf_cogs.helpers.versions import get_version
+from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.selectors import Selector
+from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
+from kopf_core.reactor.essentials import OperatorOptions
+
+logger = logging.getLogger("kopf.reactor")
+
+MAX_ITEMS = 10
+"""How many resources are named in one line: there are many of them if everything is served."""
+
+
+def announce_start(options: OperatorOptions) -> None:
+    """Say the version and the scope; if the scope is not chosen, there is a warning already."""
+    logger.info(f"Starting Kopf {get_version()}.")
+    if options.clusterwide:
+        logger.info("The scope is the whole cluster.")
+    elif options.namespaces:
+        names = ", ".join(str(pattern) for pattern in options.namespaces)
+        logger.info(f"The scope is these namespaces: {names}.")
+
+
+class ConnectionAnnouncer:
+    """Says where the operator works, and who it is there: by names, with no secrets. Once."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._is_over = False
+
+    def observe(self, _: Collection[Resource]) -> None:
+        """The cluster has answered."""
+        if self._is_over:
+            return
+        self._is_over = True
+        items = self._vault.items
+        for server in sorted({item.info.server for item in items}):
+            names = ", ".join(repr(str(item.key)) for item in items if item.info.server == server)
+            logger.info(f"Connected to {_hide_password(server)} with the credentials of {names}.")
+
+
+def announce_served(
+    served: Mapping[Resource, ResourceHandlers], before: Collection[Resource]
+) -> None:
+    """Say which resources are served by how many handlers, and which are not anymore."""
+    added = {f"{res}": count_handlers(served[res]) for res in served if res not in before}
+    removed = {f"{res}" for res in before if res not in served}
+    if added:
+        items = [f"{name} ({n} handler{'s' if n > 1 else ''})" for name, n in sorted(added.items())]
+        logger.info(f"Serving {'also ' if before else ''}{_join(items)}.")
+    if removed:
+        logger.info(f"Serving no more: {_join(sorted(removed))}.")
+
+
+def count_handlers(handlers: ResourceHandlers) -> int:
+    """How many handlers there are of all kinds."""
+    values = [getattr(handlers, field.name) for field in dataclasses.fields(handlers)]
+    return sum(len(value) for value in values if isinstance(value, tuple))
+
+
+def describe_unresolved(
+    selector: Selector, registry: OperatorRegistry, resources: Collection[Resource]
+) -> str:
+    """Whose resources they are, and what was probably meant."""
+    ids = [repr(str(h.id)) for h in registry.resource_handlers if h.selector == selector]
+    title = "handler" if len(ids) == 1 else "handlers"
+    needed = f", needed by {title} {_join(ids)}" if ids else ""
+    known = {name for res in resources for name in (res.plural, res.kind, res.singular) if name}
+    wanted = [name for name in selector.names if isinstance(name, str)]
+    close = [near for name in wanted for near in difflib.get_close_matches(name, known, n=1)]
+    hint = f". Did you mean {close[0]!r}?" if close else ""
+    return f"{selector}{needed}{hint}"
+
+
+def _join(items: Iterable[str]) -> str:
+    first = [*items]
+    rest = f", and {len(first) - MAX_ITEMS} more" if len(first) > MAX_ITEMS else ""
+    return ", ".join(first[:MAX_ITEMS]) + rest
+
+
+def _hide_password(url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
