@@ -143,3 +143,14 @@ async def test_f2_retries_that_would_be_too_late_are_failures(settings, clock):
     runner = ActivityRunner(settings, Memo(), {}, clock)
     with pytest.raises(ActivityError, match="not yet"):
         await runner.run(Activity.CLEANUP, [make(fn)], get_left=lambda: 25.0)
+
+
+async def test_senseless_settings_are_final(settings, caplog):
+    """The next attempt would set the same value."""
+
+    def configure(settings, **_):
+        settings.posting.level = "INFO"
+
+    with pytest.raises(ActivityError, match=r"settings\.posting\.level must be an integer"):
+        await ActivityRunner(settings, Memo(), {}).run(Activity.STARTUP, [make(configure)])
+    assert "failed permanently: settings.posting.level must be an integer" in caplog.text

@@ -8,6 +8,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 from kopf_cogs.aiokits.pools import DaemonPool
+from kopf_cogs.configs.checks import (
+    Count,
+    Delays,
+    Limit,
+    Seconds,
+    SettingError,
+    SettingsGroup,
+)
 from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage, DiffBaseStorage
 from kopf_cogs.configs.progress import ProgressStorage, SmartProgressStorage
 from kopf_cogs.configs.selectors_map import SelectorMapping
@@ -20,10 +28,10 @@ HANDLER_THREADS = "kopf-handler"
 
 
 @dataclasses.dataclass
-class ProcessSettings:
+class ProcessSettings(SettingsGroup):
     """Settings of the operator's process."""
 
-    ultimate_exiting_timeout: float | None = 600
+    ultimate_exiting_timeout: Seconds | None = 600
     """How long (in seconds) the whole exit may take, then the rest is left; ``None`` for ever.
 
     If it is not set, 25 seconds, or longer if the handlers or other settings need longer.
@@ -46,7 +54,7 @@ class ProcessSettings:
 
 
 @dataclasses.dataclass
-class PostingSettings:
+class PostingSettings(SettingsGroup):
     """Settings of Kubernetes events about objects."""
 
     enabled: bool = True
@@ -58,16 +66,16 @@ class PostingSettings:
     level: int = logging.INFO
     """The minimal level of log messages to be posted, as in ``logging``."""
 
-    default_backoffs: float | Iterable[float] = (1, 1, 2, 3, 5, 8, 13, 21)
+    default_backoffs: Delays = (1, 1, 2, 3, 5, 8, 13, 21)
     """Delays (in seconds) between the attempts to post an explicit event."""
 
-    logging_backoffs: float | Iterable[float] = (1, 1, 2, 3, 5)
+    logging_backoffs: Delays = (1, 1, 2, 3, 5)
     """Delays (in seconds) between the attempts to post an event from a log message."""
 
-    worker_limit: int | None = None
+    worker_limit: Limit | None = None
     """How many events are posted simultaneously; ``None`` for 16 of them."""
 
-    idle_timeout: float = 1.0
+    idle_timeout: Seconds = 1.0
     """How long (in seconds) the posting of one object's events stays ready for new ones."""
 
     reporting_component: str = "kopf"
@@ -81,7 +89,7 @@ class PostingSettings:
 
 
 @dataclasses.dataclass
-class PeeringSettings:
+class PeeringSettings(SettingsGroup):
     """Settings of awareness of other operators, which serve the same resources."""
 
     name: str = "default"
@@ -93,7 +101,7 @@ class PeeringSettings:
     priority: int = 0
     """The priority of this operator. Those with lower priorities are paused."""
 
-    lifetime: int = 60
+    lifetime: Seconds = 60
     """How long (in seconds) the operator is considered alive after its last sign of life."""
 
     mandatory: bool = False
@@ -116,25 +124,25 @@ class PeeringSettings:
 
 
 @dataclasses.dataclass
-class WatchingSettings:
+class WatchingSettings(SettingsGroup):
     """Settings of listing & watching of resources."""
 
-    server_timeout: float | None = None
+    server_timeout: Seconds | None = None
     """How long (in seconds) a stream is, as requested from the server; ``None`` is up to it."""
 
-    client_timeout: float | None = None
+    client_timeout: Seconds | None = None
     """How long (in seconds) a stream is until disconnected by the operator; ``None`` for ever."""
 
-    connect_timeout: float | None = None
+    connect_timeout: Seconds | None = None
     """How long (in seconds) it may take to connect; ``None`` is as for other requests."""
 
-    reconnect_backoff: float = 0.1
+    reconnect_backoff: Seconds = 0.1
     """The delay (in seconds) before reconnecting."""
 
-    inactivity_timeout: float = 70.0
+    inactivity_timeout: Seconds = 70.0
     """How long (in seconds) a stream may be silent, even with no bookmarks, until reconnecting."""
 
-    chunk_size: int | None = None
+    chunk_size: Count | None = None
     """How many objects are listed per request; ``None`` for 500 of them, zero for all at once."""
 
     initial_streaming: bool = False
@@ -152,25 +160,26 @@ class WatchingSettings:
     def __setattr__(self, key: str, value: Any) -> None:
         if key.endswith("_selectors") and not isinstance(value, SelectorMapping):
             if not isinstance(value, Mapping):
-                raise TypeError(f"{key} must be a mapping of resources, not {value!r}.")
+                name = f"settings.watching.{key}"
+                raise SettingError(f"{name} must be a mapping of resources, not {value!r}.")
             value = SelectorMapping(value)
         super().__setattr__(key, value)
 
 
 @dataclasses.dataclass
-class QueueingSettings:
+class QueueingSettings(SettingsGroup):
     """Settings of how events are queued and processed, one object at a time."""
 
-    worker_limit: int | None = None
+    worker_limit: Limit | None = None
     """How many objects are processed simultaneously; ``None`` for no limit."""
 
-    idle_timeout: float = 5.0
+    idle_timeout: Seconds = 5.0
     """How long (in seconds) the processing of an object stays ready for new events."""
 
-    exit_timeout: float = 2.0
+    exit_timeout: Seconds = 2.0
     """How long (in seconds) the queued events may be processed when exiting."""
 
-    error_delays: Iterable[float] = (*(1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610),)
+    error_delays: Iterable[Seconds] = (*(1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610),)
     """Delays (in seconds) after repeated errors of the framework itself; the last one repeats."""
 
     _batch_window: float = dataclasses.field(default=0.1, init=False, repr=False, compare=False)
@@ -188,7 +197,7 @@ class QueueingSettings:
 
 
 @dataclasses.dataclass
-class ScanningSettings:
+class ScanningSettings(SettingsGroup):
     """Settings of the cluster discovery."""
 
     disabled: bool = False
@@ -196,7 +205,7 @@ class ScanningSettings:
 
 
 @dataclasses.dataclass
-class AdmissionSettings:
+class AdmissionSettings(SettingsGroup):
     """Settings of admission webhooks."""
 
     server: Callable[[WebhookFn], AsyncIterator[WebhookClientConfig]] | None = None
@@ -207,10 +216,10 @@ class AdmissionSettings:
 
 
 @dataclasses.dataclass
-class ExecutionSettings:
+class ExecutionSettings(SettingsGroup):
     """Settings of how handlers are called."""
 
-    default_backoff: float | Callable[[int], float] = 60
+    default_backoff: Seconds | Callable[[int], float] = 60
     """The delay (in seconds) before retrying after arbitrary errors.
 
     Or a function of the number of the failed attempt, counting from zero.
@@ -254,8 +263,8 @@ class ExecutionSettings:
 
     @max_workers.setter
     def max_workers(self, value: int) -> None:
-        if value < 1:
-            raise ValueError(f"There must be at least one worker for sync handlers, not {value}.")
+        if not isinstance(value, int) or value < 1:
+            raise SettingError(f"settings.execution.max_workers must be at least 1, not {value!r}.")
         self._max_workers = value
         self._is_customized = True
         # There is no official way to change a running pool of the standard library. In CPython, it
@@ -267,30 +276,30 @@ class ExecutionSettings:
 
 
 @dataclasses.dataclass
-class BackgroundSettings:
+class BackgroundSettings(SettingsGroup):
     """Settings of daemons and timers."""
 
-    cancellation_polling: float = 60
+    cancellation_polling: Seconds = 60
     """How often (in seconds) to look if the daemons that do not stop have stopped."""
 
-    instant_exit_timeout: float | None = None
+    instant_exit_timeout: Seconds | None = None
     """How long (in seconds) to wait for the daemons that stop at once, before going further."""
 
-    instant_exit_zero_time_cycles: int | None = 10
+    instant_exit_zero_time_cycles: Count | None = 10
     """The same, but in cycles of the event loop; used if the time is not specified."""
 
 
 @dataclasses.dataclass
-class NetworkingSettings:
+class NetworkingSettings(SettingsGroup):
     """Settings of requests to the API."""
 
-    request_timeout: float | None = 5 * 60
+    request_timeout: Seconds | None = 5 * 60
     """How long (in seconds) a regular request may take; it does not affect watch-streams."""
 
-    connect_timeout: float | None = None
+    connect_timeout: Seconds | None = None
     """How long (in seconds) it may take to connect; ``None`` is limited only by the request."""
 
-    error_backoffs: float | Iterable[float] = (1, 1, 2, 3, 5, 8, 13, 21)
+    error_backoffs: Delays = (1, 1, 2, 3, 5, 8, 13, 21)
     """Delays (in seconds) between the attempts if the network or the server fails."""
 
     enforce_retry_after: bool = False
@@ -301,7 +310,7 @@ class NetworkingSettings:
 
 
 @dataclasses.dataclass
-class PersistenceSettings:
+class PersistenceSettings(SettingsGroup):
     """Settings of what is kept on the objects."""
 
     finalizer: str = "kopf.zalando.org/KopfFinalizerMarker"
@@ -315,7 +324,7 @@ class PersistenceSettings:
     )
     """Where the last handled state is kept, from which the changes are detected."""
 
-    consistency_timeout: float = 5.0
+    consistency_timeout: Seconds = 5.0
     """How long (in seconds) to wait for our own patches to come back before handling."""
 
 

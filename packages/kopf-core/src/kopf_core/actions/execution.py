@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.configs.checks import SettingError
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.ids import HandlerId
@@ -235,7 +236,7 @@ class _Attempt:
             case HandlerTimeoutError() | HandlerRetriesError():
                 self.logger.error(describe(exc))
                 return self._stop(exc)
-            case PermanentError():
+            case PermanentError() | SettingError():
                 self.logger.error(f"{self.handler} failed permanently: {describe(exc)}")
                 return self._stop(exc)
             case _ if getattr(exc, "is_temporary", False) and not self._is_ignored:

@@ -66,12 +66,6 @@ def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
     for section, name, suggestion in _find_unknown(settings):
         hint = f" Did you mean {suggestion!r}?" if suggestion else ""
         logger.warning(f"There is no such setting: {section}.{name}.{hint}")
-    for name in ("queueing", "posting"):
-        limit = getattr(settings, name).worker_limit
-        if limit is not None and limit < 1:
-            raise SettingsError(
-                f"settings.{name}.worker_limit must be at least 1, or None; it is {limit!r}."
-            )
     for name in ("finalizer", "progress_storage", "diffbase_storage"):
         value = getattr(settings.persistence, name)
         if value is None or value == "":

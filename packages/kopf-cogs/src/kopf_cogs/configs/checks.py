@@ -1,0 +1,122 @@
+"""Checks of settings where they are set: by the declared types and ranges, naming the setting."""
+
+import collections.abc
+import functools
+import math
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+
+class SettingError(TypeError, ValueError):
+    """A setting is given a value that makes no sense; the message names them both.
+
+    It is final for the handlers: the next attempt would set the same value.
+    """
+
+    expected = True
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """The least value that makes sense for a number."""
+
+    value: float
+
+
+Seconds = Annotated[float, AtLeast(0)]
+"""A time, or a delay."""
+
+Delays = Seconds | Iterable[Seconds]
+"""One delay for one more attempt, or as many attempts as there are delays."""
+
+Limit = Annotated[int, AtLeast(1)]
+"""How many things there can be at once."""
+
+Count = Annotated[int, AtLeast(0)]
+"""How many things there can be; zero means something, too."""
+
+
+class SettingsGroup:
+    """The base of the groups of settings. Reading them costs nothing."""
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        group: Any = type(self)  # classes can be hashed, whatever type checkers think of these
+        expected = _get_types(group).get(key)
+        if expected is not None and not any(_fits(value, tp) for tp in expected):
+            raise SettingError(
+                f"{name_setting(type(self), key)} must be {_describe(expected)}, not {value!r}."
+            )
+        super().__setattr__(key, value)
+
+
+def name_setting(group: type[Any], key: str) -> str:
+    """The setting as users write it: ``settings.posting.level``."""
+    return f"settings.{group.__name__.removesuffix('Settings').lower()}.{key}"
+
+
+@functools.cache
+def _get_types(group: Any) -> Mapping[str, tuple[Any, ...]]:
+    """The alternatives of types for each of the public settings."""
+    hints = get_type_hints(group, include_extras=True)
+    return {key: (*_split(tp),) for key, tp in hints.items() if not key.startswith("_")}
+
+
+def _split(tp: Any) -> Iterator[Any]:
+    if get_origin(tp) in (Union, types.UnionType):
+        for arg in get_args(tp):
+            yield from _split(arg)
+    else:
+        yield tp
+
+
+def _fits(value: Any, tp: Any) -> bool:
+    if get_origin(tp) is Annotated:
+        base, *limits = get_args(tp)
+        return _fits(value, base) and all(value >= limit.value for limit in limits)
+    if get_origin(tp) is collections.abc.Iterable:
+        [item] = get_args(tp)
+        is_known = isinstance(value, list | tuple)  # others can be iterated only once
+        is_iterable = isinstance(value, Iterable) and not isinstance(value, str | bytes)
+        return is_iterable and (not is_known or all(_fits(one, item) for one in value))
+    if get_origin(tp) is collections.abc.Callable:
+        return callable(value)
+    check = _SIMPLE.get(tp)
+    return check is None or check(value)
+
+
+def _is_number(value: Any) -> bool:
+    is_real = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_real and not math.isnan(value)
+
+
+_SIMPLE: Mapping[Any, collections.abc.Callable[[Any], bool]] = {
+    bool: lambda value: isinstance(value, int) and value in (0, 1),
+    float: _is_number,
+    int: lambda value: _is_number(value) and value == value // 1,
+    str: lambda value: isinstance(value, str),
+    type(None): lambda value: value is None,
+}
+_TITLES: Mapping[Any, str] = {
+    bool: "True or False",
+    float: "a number",
+    int: "an integer",
+    str: "a string",
+    type(None): "None",
+}
+
+
+def _describe(expected: Iterable[Any]) -> str:
+    return " or ".join(_describe_one(tp) for tp in expected)
+
+
+def _describe_one(tp: Any) -> str:
+    if get_origin(tp) is Annotated:
+        base, *limits = get_args(tp)
+        return f"{_describe_one(base)} of at least {limits[0].value}"
+    if get_origin(tp) is collections.abc.Iterable:
+        return "several such numbers"
+    if get_origin(tp) is collections.abc.Callable:
+        return "a function"
+    return _TITLES.get(tp, getattr(tp, "__name__", str(tp)))
