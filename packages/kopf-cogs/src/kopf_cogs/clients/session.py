@@ -4,11 +4,12 @@ The client of a Kubernetes API: requests with credentials, timeouts, and retries
 
 import asyncio
 import contextlib
+import copy
 import logging
 import urllib.parse
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import aiohttp
 
@@ -42,6 +43,13 @@ class _Call(NamedTuple):
     data: bytes | None
     headers: dict[str, str] | None
     timeout: aiohttp.ClientTimeout
+
+
+class Fence(Protocol):
+    """Whoever decides if anything can be written now."""
+
+    def check(self) -> None:
+        """Raise an error if it cannot be."""
 
 
 class Client:
@@ -78,6 +86,8 @@ class Client:
         self._pool = connections.ConnectionPool(self.vault, logger)
         self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
         self._slots = asyncio.Semaphore(MAX_CONCURRENCY)
+        self.fence: Fence | None = None
+        """Whom to ask before anything is written; nobody by default."""
 
     async def __aenter__(self) -> "Client":
         return self
@@ -93,6 +103,12 @@ class Client:
     async def close(self) -> None:
         """Close all connections. Nothing can be requested with this client anymore."""
         await self._pool.close()
+
+    def without_fence(self) -> "Client":
+        """The same client, with the same connections, but with nobody to ask before writing."""
+        free = copy.copy(self)
+        free.fence = None
+        return free
 
     @property
     def default_namespace(self) -> str | None:
@@ -187,6 +203,8 @@ class Client:
             # and those who wait for them must not hold up those who do not.
             connection = await self._pool.acquire()
             async with self._slots:
+                if self.fence is not None and call.method != "GET":
+                    self.fence.check()
                 if not self._pool.is_usable(connection):
                     continue
                 with connection:

@@ -124,6 +124,32 @@ class PeeringSettings(SettingsGroup):
 
 
 @dataclasses.dataclass
+class LeasingSettings(SettingsGroup):
+    """Settings of the election of one leader among several replicas of the operator."""
+
+    name: str | None = None
+    """The name of the Lease; ``None`` if there is no election, and every replica works."""
+
+    namespace: str | None = None
+    """The namespace of the Lease; by default, that of the pod, or of the current context."""
+
+    duration: Seconds = 15.0
+    """For how long (in seconds) others wait since the last sign of life of the leader."""
+
+    renew_deadline: Seconds = 10.0
+    """For how long (in seconds) the leader acts with no renewal; it must be less than that."""
+
+    retry_period: Seconds = 2.0
+    """How often (in seconds) the leader renews the Lease, and the others try to acquire it."""
+
+    release_on_exit: bool = True
+    """Whether to release the Lease on exit, so that others need not wait."""
+
+    exit_on_loss: bool = False
+    """Whether to exit with an error when the Lease is lost, or to follow the new leader."""
+
+
+@dataclasses.dataclass
 class WatchingSettings(SettingsGroup):
     """Settings of listing & watching of resources."""
 
@@ -343,6 +369,7 @@ class OperatorSettings:
     background: BackgroundSettings = dataclasses.field(default_factory=BackgroundSettings)
     networking: NetworkingSettings = dataclasses.field(default_factory=NetworkingSettings)
     persistence: PersistenceSettings = dataclasses.field(default_factory=PersistenceSettings)
+    leasing: LeasingSettings = dataclasses.field(default_factory=LeasingSettings)
 
     @property
     def batching(self) -> QueueingSettings:

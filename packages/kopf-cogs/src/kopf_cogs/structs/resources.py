@@ -136,6 +136,14 @@ def _escape(name: str | None) -> str:
 
 EVENTS: Final = Resource("", "v1", "events", "Event", "event", namespaced=True)
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", "namespace", namespaced=False)
+LEASES: Final = Resource(
+    group="coordination.k8s.io",
+    version="v1",
+    plural="leases",
+    kind="Lease",
+    singular="lease",
+    namespaced=True,
+)
 CRDS: Final = Resource(
     group="apiextensions.k8s.io",
     version="v1",

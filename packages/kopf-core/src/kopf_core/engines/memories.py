@@ -188,5 +188,9 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
             memory.patched_version = memory.settled_version = None
             memory.doubts_versions = True
 
+    def clear(self) -> None:
+        """Forget everything, as after a restart."""
+        self._items.clear()
+
     def forget(self, key: ObjectKey) -> None:
         self._items.pop(key, None)

@@ -55,6 +55,8 @@ class Activity(enum.StrEnum):
     CLEANUP = "cleanup"
     AUTHENTICATION = "authentication"
     PROBE = "probe"
+    LEADING = "leading"
+    FOLLOWING = "following"
 
 
 class Cause:

@@ -53,6 +53,7 @@ class Essentials:
         self.settings = options.settings
         self.vault = options.vault if options.vault is not None else Vault(clock=options.clock)
         self.client = Client(self.vault, self.settings, clock=options.clock)
+        self.free_client = self.client.without_fence()
         self.api = ObjectsAPI(self.client)
         self.recorder = EventRecorder(self.client, self.settings)
         self.memories = ObjectMemories(options.memo)

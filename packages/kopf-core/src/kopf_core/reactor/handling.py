@@ -97,6 +97,11 @@ class Handling:
                 self.orchestrator.enqueue(key, "resumed", resource=resource, body=raw)
         self._is_cold = False
 
+    def relist(self) -> None:
+        """List everything anew, even if it is paused: it will be handled when resumed."""
+        self._is_cold = False
+        self.pool.resume()
+
     async def observe_namespaces(self) -> None:
         """Follow which namespaces are served, for as long as the operator runs."""
         options, insights = self._essentials.options, self._essentials.insights

@@ -17,6 +17,7 @@ from kopf_core.intents.handlers import DaemonHandler
 from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
 from kopf_core.reactor.essentials import Essentials, OperatorOptions
 from kopf_core.reactor.handling import Handling
+from kopf_core.reactor.leadership import Leadership
 from kopf_core.reactor.preflight import check_registry, check_settings
 from kopf_core.reactor.watchdog import Watchdog
 
@@ -42,8 +43,9 @@ class Operator:
         self.exit = essentials.exit
         self.handling = Handling(essentials)
         self._options = options
+        self.leadership = Leadership(essentials, self.handling)
         self._admission = AdmissionEngine(
-            client=essentials.client,
+            client=essentials.free_client,
             registry=options.registry,
             context=ReviewContext(
                 settings=options.settings,
@@ -112,6 +114,7 @@ class Operator:
 
     async def _serve(self) -> None:
         """Run all the parts until the stop-flag is raised or any of the parts fails."""
+        await self.leadership.start()
         parts = self._make_parts()
         tasks = [asyncio.create_task(coro, name=f"kopf-{name}") for name, coro in parts.items()]
         try:
@@ -135,6 +138,7 @@ class Operator:
             "resource observer": handling.observer.run(),
             "namespace observer": handling.observe_namespaces(),
             "orchestrator": handling.orchestrator.run(),
+            "leadership": self.leadership.run(),
             "admission": self._admission.run(),
             "probes": serve_probes(
                 options.liveness_endpoint,
@@ -188,6 +192,7 @@ class Operator:
                 self.exit.leave("the cleanup activity")
             await self.exit.wait_for(self._has_no_threads, self.exit.get_left)
         finally:
+            await self.leadership.stop()
             await self.essentials.close()
 
     def _log_hung(self) -> None:

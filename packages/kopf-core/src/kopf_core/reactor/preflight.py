@@ -66,6 +66,7 @@ def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
     for section, name, suggestion in _find_unknown(settings):
         hint = f" Did you mean {suggestion!r}?" if suggestion else ""
         logger.warning(f"There is no such setting: {section}.{name}.{hint}")
+    _check_leasing(settings)
     for name in ("finalizer", "progress_storage", "diffbase_storage"):
         value = getattr(settings.persistence, name)
         if value is None or value == "":
@@ -74,6 +75,22 @@ def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
         raise SettingsError(
             "settings.execution.executor must be of threads, not of processes: "
             "what is passed to handlers cannot be passed to processes."
+        )
+
+
+def _check_leasing(settings: OperatorSettings) -> None:
+    leasing, peering = settings.leasing, settings.peering
+    if leasing.name is None:
+        return
+    if peering.mandatory:
+        raise SettingsError(
+            "Use either peering or leases, not both: they are two ways to choose who works."
+        )
+    peering.standalone = True
+    if not 0 < 1.2 * leasing.retry_period < leasing.renew_deadline < leasing.duration:
+        raise SettingsError(
+            f"settings.leasing must have retry_period < renew_deadline < duration; these are "
+            f"{leasing.retry_period!r}, {leasing.renew_deadline!r}, {leasing.duration!r}."
         )
 
 

@@ -29,6 +29,7 @@ from kopf_core.actions.execution import Execution
 from kopf_core.actions.loggers import ObjectLogger
 from kopf_core.actions.retrying import safe_repr
 from kopf_core.engines.desired.engine import DesiredStates, Step
+from kopf_core.engines.leasing import FencedError
 from kopf_core.engines.memories import ObjectMemories, Stage
 from kopf_core.intents.causes import (
     ChangingCause,
@@ -114,6 +115,9 @@ class Reconciler:
                 turn.body = Body(item.latest)
                 await self._adjust_background(turn)
             result = await self._reconcile_if_settled(turn)
+        except FencedError as e:  # it is going to be paused; then, it starts anew
+            turn.logger.debug(f"The processing is interrupted: {e}")
+            return DONE
         except APIError as e:
             is_known = not self._denials.is_news(e)
             return throttle(turn, f"{e}", None, self._clock.monotonic(), is_known=is_known)

@@ -80,6 +80,9 @@ class OperatorArguments(TypedDict, total=False):
     peering_name: str | None
     """The name of the peering object, which must exist then: ``settings.peering.name``."""
 
+    lease: str | None
+    """The Lease for the election of one leader: ``NAME`` or ``NAME@NAMESPACE``."""
+
     liveness_endpoint: str | None
     """Where to serve the probes, e.g. ``http://0.0.0.0:8080/healthz``."""
 
@@ -165,6 +168,7 @@ async def spawn_tasks(
     standalone: bool | None = None,
     priority: int | None = None,
     peering_name: str | None = None,
+    lease: str | None = None,
     liveness_endpoint: str | None = None,
     clusterwide: bool = False,
     namespaces: Collection[NamespacePattern] = (),
@@ -186,6 +190,10 @@ async def spawn_tasks(
         settings.peering.standalone = standalone
     if priority is not None:
         settings.peering.priority = priority
+    if lease is not None:
+        name, _, lease_namespace = lease.partition("@")
+        settings.leasing.name = name
+        settings.leasing.namespace = lease_namespace or settings.leasing.namespace
     options = OperatorOptions(
         registry=registry if registry is not None else get_default_registry(),
         settings=settings,

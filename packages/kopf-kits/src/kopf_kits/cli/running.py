@@ -38,6 +38,11 @@ DEV_PRIORITY = 666
 )
 @click.option("-P", "--peering", "peering_name", help="The name of the peering object.")
 @click.option("-p", "--priority", type=int, help="The priority among the peers; 0 by default.")
+@click.option(
+    "--lease",
+    metavar="NAME[@NAMESPACE]",
+    help="Elect one leader among the replicas by this Lease; the others are ready to go on.",
+)
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
 @click.option("--sandbox", is_flag=True, help="Start a local cluster, and run on it.")
 @manifest_options

@@ -4,7 +4,14 @@ There is a module for each kind of handlers. What can be passed to the decorator
 :mod:`.options`, and checked in :mod:`.validation`; what they make of it is in :mod:`.declaring`.
 """
 
-from kopf_core.intents.decorators.activities import cleanup, login, probe, startup
+from kopf_core.intents.decorators.activities import (
+    cleanup,
+    following,
+    leading,
+    login,
+    probe,
+    startup,
+)
 from kopf_core.intents.decorators.admission import mutate, validate
 from kopf_core.intents.decorators.background import daemon, timer
 from kopf_core.intents.decorators.changes import create, delete, field, resume, update
@@ -20,7 +27,9 @@ __all__ = [
     "delete",
     "event",
     "field",
+    "following",
     "index",
+    "leading",
     "login",
     "mutate",
     "probe",

@@ -25,6 +25,21 @@ def cleanup(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
 
 
 @spelled_out
+def leading(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
+    """Called when this operator becomes the leader of its lease, before it handles anything.
+
+    If such a handler fails, so does the operator.
+    """
+    return declare_for_activity(Activity.LEADING, options)
+
+
+@spelled_out
+def following(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
+    """Called when this operator has lost its lease, after it has stopped to handle anything."""
+    return declare_for_activity(Activity.FOLLOWING, options)
+
+
+@spelled_out
 def login(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
     """Called when credentials for the API are needed.
 

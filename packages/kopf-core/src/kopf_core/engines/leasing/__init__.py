@@ -1,0 +1,11 @@
+"""Leases: one leader at a time, as the rest of Kubernetes does it, and warm followers.
+
+* :mod:`.records`: what is in a Lease, and who holds it in the eyes of this operator. Pure.
+* :mod:`.elector`: the loop: acquire, renew, give up, release.
+* :mod:`.fences`: nothing is sent by those who are not sure to lead.
+"""
+
+from kopf_core.engines.leasing.elector import Elector, LeaseLostError
+from kopf_core.engines.leasing.fences import Fence, FencedError
+
+__all__ = ["Elector", "Fence", "FencedError", "LeaseLostError"]

@@ -1,0 +1,93 @@
+"""Records of leases: what is in the object, and what it means for this operator.
+
+The rules are those of client-go, so that all tools agree on who leads. The times in the object
+are for people only: the clocks of others can be wrong. A holder is alive for as long as its
+record keeps changing, as observed here, by the local monotonic clock.
+"""
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """The content of a Lease. ``holder`` is empty if it was released."""
+
+    holder: str = ""
+    duration: float = 0.0
+    """In seconds: for how long the holder holds it without renewing."""
+
+    transitions: int = 0
+    acquired: str | None = None
+    renewed: str | None = None
+
+    @classmethod
+    def parse(cls, body: Mapping[str, Any]) -> "LeaseRecord":
+        """Read the object; anything unusable in it is as if it was absent."""
+        spec = body.get("spec")
+        spec = spec if isinstance(spec, Mapping) else {}
+        holder, acquired, renewed = (
+            spec.get(name) for name in ("holderIdentity", "acquireTime", "renewTime")
+        )
+        duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        return cls(
+            holder=holder if isinstance(holder, str) else "",
+            duration=float(duration) if isinstance(duration, int) and duration > 0 else 0.0,
+            transitions=transitions if isinstance(transitions, int) else 0,
+            acquired=acquired if isinstance(acquired, str) else None,
+            renewed=renewed if isinstance(renewed, str) else None,
+        )
+
+    def as_spec(self) -> dict[str, Any]:
+        """The ``spec`` of the object."""
+        return {
+            "holderIdentity": self.holder,
+            "leaseDurationSeconds": max(1, round(self.duration)),
+            "leaseTransitions": self.transitions,
+            "acquireTime": self.acquired,
+            "renewTime": self.renewed,
+        }
+
+
+@dataclass(slots=True)
+class Observation:
+    """What is known of the lease, and since when: by the local monotonic clock, in seconds."""
+
+    record: LeaseRecord | None = None
+    since: float = 0.0
+
+    def observe(self, record: LeaseRecord, now: float) -> None:
+        """See the record: if it has changed, its holder is alive."""
+        if record != self.record:
+            self.record, self.since = record, now
+
+    def is_held_by_other(self, identity: str, now: float) -> bool:
+        """Whether somebody else holds the lease, and is not known to be dead."""
+        record = self.record
+        if record is None or not record.holder or record.holder == identity:
+            return False
+        return now < self.since + record.duration
+
+
+def make_next(
+    known: LeaseRecord | None, identity: str, *, duration: float, now: datetime.datetime
+) -> LeaseRecord:
+    """The record with this operator as the holder: anew, or once more."""
+    time = format_time(now)
+    if known is not None and known.holder == identity:
+        return LeaseRecord(identity, duration, known.transitions, known.acquired or time, time)
+    transitions = 0 if known is None else known.transitions + 1
+    return LeaseRecord(identity, duration, transitions, time, time)
+
+
+def make_released(known: LeaseRecord, *, now: datetime.datetime) -> LeaseRecord:
+    """The record with no holder, so that others need not wait."""
+    time = format_time(now)
+    return LeaseRecord("", 1.0, known.transitions, time, time)
+
+
+def format_time(moment: datetime.datetime) -> str:
+    """As Kubernetes writes times with microseconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
