@@ -1,8 +1,10 @@
 """The looks and the destinations of the logs."""
 
+import io
 import json
 import logging
 import re
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -202,3 +204,71 @@ def test_d12_e23_huge_messages_are_cut(log_format):
     line = make_formatter(log_format).format(make_record("x" * 5_000_000))
     assert len(line) < 100_000
     assert "characters are cut" in line
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("kopf.objects", "kopf.objects"),
+        ("kopf.reactor.running", "kopf.reactor.running"),
+        ("kopf_cogs.clients.reflector", "k.clients.reflector"),
+        ("kopf._core.engines.activities", "k._.e.activities"),
+        ("my_company.operators.of_very_long_names", "m.o.of_very_long_names"),
+        ("averyverylongnameinonepiece", "averyverylongnameinonepiece"),
+    ],
+)
+def test_names_of_loggers_are_shortened_from_the_start(name, expected):
+    record = logging.LogRecord(name, logging.INFO, "", 1, "x", None, None)
+    line = make_formatter("%(name)s: %(message)s").format(record)
+    assert line == f"{expected}: x"
+    assert record.name == name
+
+
+@pytest.mark.parametrize(
+    ("ref", "expected"),
+    [
+        (REF, "[KopfExample ns1/n1] x"),
+        ({"kind": "Node", "name": "n1"}, "[Node n1] x"),
+        ({"name": "n1", "namespace": "ns1"}, "[ns1/n1] x"),
+        (None, "x"),
+    ],
+)
+def test_prefix_names_the_kinds_if_so_wanted(ref, expected):
+    record = make_record("x")
+    record.k8s_ref = ref
+    for log_format in (LogFormat.PLAIN, LogFormat.JSON):
+        line = make_formatter(log_format, log_prefix=True, log_kinds=True).format(record)
+        assert expected in (line, json.loads(line)["message"] if line[0] == "{" else "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "env", "options", "is_colourful"),
+    [
+        (Terminal, {}, {}, True),
+        (Terminal, {"NO_COLOR": "1"}, {}, False),
+        (Terminal, {"NO_COLOR": ""}, {}, True),
+        (Terminal, {"TERM": "dumb"}, {}, False),
+        (Terminal, {}, {"log_color": False}, False),
+        (Terminal, {}, {"log_format": LogFormat.JSON}, False),
+        (io.StringIO, {}, {}, False),
+        (io.StringIO, {"NO_COLOR": "1"}, {"log_color": True}, True),
+    ],
+)
+def test_colours_are_for_terminals(monkeypatch, stream, env, options, is_colourful):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stderr", stream())
+    configure(**options)
+    logger.info("usual")
+    logger.error("broken")
+    usual, broken = sys.stderr.getvalue().splitlines()
+    assert "\x1b" not in usual
+    assert broken.startswith("\x1b[31m") == broken.endswith("\x1b[0m") == is_colourful
+    assert ("\x1b" in broken) == is_colourful

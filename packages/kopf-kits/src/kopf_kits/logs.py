@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import datetime
 import enum
+import functools
 import json
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -45,13 +47,54 @@ class LogFormat(enum.Enum):
     JSON = "-json-"
 
 
-def make_prefix(record: logging.LogRecord) -> str:
-    """Name the object that the record is about: ``[namespace/name] ``; empty if there is none."""
+def make_prefix(record: logging.LogRecord, *, kinds: bool = False) -> str:
+    """Name the object that the record is about: ``[namespace/name] ``; empty if there is none.
+
+    With ``kinds``, it is ``[Kind namespace/name] ``, for operators that serve several of them.
+    """
     ref = getattr(record, "k8s_ref", None)
     if not ref:
         return ""
     namespace, name = ref.get("namespace"), ref.get("name", "")
-    return f"[{namespace}/{name}] " if namespace else f"[{name}] "
+    kind = f"{ref.get('kind')} " if kinds and ref.get("kind") else ""
+    return f"[{kind}{namespace}/{name}] " if namespace else f"[{kind}{name}] "
+
+
+MAX_NAME = 20
+"""How much room there is for the names of loggers in the full format."""
+
+COLOURS = {
+    logging.DEBUG: "\x1b[2m",  # dim
+    logging.INFO: "",
+    logging.WARNING: "\x1b[33m",  # yellow
+    logging.ERROR: "\x1b[31m",  # red
+    logging.CRITICAL: "\x1b[1;31m",
+}
+_RESET = "\x1b[0m"
+
+
+@functools.lru_cache(maxsize=1000)
+def shorten_name(name: str) -> str:
+    """Fit the name of a logger into its room: the last part of it says the most.
+
+    E.g., ``k.c.reflector`` instead of ``kopf_cogs.clients.reflector``.
+    """
+    *parents, last = name.split(".")
+    for number in range(len(parents)):
+        if len(name) <= MAX_NAME:
+            return name
+        parents[number] = parents[number][:1]
+        name = ".".join([*parents, last])
+    return name
+
+
+def is_colourful(stream: IO[str]) -> bool:
+    """Whether people look at it in colours: it is a terminal, and they do not mind."""
+    return (
+        not os.environ.get("NO_COLOR")  # see https://no-color.org
+        and os.environ.get("TERM") != "dumb"
+        and stream.isatty()
+    )
 
 
 MAX_LENGTH = 64 * 1024
@@ -86,9 +129,18 @@ def _escape_char(match: re.Match[str]) -> str:
 class TextFormatter(logging.Formatter):
     """Lines of text, optionally with the object's name before the message."""
 
-    def __init__(self, fmt: str | None = None, *, prefix: bool = False) -> None:
+    def __init__(
+        self,
+        fmt: str | None = None,
+        *,
+        prefix: bool = False,
+        kinds: bool = False,
+        colours: bool = False,
+    ) -> None:
         super().__init__(fmt)
         self._prefix = prefix
+        self._kinds = kinds
+        self._colours = colours
         self._second = -1
         self._rendered = ""
 
@@ -104,9 +156,17 @@ class TextFormatter(logging.Formatter):
         return f"{self._rendered},{int(record.msecs):03d}"
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        prefix = make_prefix(record) if self._prefix else ""
+        prefix = make_prefix(record, kinds=self._kinds) if self._prefix else ""
         record.message = escape(prefix + shorten(record.message))
-        return super().formatMessage(record)
+        name = record.name
+        if len(name) > MAX_NAME:
+            record.name = shorten_name(name)
+        try:
+            line = super().formatMessage(record)
+        finally:
+            record.name = name  # there can be other handlers
+        colour = COLOURS.get(record.levelno) if self._colours else None
+        return f"{colour}{line}{_RESET}" if colour else line
 
     def formatException(self, ei: Any) -> str:
         return shorten(escape_traceback(super().formatException(ei)))
@@ -115,13 +175,16 @@ class TextFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """One JSON document a line: message, extra fields, time, the object's reference, severity."""
 
-    def __init__(self, *, prefix: bool = False, refkey: str | None = None) -> None:
+    def __init__(
+        self, *, prefix: bool = False, kinds: bool = False, refkey: str | None = None
+    ) -> None:
         super().__init__()
         self._prefix = prefix
+        self._kinds = kinds
         self._refkey = refkey or DEFAULT_REFKEY
 
     def format(self, record: logging.LogRecord) -> str:
-        prefix = make_prefix(record) if self._prefix else ""
+        prefix = make_prefix(record, kinds=self._kinds) if self._prefix else ""
         data: dict[str, Any] = {"message": prefix + shorten(record.getMessage())}
         data |= self._get_failure(record)
         hidden = _STANDARD_ATTRIBUTES | _INTERNAL_ATTRIBUTES
@@ -168,12 +231,16 @@ def make_formatter(
     *,
     log_prefix: bool | None = False,
     log_refkey: str | None = None,
+    log_kinds: bool | None = False,
+    log_color: bool | None = False,
 ) -> logging.Formatter:
     """Make a formatter for one of the known formats, or for a format string of one's own."""
     if log_format is LogFormat.JSON:
-        return JsonFormatter(prefix=bool(log_prefix), refkey=log_refkey)
+        return JsonFormatter(prefix=bool(log_prefix), kinds=bool(log_kinds), refkey=log_refkey)
     fmt = log_format.value if isinstance(log_format, LogFormat) else log_format
-    return TextFormatter(fmt, prefix=bool(log_prefix))
+    return TextFormatter(
+        fmt, prefix=bool(log_prefix), kinds=bool(log_kinds), colours=bool(log_color)
+    )
 
 
 def configure(
@@ -183,6 +250,8 @@ def configure(
     log_format: LogFormat | str = LogFormat.FULL,
     log_prefix: bool | None = False,
     log_refkey: str | None = None,
+    log_kinds: bool | None = False,
+    log_color: bool | None = None,
 ) -> None:
     """
     Configure the logs of this process, as ``kopf run`` does it.
@@ -193,11 +262,22 @@ def configure(
     :param log_format: One of :class:`LogFormat`, or a format string of :mod:`logging`.
     :param log_prefix: Whether the messages about objects begin with ``[namespace/name]``.
     :param log_refkey: The key of the object's reference in JSON logs; ``"object"`` if not set.
+    :param log_kinds: Whether these prefixes have also kinds: ``[Kind namespace/name]``.
+    :param log_color: Whether warnings and errors are coloured; by default, if it is a terminal,
+        and there is no ``NO_COLOR`` in the environment. Never for JSON.
 
     It can be called again: the previous configuration is replaced.
     """
     handler = OperatorStreamHandler()
-    handler.setFormatter(make_formatter(log_format, log_prefix=log_prefix, log_refkey=log_refkey))
+    handler.setFormatter(
+        make_formatter(
+            log_format,
+            log_prefix=log_prefix,
+            log_refkey=log_refkey,
+            log_kinds=log_kinds,
+            log_color=is_colourful(handler.stream) if log_color is None else log_color,
+        )
+    )
     root = logging.getLogger()
     for old in [h for h in root.handlers if isinstance(h, OperatorStreamHandler)]:
         root.removeHandler(old)

@@ -15,12 +15,21 @@ def show(resource: Resource, value: Any) -> str:
     """The representation of an object or its part for the logs; only its keys if it is secret.
 
     Annotations are hidden, too: the last handled state in them holds the same data.
+    The managed fields are not shown: they are longer than all the rest, and say nothing of it.
     """
     if not is_secret(resource):
-        return repr(value)
+        return repr(_without_managed_fields(value))
     if isinstance(value, Mapping):
         return f"{{{', '.join(sorted(map(str, value)))}}} (the values are hidden)"
     return "(the values are hidden)"
+
+
+def _without_managed_fields(value: Any) -> Any:
+    metadata = value.get("metadata") if isinstance(value, Mapping) else None
+    if not isinstance(metadata, Mapping) or "managedFields" not in metadata:
+        return value
+    kept = {key: item for key, item in metadata.items() if key != "managedFields"}
+    return {**value, "metadata": kept}
 
 
 class Shown:

@@ -52,6 +52,12 @@ def logging_options(fn: F) -> F:
         default=None,
         help="Begin with the object's name; it is so by default, but not for JSON.",
     )
+    @click.option("--log-kinds", is_flag=True, help="Name also the kinds of objects there.")
+    @click.option(
+        "--color/--no-color",
+        default=None,
+        help="Whether to colour the logs; by default, in terminals, unless NO_COLOR is set.",
+    )
     @functools.wraps(fn)  # to keep the other options and the docstring
     def wrapper(
         verbose: bool,
@@ -60,6 +66,8 @@ def logging_options(fn: F) -> F:
         log_format: LogFormat,
         log_refkey: str | None,
         log_prefix: bool | None,
+        log_kinds: bool,
+        color: bool | None,
         *args: Any,
         **kwargs: Any,
     ) -> Any:
@@ -70,6 +78,8 @@ def logging_options(fn: F) -> F:
             log_format=log_format,
             log_refkey=log_refkey,
             log_prefix=log_format is not LogFormat.JSON if log_prefix is None else log_prefix,
+            log_kinds=log_kinds,
+            log_color=color,
         )
         meta = click.get_current_context().meta
         meta["kopf.verbose"], meta["kopf.debug"] = verbose or debug, debug
