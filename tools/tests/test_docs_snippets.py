@@ -1,11 +1,13 @@
 """The documentation does not lie: its code works, its tables list what there really is.
 
-Each block of Python in `docs/*.md` and `README.md` is executed with a registry of its own,
-and so are its startup handlers. To skip a block, precede it with `<!-- not run: the reason -->`.
+Each block of Python in `docs/*.md` and `README.md` is executed with a registry of its own, and so
+are its startup handlers. All the other handlers are driven by objects in `e2e/docs`. What can be
+told of a block before it: `tools/snippets.py`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import re
@@ -17,6 +19,7 @@ from typing import Any
 
 import click
 import pytest
+import snippets
 
 import kopf
 from kopf_cogs.configs.settings import OperatorSettings
@@ -28,25 +31,20 @@ from kopf_kits.cli.groups import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(
-    r"^(?:<!-- not run:(?P<reason>[^\n]*)-->\n+)?```python\n(?P<code>.*?)^```",
-    re.MULTILINE | re.DOTALL,
-)
 PROPERTIES = {"execution": ("executor", "max_workers")}
 CODE = re.compile(r"`([^`]+)`")
 
 
 def collect() -> list[Any]:
-    params = []
-    for page in PAGES:
-        for match in BLOCK.finditer(page.read_text("utf-8")):
-            line = page.read_text("utf-8")[: match.start("code")].count("\n") + 1
-            marks = []
-            if match["reason"] is not None:
-                assert match["reason"].strip(), f"Why is it not run? {page.name}:{line}"
-                marks.append(pytest.mark.skip(reason=match["reason"].strip()))
-            params.append(pytest.param(match["code"], id=f"{page.stem}-{line}", marks=marks))
-    return params
+    return [
+        pytest.param(
+            block.code,
+            id=str(block),
+            marks=[pytest.mark.skip(reason=block.not_run)] if block.not_run is not None else [],
+        )
+        for page in PAGES
+        for block in snippets.read_blocks(page)
+    ]
 
 
 @pytest.fixture
@@ -62,9 +60,10 @@ def registry() -> Iterator[kopf.OperatorRegistry]:
 async def test_code(
     code: str, registry: kopf.OperatorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(ROOT / "examples")
     module = types.ModuleType("example")
     monkeypatch.setitem(sys.modules, "example", module)
-    exec(compile(code, "example.py", "exec"), module.__dict__)
+    await asyncio.to_thread(exec, compile(code, "example.py", "exec"), module.__dict__)
     settings = OperatorSettings()
     for handler in get_startup_handlers(registry):
         result = handler.fn(
