@@ -167,7 +167,9 @@ def test_all_options_of_commands_are_documented(name: str) -> None:
     assert isinstance(main, click.Group)
     text = re.sub("```.*?```", "", (ROOT / "docs" / "cli.md").read_text("utf-8"), flags=re.DOTALL)
     documented = {option for cell in CODE.findall(text) for option in re.findall(r"-[-\w]+", cell)}
-    for param in main.commands[name].params:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    for param in command.params:
         if isinstance(param, click.Option):
             missing = {*param.opts, *param.secondary_opts} - documented
             assert not missing, f"Not documented: {missing}"
