@@ -20,6 +20,7 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.resources import Resource
 
 MANAGER = "kopf"
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # it is 10 times faster, if built
 POLLING = 0.05  # seconds between the looks for a kind which has just been defined
 ATTEMPTS = 200
 
@@ -50,7 +51,7 @@ def read_manifests(paths: Iterable[pathlib.Path]) -> Iterator[tuple[pathlib.Path
     """Read all objects from the files, in order. Raises :class:`ManifestError`."""
     for path in paths:
         try:
-            documents = list(yaml.safe_load_all(path.read_text("utf-8")))
+            documents = list(yaml.load_all(path.read_text("utf-8"), Loader=LOADER))
         except OSError as e:
             raise ManifestError(f"{path}: {e.strerror or e}") from None
         except (yaml.YAMLError, UnicodeDecodeError) as e:

@@ -153,3 +153,35 @@ async def test_information(kubectl, crd):
     assert "spec" in await kubectl("explain", "kex")
     assert "containers" in await kubectl("explain", "pod.spec")
     assert (await kubectl("get", "ns")).splitlines()[1].split()[:2] == ["default", "Active"]
+
+
+async def test_questions_about_access(kubectl):
+    assert await kubectl("auth", "can-i", "create", "pods") == "yes\n"
+    assert "*.*" in await kubectl("auth", "can-i", "--list")
+    assert "sandbox" in await kubectl("auth", "whoami")
+    output = await kubectl("auth", "whoami", "--as=somebody", "--as-group=others")
+    assert "somebody" in output
+    assert "others" in output
+
+
+async def test_default_service_accounts_are_in_all_namespaces(kubectl, sandbox):
+    assert (await kubectl("create", "token", "default")).startswith("sandbox:default:default")
+    await kubectl("create", "namespace", "space")
+    assert await kubectl("get", "sa", "-n", "space", "-o", "name") == "serviceaccount/default\n"
+    await kubectl("delete", "namespace", "space")
+    assert await sandbox.list("serviceaccounts", namespace="space") == []
+
+
+async def test_nothing_runs_and_it_is_said(kubectl):
+    await kubectl("run", "pod", "--image=nginx")
+    message = "there are no containers in the sandbox"
+    assert message in await kubectl("logs", "pod", code=1)
+    assert message in await kubectl("exec", "pod", "--", "ls", code=1)
+
+
+async def test_descriptions_of_custom_resources_are_explained(kubectl):
+    spec = {"type": "object", "properties": {"size": {"type": "integer", "description": "Pods."}}}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    await kubectl("apply", "-f", "-", stdin=[make_crd(schema={"openAPIV3Schema": schema})])
+    await kubectl("get", "kex")  # to notice the new kind
+    assert "Pods." in await kubectl("explain", "kex.spec.size")

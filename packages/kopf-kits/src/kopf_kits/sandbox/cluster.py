@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .admission.admission import Admission
+from .controllers.accounts import ServiceAccounts
 from .controllers.definitions import Definitions
 from .controllers.garbage import Garbage
 from .controllers.workloads import Workloads
@@ -48,6 +49,7 @@ class Cluster:
         self.garbage = Garbage(self.registry, self.deleter)
         for resource in self.registry:
             self.garbage.watch(resource)
+        self.accounts = ServiceAccounts(self.registry, self.writer)
         self.workloads = Workloads(self.registry, self.writer)
         self.definitions = Definitions(
             self.registry,

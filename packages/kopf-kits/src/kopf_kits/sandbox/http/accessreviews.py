@@ -43,15 +43,22 @@ def answer_review(call: Call, target: Target) -> Reply | None:
         "kind": kind,
         "apiVersion": f"{target.group}/v1",
         "metadata": {"creationTimestamp": now(), **(body.get("metadata") or {})},
-        "status": _status(kind),
+        "status": _status(kind, _get_user(call)),
     }
     return Reply.of(review, 201)
 
 
-def _status(kind: str) -> dict[str, Any]:
+def _get_user(call: Call) -> dict[str, Any]:
+    """Who asks. Everybody can act as everybody else, as those of ``system:masters`` can."""
+    if not call.impersonated:
+        return USER
+    return {"username": call.impersonated, "groups": [*call.groups, "system:authenticated"]}
+
+
+def _status(kind: str, user: dict[str, Any]) -> dict[str, Any]:
     match kind:
         case "SelfSubjectReview":
-            return {"userInfo": USER}
+            return {"userInfo": user}
         case "TokenReview":
             return {"authenticated": True, "user": USER}
         case "SelfSubjectRulesReview":

@@ -30,6 +30,12 @@ class Call:
     accept: str = ""
     content_type: str = ""
     agent: str = ""
+    impersonated: str = ""
+    """Whom to act as; empty if nobody else."""
+
+    groups: list[str] = field(default_factory=list)
+    """The groups of that user."""
+
     body: bytes = b""
     warnings: list[str] = field(default_factory=list)
     """What to warn the client about, whatever the response is."""

@@ -15,6 +15,8 @@ from typing import Any
 
 from kopf_kits.sandbox.base import jsons
 
+from . import reviews
+
 Obj = dict[str, Any]
 Field = list[str]
 _MAGIC = b"k8s\0"
@@ -49,8 +51,8 @@ class _Schemas:
     def __init__(self) -> None:
         text = files(__package__).joinpath("protobufs.json").read_bytes()
         document = jsons.loads(text)
-        self.kinds: dict[str, str] = document["kinds"]
-        self.messages: dict[str, dict[str, Field]] = document["messages"]
+        self.kinds: dict[str, str] = document["kinds"] | reviews.KINDS
+        self.messages: dict[str, dict[str, Field]] = document["messages"] | reviews.MESSAGES
 
 
 @cache

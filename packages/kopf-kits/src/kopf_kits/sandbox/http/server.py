@@ -118,6 +118,8 @@ async def _read_call(request: web.BaseRequest) -> Call:
         accept=headers.get("Accept", ""),
         content_type=headers.get("Content-Type", ""),
         agent=headers.get("User-Agent", ""),
+        impersonated=headers.get("Impersonate-User", ""),
+        groups=headers.getall("Impersonate-Group", []),
         body=await request.read() if request.can_read_body else b"",
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kopf_kits.sandbox.base.statuses import Cause, invalid, method_not_allowed
+from kopf_kits.sandbox.base.statuses import Cause, StatusError, invalid, method_not_allowed
 from kopf_kits.sandbox.cluster import Cluster
 from kopf_kits.sandbox.schemas.selectors import parse_labels
 from kopf_kits.sandbox.store.metadata import now
@@ -14,7 +14,7 @@ from kopf_kits.sandbox.verbs.deletions import DeleteOptions
 from kopf_kits.sandbox.verbs.writes import Modify
 
 from .bodies import parse_patch
-from .calls import TEXT, Call, Reply
+from .calls import Call, Reply
 from .options import write_options
 
 Obj = dict[str, Any]
@@ -34,8 +34,8 @@ class Subresources:
             return None
         self._cluster.writer.require(endpoint, key)
         match name, call.method:
-            case "log", "GET":
-                return Reply(200, b"", TEXT)
+            case (("log" | "exec" | "attach" | "portforward"), _):
+                raise _nothing_runs(name)
             case "token", "POST":
                 return _issue_token(call, key)
             case "binding", "POST":
@@ -106,6 +106,11 @@ class Subresources:
         if meta.get("deletionTimestamp") and not spec.get("finalizers"):
             endpoint.resource.store.remove(key)
         return Reply(200, stored.data)
+
+
+def _nothing_runs(subresource: str) -> StatusError:
+    message = f"there are no containers in the sandbox, so there is nothing for {subresource!r}"
+    return StatusError(501, "NotImplemented", message)
 
 
 def _done(status: int) -> Reply:
