@@ -64,7 +64,11 @@ async def test_daemons_stop_and_start_again_also_of_unchanged_objects(
     assert sorted(name for _, name in journal[3:]) == ["b", "c", "d"]
 
 
-async def test_pauses_last_until_all_their_reasons_are_over(cluster, operate, registry, journal):
+async def test_pauses_last_until_all_their_reasons_are_over(
+    cluster, operate, registry, settings, journal
+):
+    settings.peering.standalone = True  # it is one more reason in the beginning
+
     @on.event("kopfexamples", registry=registry)
     def fn(name: str, **_: Any) -> None:
         journal(name)

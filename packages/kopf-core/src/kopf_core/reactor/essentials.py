@@ -36,6 +36,7 @@ class OperatorOptions:
     lifecycle: Lifecycle = field(default_factory=get_default_lifecycle)
     memo: AnyMemo = field(default_factory=Memo)
     vault: Vault | None = None
+    identity: str | None = None
     clusterwide: bool = False
     namespaces: Collection[NamespacePattern] = ()
     stop_flag: Flag | None = None

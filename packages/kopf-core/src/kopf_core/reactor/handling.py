@@ -3,9 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Collection
-from typing import cast
 
-from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.background import BackgroundEngine
@@ -15,6 +13,7 @@ from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.observation import NamespaceObserver, ResourceObserver
 from kopf_core.reactor.observed import ObservedKinds, keep_fields_of
 from kopf_core.reactor.orchestration import Orchestrator
+from kopf_core.reactor.pausing import Pausing
 from kopf_core.reactor.pool import InformerPool
 
 logger = logging.getLogger("kopf.reactor")
@@ -28,8 +27,6 @@ class Handling:
 
     def __init__(self, essentials: Essentials) -> None:
         self._essentials = essentials
-        self._pauses: dict[str, bool] = {}
-        self._is_cold = False
         self.observer = ResourceObserver(
             client=essentials.client,
             settings=essentials.settings,
@@ -72,34 +69,24 @@ class Handling:
             observed=self.observed,
             on_removed=self._forget,
         )
+        self.pausing = Pausing(self.orchestrator, self.background)
 
     @property
     def is_paused(self) -> bool:
-        return bool(self._pauses)
+        return self.pausing.is_paused
 
     async def pause(self, reason: str, *, is_cold: bool) -> None:
         """Stop handling and stop all daemons until resumed for this reason."""
-        self._pauses[reason] = is_cold or self._pauses.get(reason, False)
-        self._is_cold |= is_cold
-        await asyncio.gather(
-            self.orchestrator.pause(is_cold=self._is_cold), self.background.pause()
-        )
+        self.pausing.hold(reason, is_cold=is_cold)
+        await self.pausing.settle()
 
     def resume(self, reason: str) -> None:
         """Continue after the pause, unless there are other reasons for it."""
-        if self._pauses.pop(reason, None) is None or self._pauses:
-            return
-        suspended = self.background.resume()
-        self.orchestrator.resume()
-        if not self._is_cold:
-            for key, (resource, body) in suspended.items():
-                raw = cast("RawBody", dict(body))
-                self.orchestrator.enqueue(key, "resumed", resource=resource, body=raw)
-        self._is_cold = False
+        self.pausing.resume(reason)
 
     def relist(self) -> None:
         """List everything anew, even if it is paused: it will be handled when resumed."""
-        self._is_cold = False
+        self.pausing.warm_up()
         self.pool.resume()
 
     async def observe_namespaces(self) -> None:
@@ -146,7 +133,7 @@ class Handling:
 
     def _find_stale(self) -> Collection[str]:
         """The streams that show no signs of life for so long that the operator does not serve."""
-        if self._is_cold:
+        if self.pausing.is_cold:
             return []
         limit = max(STALE_AFTER, 3 * self._essentials.settings.watching.inactivity_timeout)
         since = self._essentials.options.clock.monotonic() - limit

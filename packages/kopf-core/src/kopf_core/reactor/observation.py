@@ -48,10 +48,15 @@ class Insights:
         self._revised = asyncio.Event()
         self._pending = {"resources", "namespaces"}
         self._listeners: list[Callable[[Collection[Resource]], None]] = []
+        self._namespace_listeners: list[Callable[[Collection[str | None]], None]] = []
 
     def listen(self, listener: Callable[[Collection[Resource]], None]) -> None:
         """Let it be called with the resources every time when they are discovered."""
         self._listeners.append(listener)
+
+    def listen_namespaces(self, listener: Callable[[Collection[str | None]], None]) -> None:
+        """The same for the namespaces: it is called before they are served."""
+        self._namespace_listeners.append(listener)
 
     async def wait(self) -> None:
         """Wait for a change since the last time. The first one is when everything is known."""
@@ -66,6 +71,8 @@ class Insights:
 
     def set_namespaces(self, namespaces: Collection[str | None]) -> None:
         self.namespaces = frozenset(namespaces)
+        for listener in self._namespace_listeners:
+            listener(self.namespaces)
         self._notify("namespaces")
 
     def _notify(self, kind: str) -> None:
@@ -118,6 +125,11 @@ class ResourceObserver:
         self._definitions = Definitions(notify=self._revise)
         self._doubts = 0
         self._complaints: dict[str, str] = {}
+
+    def include(self, groups: Collection[str]) -> None:
+        """Discover these API groups, too; to be called before it runs."""
+        if self._groups is not None:
+            self._groups = {*self._groups, *groups}
 
     def doubt(self) -> None:
         """Scan again soon, as what is discovered is not what is really there."""

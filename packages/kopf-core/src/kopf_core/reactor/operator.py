@@ -10,6 +10,8 @@ from kopf_cogs.clients.renewals import Renewer
 from kopf_core.actions.context import operator_var
 from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
 from kopf_core.engines.authentication import Authenticator
+from kopf_core.engines.peering import GROUPS as PEERING_GROUPS
+from kopf_core.engines.peering import PeeringEngine, detect_operator
 from kopf_core.engines.posting import event_logging
 from kopf_core.engines.probing import serve_probes
 from kopf_core.intents.causes import Activity
@@ -18,6 +20,7 @@ from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
 from kopf_core.reactor.essentials import Essentials, OperatorOptions
 from kopf_core.reactor.handling import Handling
 from kopf_core.reactor.leadership import Leadership
+from kopf_core.reactor.pausing import PeeringBrakes
 from kopf_core.reactor.preflight import check_registry, check_settings
 from kopf_core.reactor.watchdog import Watchdog
 
@@ -58,6 +61,15 @@ class Operator:
         )
         essentials.insights.listen(self._admission.observe)
         essentials.insights.listen(ConnectionAnnouncer(essentials.vault).observe)
+        options.settings.peering.clusterwide |= options.clusterwide or not options.namespaces
+        self._peering = PeeringEngine(
+            client=essentials.free_client,
+            settings=options.settings,
+            identity=options.identity or detect_operator(options.clock.now()),
+            brakes=PeeringBrakes(self.handling.pausing),
+        )
+        essentials.insights.listen(self._peering.observe_resources)
+        essentials.insights.listen_namespaces(self._peering.observe_namespaces)
 
     async def run(self) -> None:
         """Start, serve until stopped, and clean up.
@@ -114,6 +126,8 @@ class Operator:
 
     async def _serve(self) -> None:
         """Run all the parts until the stop-flag is raised or any of the parts fails."""
+        if self._peering.start():
+            self.handling.observer.include(PEERING_GROUPS)
         await self.leadership.start()
         parts = self._make_parts()
         tasks = [asyncio.create_task(coro, name=f"kopf-{name}") for name, coro in parts.items()]
@@ -140,6 +154,7 @@ class Operator:
             "orchestrator": handling.orchestrator.run(),
             "leadership": self.leadership.run(),
             "admission": self._admission.run(),
+            "peering": self._peering.run(),
             "probes": serve_probes(
                 options.liveness_endpoint,
                 options.registry,
@@ -156,6 +171,7 @@ class Operator:
         _log_stopped("Streaming", [])
         await self.essentials.recorder.close(min(POSTING_TIMEOUT, self.exit.get_left()))
         await self._close_admission()
+        await self._peering.leave()
         for task in tasks:
             task.cancel()
         _, left = await asyncio.wait(tasks, timeout=INTERRUPTION_TIMEOUT)

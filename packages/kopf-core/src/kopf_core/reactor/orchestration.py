@@ -118,11 +118,15 @@ class Orchestrator:
         for intake in self._intakes.values():
             intake.queue.abort()
 
-    async def pause(self, *, is_cold: bool = False) -> None:
-        """Stop handling. The streams go on, so that nothing is missed; unless it is cold."""
+    def hold(self, *, is_cold: bool = False) -> None:
+        """Start to handle nothing since now; the current handlers go on."""
         self._is_paused = True
         for intake in self._intakes.values():
             intake.queue.hold(forget=is_cold)
+
+    async def pause(self, *, is_cold: bool = False) -> None:
+        """Stop handling. The streams go on, so that nothing is missed; unless it is cold."""
+        self.hold(is_cold=is_cold)
         if is_cold:
             await self._pool.suspend()
         timeout = self._settings.queueing.exit_timeout

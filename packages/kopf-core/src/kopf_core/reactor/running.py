@@ -93,9 +93,11 @@ class OperatorArguments(TypedDict, total=False):
     """Is set by the operator when its startup handlers have succeeded."""
 
     identity: str | None
-    """Accepted for compatibility, as well as all the rest below."""
+    """The key of this operator in the peering object; unique for each run by default."""
 
     indexers: object | None
+    """Accepted for compatibility, as well as all the rest below."""
+
     memories: object | None
     insights: object | None
     _command: object | None
@@ -200,6 +202,7 @@ async def spawn_tasks(
         lifecycle=lifecycle if lifecycle is not None else get_default_lifecycle(),
         memo=memo if memo is not None else Memo(),
         vault=vault,
+        identity=identity,
         clusterwide=clusterwide,
         namespaces=namespaces,
         stop_flag=stop_flag,

@@ -172,13 +172,17 @@ class BackgroundEngine:
                 background.is_deleted = True
                 spawned.stop(DaemonStoppingReason.RESOURCE_DELETED)
 
-    async def pause(self) -> None:
-        """Stop everything, and start nothing until resumed. Those who linger are not waited for."""
+    def hold(self) -> None:
+        """Ask everything to stop, and start nothing until resumed."""
         if self._stopping_reason is None:
             for background in set(self._spawned.values()):
                 if not background.is_deleted:
                     self._suspended[background.key] = background.resource, background.body
             self._stop_all(DaemonStoppingReason.OPERATOR_PAUSING)
+
+    async def pause(self) -> None:
+        """Stop everything, and start nothing until resumed. Those who linger are not waited for."""
+        self.hold()
         for _ in range(self._settings.background.instant_exit_zero_time_cycles or 0):
             if not self._spawned:
                 break

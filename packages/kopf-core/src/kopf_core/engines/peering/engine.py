@@ -1,0 +1,189 @@
+"""All the peerings of one operator: it works while none of them objects."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from typing import Protocol
+
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.resources import Resource
+from kopf_core.engines.peering.member import Member
+from kopf_core.engines.peering.membership import Membership, Standing, Verdict
+from kopf_core.engines.peering.places import Place, select_resource
+from kopf_core.engines.peering.reports import Report, make_report, report_absent_kind
+
+logger = logging.getLogger("kopf.peering")
+
+HANDOVER_RESERVE = 1.0
+"""How long (in seconds) it can take others to notice that they must give way."""
+
+
+class Brakes(Protocol):
+    """What the operator is stopped and started with. Nothing is awaited: it is so since then."""
+
+    def hold(self, *, at_once: bool) -> None:
+        """Handle nothing; and, with ``at_once``, cancel what is being handled right now."""
+
+    def release(self) -> None:
+        """Handle everything, beginning with what has been missed."""
+
+
+class PeeringEngine:
+    """Follows the kinds and the namespaces of the cluster, and takes part in each of the peerings.
+
+    It is on hold from the beginning until it is known that nobody objects.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        settings: OperatorSettings,
+        identity: str,
+        brakes: Brakes,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._identity = identity
+        self._brakes = brakes
+        self._members: dict[Place, Member] = {}
+        self._tasks: dict[Place, asyncio.Task[None]] = {}
+        self._departing: set[asyncio.Task[None]] = set()
+        self._resources: Collection[Resource] | None = None
+        self._namespaces: Collection[str | None] | None = None
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_started = False
+        self._is_held = False
+        self._told: list[Report] = []
+
+    @property
+    def verdicts(self) -> Mapping[Place, Verdict]:
+        """What is known at the moment, by the peering objects."""
+        return {place: member.verdict for place, member in self._members.items()}
+
+    def start(self) -> bool:
+        """Hold the operator until it is known who else is there; or not, if it is standalone."""
+        if self._settings.peering.standalone:
+            return False
+        self._is_started = self._is_held = True
+        self._brakes.hold(at_once=False)
+        return True
+
+    async def run(self) -> None:
+        """Take part in the peerings for as long as the operator runs; raise if it is impossible."""
+        await self._failure
+
+    def observe_resources(self, resources: Collection[Resource]) -> None:
+        """These are all the kinds in the cluster now."""
+        self._resources = resources
+        self._adjust()
+
+    def observe_namespaces(self, namespaces: Collection[str | None]) -> None:
+        """These are all the namespaces served now; ``None`` stands for the whole cluster."""
+        self._namespaces = namespaces
+        self._adjust()
+
+    async def leave(self) -> None:
+        """Stop, and remove our records: when nothing is being handled anymore."""
+        self._is_started = False
+        members, self._members = self._members, {}
+        for place in members:
+            self._dismiss(place)
+        if self._departing:
+            await asyncio.wait(self._departing)
+        await asyncio.gather(*(member.leave() for member in members.values()))
+
+    # Where to take part.
+
+    def _adjust(self) -> None:
+        if not self._is_started or self._resources is None or self._namespaces is None:
+            return
+        wanted = list(self._get_places())
+        for place in [place for place in self._members if place not in wanted]:
+            del self._members[place]
+            self._dismiss(place)
+        for place in wanted:
+            if place not in self._members:
+                self._join(place)
+        self._review()
+
+    def _get_places(self) -> Iterator[Place]:
+        assert self._resources is not None
+        assert self._namespaces is not None
+        settings = self._settings.peering
+        resource = select_resource(self._resources, clusterwide=settings.clusterwide)
+        if resource is None:
+            return
+        for namespace in [None] if settings.clusterwide else self._namespaces:
+            if settings.clusterwide or namespace is not None:
+                yield Place(resource, namespace, settings.name)
+
+    def _join(self, place: Place) -> None:
+        handover = self._settings.queueing.exit_timeout + HANDOVER_RESERVE
+        member = self._members[place] = Member(
+            client=self._client,
+            place=place,
+            settings=self._settings,
+            membership=Membership(self._identity, handover=handover),
+            on_verdict=self._review,
+        )
+        task = asyncio.create_task(member.run(), name=f"kopf-peering-{place}")
+        task.add_done_callback(self._check)
+        self._tasks[place] = task
+
+    def _dismiss(self, place: Place) -> None:
+        task = self._tasks.pop(place)
+        self._departing.add(task)
+        task.add_done_callback(self._departing.discard)
+        task.cancel()
+
+    def _check(self, task: asyncio.Task[None]) -> None:
+        """An operator that does not know of its peers must not go on."""
+        if not task.cancelled() and not self._failure.done():
+            exc = task.exception()
+            if exc is not None:
+                self._failure.set_exception(exc)
+
+    # Whether to work.
+
+    def _review(self) -> None:
+        if not self._is_started:
+            return
+        objections = [member for member in self._members.values() if self._is_against(member)]
+        if objections or self._is_missing():
+            self._explain(objections)
+            if not self._is_held:
+                self._is_held = True
+                standings = {member.verdict.standing for member in objections}
+                self._brakes.hold(at_once=Standing.LOST in standings)
+        elif self._is_held:
+            self._is_held = False
+            if self._told:
+                logger.info("Resuming operations after the pause: there are no rivals anymore.")
+            self._told = []
+            self._brakes.release()
+
+    def _explain(self, objections: Collection[Member]) -> None:
+        """Say why nothing is handled, unless it was said already."""
+        reports = [make_report(member.place, member.verdict) for member in objections]
+        if not objections:
+            reports = [report_absent_kind(self._settings.peering)]
+        told, self._told = self._told, [report for report in reports if report is not None]
+        for report in self._told:
+            if report not in told:
+                logger.log(report.level, report.text)
+
+    def _is_missing(self) -> bool:
+        """Whether the peering is mandatory, but there is even no kind for it."""
+        return self._settings.peering.mandatory and not self._members
+
+    def _is_against(self, member: Member) -> bool:
+        match member.verdict.standing:
+            case Standing.LEADING:
+                return False
+            case Standing.ABSENT:
+                return self._settings.peering.mandatory
+            case Standing.UNKNOWN:  # new namespaces must not stop everything that works already
+                return self._settings.peering.mandatory or self._is_held
+        return True

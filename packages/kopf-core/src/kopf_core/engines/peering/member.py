@@ -1,0 +1,273 @@
+"""The member: takes part in one peering, i.e. watches its object and keeps its own record there."""
+
+import asyncio
+import datetime
+import logging
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from kopf_cogs.aiokits.sleeps import sleep
+from kopf_cogs.clients.errors import APIConflictError, APIError, APIForbiddenError, APINotFoundError
+from kopf_cogs.clients.reflector import Reflector
+from kopf_cogs.clients.retries import Backoff
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import RawBody, RawEvent
+from kopf_cogs.structs.versions import is_newer
+from kopf_core.engines.peering.membership import Membership, Moment, Standing, Verdict
+from kopf_core.engines.peering.places import Place, touch
+from kopf_core.engines.peering.records import Peer, Records, make_record, parse_records
+from kopf_core.engines.peering.references import measure_lead
+
+logger = logging.getLogger("kopf.peering")
+
+TICK = 1.0
+"""How often (in seconds) the time itself is checked: silence of others, and our own."""
+
+RETRY = 1.0
+"""How soon (in seconds) to try again if our record could not be written."""
+
+RESTART = 0.5
+"""The first delay (in seconds) before the peering object is listed & watched again."""
+
+LEAVE_TIMEOUT = 3.0
+"""How long (in seconds) it can take to remove our record at exit."""
+
+
+class Member:
+    """One operator in one peering. ``on_verdict`` is called whenever its standing changes."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        place: Place,
+        settings: OperatorSettings,
+        membership: Membership,
+        on_verdict: Callable[[], None],
+    ) -> None:
+        self.place = place
+        self.verdict = Verdict(Standing.UNKNOWN)
+        self._client = client
+        self._watching = settings
+        self._settings = settings.peering
+        self._membership = membership
+        self._on_verdict = on_verdict
+        self._latest: RawBody | None = None
+        self._is_seen = False  # in the current run of the watch
+        self._wakeup = asyncio.Event()
+        self._lead = datetime.timedelta()
+        self._ticking: asyncio.TimerHandle | None = None
+        self._is_written = False
+        self._complaint: str | None = None
+        self._junk: set[str] = set()
+
+    # The parts that run.
+
+    async def run(self) -> None:
+        """Take part until cancelled. The record stays there: see :meth:`leave`."""
+        self._tick()
+        parts = [asyncio.create_task(self._watch()), asyncio.create_task(self._keep_alive())]
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in done:
+                part.result()
+        finally:
+            for part in parts:
+                part.cancel()
+            await asyncio.wait(parts)
+            if self._ticking is not None:
+                self._ticking.cancel()
+
+    async def leave(self) -> None:
+        """Let others know that this operator works no more, and so need not be waited for."""
+        if not self._is_written:
+            return
+        try:
+            await self._touch({self._membership.identity: None}, timeout=LEAVE_TIMEOUT)
+            self._is_written = False
+            self._note("left")
+        except APINotFoundError:
+            pass
+        except (APIError, TimeoutError) as e:
+            logger.warning(f"The record in the peering {self.place} could not be removed: {e!r}")
+
+    def reassess(self) -> None:
+        """See whether anything has changed, be it only the time."""
+        now = self._get_now()
+        verdict = self._membership.judge(self._settings.priority, self._settings.lifetime, now)
+        if self._membership.is_restless(now) or verdict.standing is Standing.LOST:
+            self._wakeup.set()
+        previous, self.verdict = self.verdict, verdict
+        if verdict.standing is not previous.standing or verdict.rivals != previous.rivals:
+            self._on_verdict()
+
+    # The watch.
+
+    def on_event(self, event: RawEvent) -> None:
+        body = event["object"]
+        if body["metadata"].get("name") != self.place.name:
+            return
+        self._is_seen = event["type"] != "DELETED"
+        if not self._is_seen:
+            self._lose()
+        elif self._latest is None or not is_newer(self._latest, body):
+            self._membership.see(self._take(body), self._get_now())
+            self.reassess()
+
+    def on_listed(self) -> None:
+        if not self._is_seen:
+            self._lose()
+
+    def _lose(self) -> None:
+        """There is no object anymore, or there was none."""
+        self._latest = None
+        self._membership.see_absence()
+        self.reassess()
+
+    async def drain(self) -> None:
+        pass
+
+    async def _watch(self) -> None:
+        backoff = Backoff(RESTART)
+        while True:
+            try:
+                await self._probe()
+                self._is_seen = False
+                await Reflector(
+                    self._client,
+                    self.place.resource,
+                    self.place.namespace,
+                    sink=self,
+                    settings=self._watching,
+                ).run()
+            except APINotFoundError:
+                self._lose()  # the kind is gone, or the namespace; it will be discovered
+            except APIForbiddenError as e:
+                if not self._settings.mandatory:
+                    self._lose()
+                self._complain(self._describe_forbidden(e))
+            except (APIError, TimeoutError) as e:
+                self._complain(f"The peering {self.place} cannot be read, retrying: {e}")
+            await asyncio.sleep(backoff.advance())
+
+    async def _probe(self) -> None:
+        """Raise an error if the objects cannot be listed: the reflector would retry for ever."""
+        url = self.place.resource.get_url(namespace=self.place.namespace)
+        await self._client.get(url, params={"limit": "1"})
+
+    def _describe_forbidden(self, exc: APIError) -> str:
+        consequence = (
+            "The operator waits, as the peering is mandatory."
+            if self._settings.mandatory
+            else "The operator works as if there is no peering."
+        )
+        return (
+            f"Not enough permissions to list & watch {self.place.resource}: {exc}. {consequence} "
+            f"Grant the permissions, or use --standalone."
+        )
+
+    # The record.
+
+    async def _keep_alive(self) -> None:
+        while True:
+            delay = self._get_period()
+            if self._membership.is_present:
+                try:
+                    await self._announce()
+                except APINotFoundError:
+                    self._note("not found")
+                except (APIError, TimeoutError) as e:
+                    delay = RETRY
+                    self._complain(f"Keep-alive in {self.place} has failed, retrying: {e!r}")
+            await sleep(delay, self._wakeup)
+            self._wakeup.clear()
+
+    async def _announce(self) -> None:
+        """Write our own record, and see what else is there right after that."""
+        requested = self._get_now()
+        peer = Peer(
+            identity=self._membership.identity,
+            priority=self._settings.priority,
+            lifetime=self._settings.lifetime,
+            lastseen=requested.wall + self._lead,
+        )
+        self._is_written = True
+        body = await self._touch({peer.identity: make_record(peer)})
+        self._complaint = None
+        self._note("ok")
+        records = self._take(body)
+        if peer.identity not in records.peers:
+            self._complain(
+                f"The records in the peering {self.place} are not kept by the server: "
+                f"check x-kubernetes-preserve-unknown-fields in the definition of its kind."
+            )
+        self._membership.confirm(records, requested, self._get_now())
+        self.reassess()
+        await self._clean()
+        self._follow_clocks(body)
+
+    async def _clean(self) -> None:
+        """Remove the records of the dead, if nothing has changed since they were seen so."""
+        dead = self._membership.roster.dead
+        if dead and self._latest is not None:
+            version = self._latest["metadata"].get("resourceVersion")
+            try:
+                await self._touch({peer.identity: None for peer in dead}, version=version)
+            except (APIConflictError, APINotFoundError):
+                pass  # next time
+
+    async def _touch(
+        self,
+        records: Mapping[str, object],
+        *,
+        version: str | None = None,
+        timeout: float | None = None,
+    ) -> RawBody:
+        timeout = max(RETRY, self._get_period()) if timeout is None else timeout
+        return await touch(self._client, self.place, records, version=version, timeout=timeout)
+
+    def _take(self, body: RawBody) -> Records:
+        """Understand what is in the object; tell of what is not understood, but only once."""
+        self._latest = body
+        records = parse_records(cast("Mapping[str, Any]", body).get("status"))
+        news = records.junk - self._junk
+        if news:
+            self._junk |= news
+            names = ", ".join(repr(name) for name in sorted(news)[:5])
+            more = f" and {len(news) - 5} more" if len(news) > 5 else ""
+            logger.warning(
+                f"Senseless records are ignored in the peering {self.place}: {names}{more}."
+            )
+        return records
+
+    def _follow_clocks(self, body: RawBody) -> None:
+        today = self._get_now().wall
+        lead = measure_lead(self._membership.roster.alive, cast("Mapping[str, Any]", body), today)
+        if abs((lead - self._lead).total_seconds()) > RETRY:
+            self._wakeup.set()
+        self._lead = lead
+
+    # The rest.
+
+    def _tick(self) -> None:
+        """Check the time. It is not a task: after a freeze of the process, it goes before them."""
+        self._ticking = asyncio.get_running_loop().call_later(TICK, self._tick)
+        self.reassess()
+
+    def _get_now(self) -> Moment:
+        clock = self._client.clock
+        return Moment(clock.monotonic(), clock.now())
+
+    def _get_period(self) -> float:
+        return self._settings.lifetime / 3 * random.uniform(0.9, 1.0)
+
+    def _note(self, text: str) -> None:
+        if not self._settings.stealth:
+            logger.debug(f"Keep-alive in {self.place}: {text}.")
+
+    def _complain(self, text: str) -> None:
+        """Log the problem, but only once while it lasts."""
+        logger.log(logging.DEBUG if text == self._complaint else logging.WARNING, text)
+        self._complaint = text

@@ -1,0 +1,69 @@
+"""Places: where the peering objects are, and how the records are written there."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from kopf_cogs.clients.patching import MERGE_PATCH
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.resources import (
+    CLUSTER_PEERINGS,
+    LEGACY_CLUSTER_PEERINGS,
+    LEGACY_NAMESPACED_PEERINGS,
+    NAMESPACED_PEERINGS,
+    Resource,
+)
+
+GROUPS = frozenset({CLUSTER_PEERINGS.group, LEGACY_CLUSTER_PEERINGS.group})
+"""The API groups of peering objects, of now and of old times. There is one of them in a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a peering object is, or is expected."""
+
+    resource: Resource
+    namespace: str | None
+    name: str
+
+    def __str__(self) -> str:
+        where = f"in {self.namespace!r}" if self.namespace else "cluster-wide"
+        return f"{self.name!r} {where}"
+
+
+def select_resource(resources: Collection[Resource], *, clusterwide: bool) -> Resource | None:
+    """Find the kind of peering objects among all kinds of the cluster; the newer group first."""
+    if clusterwide:
+        known = [CLUSTER_PEERINGS, LEGACY_CLUSTER_PEERINGS]
+    else:
+        known = [NAMESPACED_PEERINGS, LEGACY_NAMESPACED_PEERINGS]
+    for expected in known:
+        for resource in sorted(resources, key=lambda res: not res.preferred):
+            if resource.name == expected.name and resource.namespaced is expected.namespaced:
+                return resource
+    return None
+
+
+async def touch(
+    client: Client,
+    place: Place,
+    records: Mapping[str, object],
+    *,
+    version: str | None = None,
+    timeout: float | None = None,
+) -> RawBody:
+    """Write these records, and remove those that are ``None``; get all that is there after that.
+
+    It is tried once. With ``version``, only if the object has not changed since that.
+    Raises :class:`APINotFoundError` if there is no such object, and other :class:`APIError`.
+    """
+    is_separate = "status" in place.resource.subresources
+    url = place.resource.get_url(
+        namespace=place.namespace, name=place.name, subresource="status" if is_separate else None
+    )
+    payload: dict[str, Any] = {"status": dict(records)}
+    if version is not None:
+        payload["metadata"] = {"resourceVersion": version}
+    body = await client.patch(url, payload, content_type=MERGE_PATCH, timeout=timeout, backoffs=())
+    return cast("RawBody", body)

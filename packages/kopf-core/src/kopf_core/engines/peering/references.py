@@ -1,0 +1,42 @@
+"""Reference time: how far our clock is behind those of others, so that they do not bury us alive.
+
+Operators of the previous generation compare ``lastseen`` with their own clocks. If ours is late,
+we look dead to them. So, what we write is not earlier than what others write and the server says.
+"""
+
+import datetime
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeGuard
+
+from kopf_core.engines.peering.records import Peer
+
+TOLERANCE = 2.0
+"""Differences up to this (in seconds) are delays, not clocks."""
+
+LIMIT = 3600.0
+"""Bigger differences (in seconds) are mistakes, and are not followed."""
+
+_FORMAT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def measure_lead(
+    peers: Iterable[Peer], body: Mapping[str, Any], today: datetime.datetime
+) -> datetime.timedelta:
+    """By how much to shift our time: never back."""
+    moments = [peer.lastseen for peer in peers if peer.lastseen is not None]
+    moments += _get_server_times(body)
+    leads = [(moment - today).total_seconds() for moment in moments]
+    lead = max((lead for lead in leads if TOLERANCE < lead <= LIMIT), default=0.0)
+    return datetime.timedelta(seconds=lead)
+
+
+def _get_server_times(body: Mapping[str, Any]) -> list[datetime.datetime]:
+    """When the object was changed, by the clock of the API server."""
+    fields = (body.get("metadata") or {}).get("managedFields") or ()
+    times = [entry.get("time") for entry in fields if isinstance(entry, Mapping)]
+    return [datetime.datetime.fromisoformat(time) for time in times if _is_utc(time)]
+
+
+def _is_utc(time: object) -> TypeGuard[str]:
+    return isinstance(time, str) and _FORMAT.fullmatch(time) is not None

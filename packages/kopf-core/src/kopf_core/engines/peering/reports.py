@@ -1,0 +1,67 @@
+"""Reports: what people are told of why their operator handles nothing."""
+
+import logging
+from collections.abc import Collection
+from typing import NamedTuple
+
+from kopf_cogs.configs.settings import PeeringSettings
+from kopf_core.engines.peering.membership import Standing, Verdict
+from kopf_core.engines.peering.places import Place
+from kopf_core.engines.peering.records import Peer
+
+SHOWN_PEERS = 5
+"""How many of the peers are named: there can be thousands."""
+
+
+class Report(NamedTuple):
+    """One line of logs."""
+
+    level: int
+    text: str
+
+
+def make_report(place: Place, verdict: Verdict) -> Report | None:
+    """Say what is the matter with this peering; nothing if it is a matter of a moment."""
+    peers = _join(verdict.rivals)
+    match verdict.standing:
+        case Standing.OUTRANKED:
+            return Report(logging.INFO, f"Pausing operations in favour of {peers}.")
+        case Standing.TIED:
+            return Report(
+                logging.WARNING,
+                f"Possibly conflicting operators with the same priority: {peers}. "
+                f"Pausing all of them, including this one, so nothing is handled. "
+                f"Stop the others, or give them different priorities: see --priority.",
+            )
+        case Standing.JOINING if verdict.rivals:
+            return Report(logging.INFO, f"Waiting until others pause: {peers}.")
+        case Standing.LOST:
+            return Report(
+                logging.WARNING,
+                f"Pausing operations: the record in the peering {place} was not renewed in time, "
+                f"so other operators may have started.",
+            )
+        case Standing.ABSENT:
+            return Report(
+                logging.WARNING,
+                f"Pausing operations until the peering {place} exists, as it is mandatory. "
+                f"Create it: {place.resource.kind} of {place.resource.api_version}.",
+            )
+    return None
+
+
+def report_absent_kind(settings: PeeringSettings) -> Report:
+    """Say that there is no such kind in the cluster, or there are no namespaces to be served."""
+    kind = "ClusterKopfPeering" if settings.clusterwide else "KopfPeering"
+    return Report(
+        logging.WARNING,
+        f"Pausing operations until the peering {settings.name!r} exists, as it is mandatory: "
+        f"there is no {kind} in the cluster, or nowhere to look for it. Create its definition.",
+    )
+
+
+def _join(peers: Collection[Peer]) -> str:
+    ordered = sorted(peers, key=lambda peer: (-peer.priority, peer.identity))
+    names = ", ".join(str(peer) for peer in ordered[:SHOWN_PEERS])
+    more = len(ordered) - SHOWN_PEERS
+    return f"{names}, and {more} more" if more > 0 else names
