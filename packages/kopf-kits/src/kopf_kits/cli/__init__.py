@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .controls import CLIControls
+    from .freezing import freeze, resume
     from .groups import main
     from .options import logging_options
     from .running import run
     from .sandboxing import sandbox
 
-__all__ = ["CLIControls", "logging_options", "main", "run", "sandbox"]
+__all__ = ["CLIControls", "freeze", "logging_options", "main", "resume", "run", "sandbox"]
 
 _MODULES = {
     "CLIControls": "controls",
+    "freeze": "freezing",
     "logging_options": "options",
     "main": "groups",
+    "resume": "freezing",
     "run": "running",
     "sandbox": "sandboxing",
 }

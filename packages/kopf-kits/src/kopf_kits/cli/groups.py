@@ -11,6 +11,8 @@ import click
 from kopf_kits.loading import LoadingError
 
 COMMANDS = {
+    "freeze": ("kopf_kits.cli.freezing", "Pause the operators, until resumed or for a time."),
+    "resume": ("kopf_kits.cli.freezing", "Let the frozen operators go on."),
     "run": ("kopf_kits.cli.running", "Run the operator with the handlers from files & modules."),
     "sandbox": ("kopf_kits.cli.sandboxing", "Serve a local Kubernetes API until stopped."),
 }

@@ -1,0 +1,106 @@
+"""``kopf freeze`` and ``kopf resume``: pause the operators from outside, and let them go on."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import functools
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any, TypeVar
+
+import click
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_core.engines.peering import Peer, Place, detect_person
+from kopf_core.intents.registries import get_default_registry
+from kopf_core.reactor.freezing import Peerings
+from kopf_core.reactor.freezing import freeze as freeze_peerings
+from kopf_core.reactor.freezing import resume as resume_peerings
+from kopf_kits.cli.controls import CLIControls
+from kopf_kits.cli.interrupts import exiting_when_interrupted
+from kopf_kits.cli.options import logging_options
+from kopf_kits.cli.running import DEV_PRIORITY
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def scope_options(fn: F) -> F:
+    """Add the options that say who is meant; the command gets a :class:`Peerings` of them."""
+
+    @click.option("-A", "--all-namespaces", "clusterwide", is_flag=True, help="Cluster-wide ones.")
+    @click.option(
+        "-n",
+        "--namespace",
+        "namespaces",
+        multiple=True,
+        help="Those serving this namespace, or those matching the pattern (repeatable).",
+    )
+    @click.option("-i", "--id", "identity", help="In whose name; by default, user@host.")
+    @click.option(
+        "-P", "--peering", "peering_name", required=True, help="The name of the peering object."
+    )
+    @click.make_pass_decorator(CLIControls, ensure=True)
+    @functools.wraps(fn)
+    def wrapper(
+        controls: CLIControls,
+        /,
+        clusterwide: bool,
+        namespaces: Collection[str],
+        identity: str | None,
+        peering_name: str,
+        **kwargs: Any,
+    ) -> Any:
+        if namespaces and clusterwide:
+            raise click.UsageError("Use either --namespace or --all-namespaces, not both.")
+        peerings = Peerings(
+            name=peering_name,
+            namespaces=namespaces,
+            vault=controls.vault,
+            settings=controls.settings or OperatorSettings(),
+            registry=controls.registry or get_default_registry(),
+        )
+        return fn(peerings, identity or detect_person(), **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+@click.command()
+@logging_options
+@click.option("--dev", is_flag=True, help=f"The priority of {DEV_PRIORITY}, as of developers.")
+@click.option("-p", "--priority", type=int, help="Pause those with lower or equal priorities.")
+@click.option(
+    "-t", "--lifetime", type=click.IntRange(min=1), required=True, help="For so many seconds."
+)
+@click.option("-m", "--message", help="Why: it is shown in the logs of the operators.")
+@scope_options
+def freeze(
+    peerings: Peerings,
+    identity: str,
+    /,
+    dev: bool,
+    priority: int | None,
+    lifetime: int,
+    message: str | None,
+) -> None:
+    """Pause the operators, until resumed or for the time specified."""
+    if priority is None:
+        if not dev:
+            raise click.UsageError("Missing option '-p' / '--priority'.")
+        priority = DEV_PRIORITY
+    now = datetime.datetime.now(datetime.UTC)
+    peer = Peer(identity, priority, lifetime, now, message)
+    _tell(f"Frozen for {lifetime} seconds", freeze_peerings(peerings, peer))
+
+
+@click.command()
+@logging_options
+@scope_options
+def resume(peerings: Peerings, identity: str, /) -> None:
+    """Let the frozen operators go on."""
+    _tell("Resumed", resume_peerings(peerings, identity))
+
+
+def _tell(what: str, action: Coroutine[Any, Any, Collection[Place]]) -> None:
+    with exiting_when_interrupted():
+        for place in asyncio.run(action):
+            click.echo(f"{what}: the operators of the peering {place}.")

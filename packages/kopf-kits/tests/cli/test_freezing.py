@@ -1,0 +1,144 @@
+"""``kopf freeze`` and ``kopf resume``: what is written to the peering objects."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+
+from kopf_core.engines.peering import detect_person
+from kopf_kits.cli import main
+from kopf_kits.logs import preserved_logging
+from kopf_kits.sandbox import Sandbox
+
+PEERINGS = Path(__file__).resolve().parents[4] / "examples" / "peering.yaml"
+
+
+@pytest.fixture(autouse=True)
+def _logging_preserved() -> Iterator[None]:
+    with preserved_logging():
+        yield
+
+
+class World:
+    """A cluster in a thread of its own: the commands have their own loops."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sandbox: Sandbox) -> None:
+        self._loop = loop
+        self.sandbox = sandbox
+
+    def call(self, coro: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coro, self._loop).result(30)
+
+    def get_statuses(self, kind: str) -> dict[str | None, Any]:
+        found = self.sandbox.list(kind)
+        items = self.call(found) if asyncio.iscoroutine(found) else found
+        return {item["metadata"].get("namespace"): item.get("status") or {} for item in items}
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    started: Future[World] = Future()
+    stopping = threading.Event()
+
+    async def serve() -> None:
+        async with Sandbox() as sandbox:
+            monkeypatch.setenv("KUBECONFIG", str(sandbox.write_kubeconfig(tmp_path / "config")))
+            await sandbox.apply(PEERINGS)
+            for namespace in ("ns1", "ns2", "other"):
+                meta = {"name": namespace}
+                await sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+            for namespace in ("ns1", "ns2"):
+                meta = {"name": "default", "namespace": namespace}
+                body = {"apiVersion": "kopf.dev/v1", "kind": "KopfPeering", "metadata": meta}
+                await sandbox.create(body)
+            started.set_result(World(asyncio.get_running_loop(), sandbox))
+            await asyncio.to_thread(stopping.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=[serve()])
+    thread.start()
+    try:
+        yield started.result(30)
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def invoke(*args: str, **env: str) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(main, args, env=env)
+
+
+def test_freezing_and_resuming_the_cluster(world: World) -> None:
+    args = ["-P", "default", "-p", "100", "-t", "60", "-m", "migration"]
+    result = invoke("freeze", "-A", *args)
+    assert result.exit_code == 0, result.output
+    text = "Frozen for 60 seconds: the operators of the peering 'default' cluster-wide."
+    assert result.stdout.strip() == text
+    record = world.get_statuses("clusterkopfpeerings")[None].pop(detect_person())
+    assert record.pop("lastseen").endswith("+00:00")
+    assert record == {"priority": 100, "lifetime": 60, "message": "migration"}
+    result = invoke("resume", "-A", "--peering=default")
+    assert result.exit_code == 0, result.output
+    assert world.get_statuses("clusterkopfpeerings") == {None: {}}
+
+
+def test_namespaces_and_identities(world: World) -> None:
+    args = ["--peering=default", "--dev", "--lifetime=5", "--id=me"]
+    result = invoke("freeze", "-n", "ns*", *args)
+    assert result.exit_code == 0, result.output
+    statuses = world.get_statuses("kopfpeerings")
+    assert {ns: set(status) for ns, status in statuses.items()} == {
+        "ns1": {"me"},
+        "ns2": {"me"},
+        "default": set(),
+    }
+    assert statuses["ns1"]["me"]["priority"] == 666
+    assert "message" not in statuses["ns1"]["me"]
+    result = invoke("resume", "-n", "ns1", "-n", "ns2", "--peering=default", "--id=me")
+    assert result.exit_code == 0, result.output
+    assert not any(world.get_statuses("kopfpeerings").values())
+
+
+def test_environment(world: World) -> None:
+    options = {"PEERING": "default", "PRIORITY": "5", "LIFETIME": "6", "ID": "me"}
+    env = {f"KOPF_FREEZE_{name}": value for name, value in options.items()}
+    env["KOPF_FREEZE_NAMESPACE"] = "ns1"
+    result = invoke("freeze", **env)
+    assert result.exit_code == 0, result.output
+    record = world.get_statuses("kopfpeerings")["ns1"]["me"]
+    assert (record["priority"], record["lifetime"]) == (5, 6)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["-A", "-P", "nope"], "There is no ClusterKopfPeering named 'nope'."),
+        (["-n", "other", "-P", "default"], "There is no KopfPeering named 'default' in 'other'."),
+    ],
+)
+def test_absent_peerings_are_errors(world: World, args: list[str], message: str) -> None:
+    for command in (["freeze", "-p", "1", "-t", "1"], ["resume"]):
+        result = invoke(*command, *args)
+        assert result.exit_code != 0
+        assert str(result.exception) == message
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["freeze", "-p", "1", "-t", "1"], "'--peering'"),
+        (["freeze", "-P", "x", "-t", "1"], "'--priority'"),
+        (["freeze", "-P", "x", "-p", "1"], "'--lifetime'"),
+        (["freeze", "-P", "x", "-p", "1", "-t", "0"], "'--lifetime'"),
+        (["freeze", "-P", "x", "-p", "1", "-t", "1", "-A", "-n", "ns"], "not both"),
+        (["resume"], "'--peering'"),
+    ],
+)
+def test_senseless_options(args: list[str], message: str) -> None:
+    result = invoke(*args)
+    assert result.exit_code == 2
+    assert message in result.output
