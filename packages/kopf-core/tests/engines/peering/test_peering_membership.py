@@ -84,6 +84,19 @@ def test_others_have_time_to_give_way():
     assert judge(membership, at(5)) is Standing.LEADING
 
 
+def test_those_who_leave_have_time_to_finish():
+    membership = join(peer("other", 5), handover=3)
+    membership.see(records(peer("me", 0)), at(10))
+    assert judge(membership, at(12.9)) is Standing.JOINING
+    assert judge(membership, at(13)) is Standing.LEADING
+
+
+def test_those_who_leave_are_not_waited_for_if_they_did_nothing():
+    membership = join(peer("other", -5), handover=3)
+    membership.see(records(peer("me", 0)), at(10))
+    assert judge(membership, at(10)) is Standing.LEADING
+
+
 def test_nobody_is_waited_for_if_there_is_nobody():
     assert judge(join(handover=3), at(0)) is Standing.LEADING
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from kopf_core.engines.peering.records import Peer, Records
 from kopf_core.engines.peering.roster import Roster
 
+LEAVING = 100
+"""How many of those who have left are remembered."""
+
 
 class Standing(enum.Enum):
     """Where the operator stands among its peers."""
@@ -23,7 +26,7 @@ class Standing(enum.Enum):
     """There is no peering object."""
 
     JOINING = enum.auto()
-    """Our own record is not there yet; or those who must give way have had no time for that."""
+    """Our own record is not there yet; or others have had no time to finish what they do."""
 
     LEADING = enum.auto()
     """There is nobody with the same or higher priority."""
@@ -68,6 +71,9 @@ class Membership:
     _confirmed: Moment | None = None
     """When the last of the successful requests to refresh our record was sent."""
 
+    _leaving: list[tuple[Peer, float]] = field(default_factory=list)
+    """Those who have removed their records, and when: some do it a bit before they finish."""
+
     _joined: float | None = None
     """Since when our record is there with no interruptions."""
 
@@ -75,6 +81,8 @@ class Membership:
         """The peering object is there, with these records."""
         self.is_present = True
         others = {key: peer for key, peer in records.peers.items() if key != self.identity}
+        leaving = [peer for peer in self.roster.alive if peer.identity not in others]
+        self._leaving = [*self._leaving, *((peer, now.monotonic) for peer in leaving)][-LEAVING:]
         self.roster.see(others, now=now.monotonic, today=now.wall)
         if self.identity not in records.peers:
             self._forget_itself()  # somebody has removed it, and can think that we are dead
@@ -117,6 +125,10 @@ class Membership:
             return Verdict(Standing.JOINING)
         if self.roster.alive and now.monotonic < self._joined + self.handover:
             return Verdict(Standing.JOINING, self.roster.alive)
+        since = now.monotonic - self.handover
+        leaving = [p for p, left in self._leaving if left > since and p.priority >= priority]
+        if leaving:
+            return Verdict(Standing.JOINING, leaving)
         return Verdict(Standing.LEADING)
 
     def _is_lost(self, lifetime: float, now: Moment) -> bool:

@@ -34,7 +34,7 @@ def make_report(place: Place, verdict: Verdict) -> Report | None:
                 f"Stop the others, or give them different priorities: see --priority.",
             )
         case Standing.JOINING if verdict.rivals:
-            return Report(logging.INFO, f"Waiting until others pause: {peers}.")
+            return Report(logging.INFO, f"Waiting until others finish their work: {peers}.")
         case Standing.LOST:
             return Report(
                 logging.WARNING,
