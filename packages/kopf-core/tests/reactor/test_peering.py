@@ -14,6 +14,7 @@ from kopf_cogs.aiokits.clocks import Clock, FakeClock, SystemClock
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_core.engines.peering import engine
 from kopf_core.engines.peering import member as timing
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
@@ -116,7 +117,7 @@ def make_record(priority: int, **fields: Any) -> dict[str, Any]:
 def make_settings(**peering: Any) -> OperatorSettings:
     settings = OperatorSettings()
     settings.posting.enabled = False
-    settings.queueing.exit_timeout = -0.9  # with the reserve, it is 0.1 s for others to pause
+    settings.queueing.exit_timeout = 0.1
     for name, value in peering.items():
         setattr(settings.peering, name, value)
     return settings
@@ -127,6 +128,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "TICK", 0.02)
     monkeypatch.setattr(timing, "RETRY", 0.02)
     monkeypatch.setattr(timing, "RESTART", 0.02)
+    monkeypatch.setattr(engine, "HANDOVER_RESERVE", 0.0)
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ def make_report(place: Place, verdict: Verdict) -> Report | None:
                 logging.WARNING,
                 f"Possibly conflicting operators with the same priority: {peers}. "
                 f"Pausing all of them, including this one, so nothing is handled. "
-                f"Stop the others, or give them different priorities: see --priority.",
+                f"Stop the others, give them different priorities (--priority), or let them "
+                f"elect a leader (--lease).",
             )
         case Standing.JOINING if verdict.rivals:
             return Report(logging.INFO, f"Waiting until others finish their work: {peers}.")
