@@ -41,6 +41,12 @@ class Cluster:
     compact: Callable[[int], None] | None = None
     """Make the cluster forget its history up to a resource version, if there is a way to do so."""
 
+    restart: Callable[[], None] | None = None
+    """Crash the API server, and wait until it is up again, if there is a way to do so."""
+
+    authority: pathlib.Path | None = None
+    """The folder with ``ca.crt`` and ``ca.key``, which can sign the certificates of clients."""
+
     @property
     def is_local(self) -> bool:
         """Can the API server call this process back, e.g. for admission?"""
@@ -113,7 +119,15 @@ def _open_envtest(path: pathlib.Path) -> Iterator[Cluster]:
     try:
         with Envtest(apiserver_args=FORGETFUL) as envtest:
             envtest.write_kubeconfig(path)
-            yield Cluster("envtest", envtest.url, envtest.kubeconfig(), path, envtest.compact)
+            yield Cluster(
+                "envtest",
+                envtest.url,
+                envtest.kubeconfig(),
+                path,
+                compact=envtest.compact,
+                restart=envtest.restart,
+                authority=envtest.folder,
+            )
     except EnvtestError as e:
         raise ClusterError(str(e)) from None
 

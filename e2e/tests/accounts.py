@@ -28,12 +28,16 @@ Obj = dict[str, Any]
 class Account:
     """A service account made by a manifest, and a kubeconfig of it."""
 
-    def __init__(self, world: World, cluster: Cluster, manifest: str, folder: pathlib.Path) -> None:
+    def __init__(
+        self, world: World, cluster: Cluster, manifest: str, folder: pathlib.Path, *more: str
+    ) -> None:
         self.world = world
         self._cluster = cluster
         text = (MANIFESTS / f"{manifest}.yaml").read_text(encoding="utf-8")
         text = text.replace("my-namespace", world.namespace)
         text = text.replace("my-operator", f"operator-{world.namespace}")
+        text = text.replace("[kexes]", json.dumps(["kexes", *more]))
+        text = text.replace("[kexes/status]", json.dumps([f"{name}/status" for name in more]))
         self._objects: list[Obj] = list(yaml.safe_load_all(text))
         self._role: Obj = next(obj for obj in self._objects if obj["kind"].endswith("Role"))
         self.token_path = folder / "token"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
+import json
 import logging
 import pathlib
 from collections.abc import AsyncIterator
@@ -12,7 +14,7 @@ import pytest
 
 from e2e.clusters import Cluster
 from e2e.tests.accounts import Account
-from e2e.tests.harness import GROUP, PATIENCE, World
+from e2e.tests.harness import CRDS, GROUP, PATIENCE, World, make_crd
 from kopf_cogs.clients.errors import APIUnauthorizedError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.credentials import ConnectionInfo
@@ -35,7 +37,8 @@ async def account(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Account]:
-    account = Account(world, cluster, getattr(request, "param", "namespaced"), tmp_path)
+    manifest = getattr(request, "param", "namespaced")
+    account = Account(world, cluster, manifest, tmp_path, "subs", "rares")
     await account.create()
     monkeypatch.setenv("KUBECONFIG", str(account.kubeconfig_path))
     yield account
@@ -197,3 +200,229 @@ async def test_b3_b4_absent_permissions_are_named_once_and_recovered_from(
     assert text in complaints[0]
     assert len(world.calls) == len({*world.calls})  # nothing is repeated
     assert {*world.calls} >= {"after", "before"}
+
+
+@pytest.mark.usefixtures("_handlers")
+async def test_b3_permissions_are_taken_away_and_given_back(world, account, messages):
+    """The streams are ended by servers from time to time, and only then the rights matter."""
+    world.settings.scanning.disabled = True
+    world.settings.watching.server_timeout = 1
+    async with world.operator():
+        await world.create({"n": 0})
+        await world.until_handled(spec={"n": 0})
+        await account.restrict("watch", "kexes")
+        await messages.until('cannot watch resource "kexes"', times=2)
+        await world.patch({"spec": {"n": 1}})
+        await world.create({"n": 1}, "meanwhile")
+        await account.restore()
+        await world.until_handled(spec={"n": 1})
+        await world.until_handled("meanwhile")
+        await account.restrict("patch", "kexes")
+        for name in ["obj", "meanwhile"]:
+            await world.patch({"spec": {"n": 2}}, name)
+        await messages.until('cannot patch resource "kexes"', times=2)
+        await account.restore()
+        for name in ["obj", "meanwhile"]:
+            await world.until_handled(name, {"n": 2})
+    assert sorted(world.calls) == sorted(
+        [("obj", 0), ("obj", 1), ("meanwhile", 1), ("obj", 2), ("meanwhile", 2)]
+    )
+    (watch, patch) = messages.find("cannot")
+    assert 'cannot watch resource "kexes" in API group "e2e.kopf.dev" in the namespace' in watch
+    assert 'cannot patch resource "kexes" in API group "e2e.kopf.dev" in the namespace' in patch
+
+
+async def test_b4_absent_rights_to_the_status_are_told_once_for_all_objects(
+    world, account, messages
+):
+    world.settings.scanning.disabled = True
+    world.plural = "subs"
+    names = ["a", "b", "c"]
+
+    @on.create(GROUP, "subs", id="fn", registry=world.registry)
+    def fn(name: str, **_: Any) -> str:
+        world.calls(name)
+        return "result"
+
+    await account.restrict("patch", "subs/status")
+    async with world.operator():
+        for name in names:
+            await world.create(name=name)
+        await messages.until('cannot patch resource "subs/status"', times=6)
+        complaints = messages.find()
+        await account.restore()
+        for name in names:
+            await world.until(lambda obj: obj and obj.get("status") == {"fn": "result"}, name)
+            await world.until_handled(name)
+    (complaint,) = complaints
+    assert 'cannot patch resource "subs/status" in API group "e2e.kopf.dev" in the' in complaint
+    assert sorted(world.calls) == names
+
+
+@pytest.mark.parametrize(("verb", "resource"), [("get", "kexes"), ("patch", "events")])
+async def test_b4_some_rights_are_of_use_in_rare_cases_only(
+    world, account, messages, verb, resource
+):
+    world.settings.posting.enabled = True
+    world.settings.scanning.disabled = True
+
+    @on.create(*KEX, id="fn", registry=world.registry)
+    def fn(body: Any, **_: Any) -> str:
+        from kopf_core.engines.posting import info
+
+        for _n in range(3):
+            info(body, reason="Tested", message="Well.")
+        return "result"
+
+    await account.restrict(verb, resource)
+    async with world.operator():
+        await world.create()
+        await world.until(lambda obj: obj and obj.get("status") == {"fn": "result"})
+        await world.until_handled()
+    assert not messages.find()
+    found = await world.request("GET", f"/api/v1/namespaces/{world.namespace}/events")
+    tested = [event for event in found["items"] if event["reason"] == "Tested"]
+    assert sum(event.get("count") or 1 for event in tested) == 3
+
+
+@pytest.mark.parametrize("account", ["cluster-wide"], indirect=True)
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_b3_new_kinds_are_noticed_as_soon_as_it_is_permitted(world, account, messages, verb):
+    text = (
+        f'cannot {verb} resource "customresourcedefinitions" in API group '
+        '"apiextensions.k8s.io" at the cluster scope'
+    )
+
+    @on.event(GROUP, "kexes", id="fn", registry=world.registry)
+    @on.event(GROUP, "rares", id="fn", registry=world.registry)
+    def fn(resource: Any, **_: Any) -> None:
+        world.calls(resource.plural)
+
+    await account.restrict(verb, "customresourcedefinitions")
+    await world.create()
+    try:
+        async with world.operator():
+            await world.calls.until(lambda calls: "kexes" in calls)
+            await messages.until(text, times=2)
+            await world.request("POST", CRDS, make_crd("rares", "Rare"))
+            await account.restore()
+            await _until_created(world, "rares", "Rare")
+            await world.calls.until(lambda calls: "rares" in calls)
+    finally:
+        await world.request("DELETE", f"{CRDS}/rares.{GROUP}")
+        await _until_absent(world, f"{CRDS}/rares.{GROUP}")
+    complaints = messages.find("customresourcedefinitions")
+    assert len(complaints) == 1
+    assert text in complaints[0]
+
+
+async def _until_created(world: World, plural: str, kind: str) -> None:
+    """It takes a moment until a new kind is served."""
+    body = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "obj"}}
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                await world.request("POST", world.path(plural=plural), body)
+            except Exception:
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+
+async def _until_absent(world: World, path: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while (await world.attempt("GET", path)).status != 404:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("account", ["cluster-wide"], indirect=True)
+@pytest.mark.parametrize("verb", ["list", "watch"])
+@pytest.mark.usefixtures("_handlers")
+async def test_b3_namespaces_are_noticed_as_soon_as_it_is_permitted(world, account, messages, verb):
+    text = f'cannot {verb} resource "namespaces" in API group "" at the cluster scope'
+    await account.restrict(verb, "namespaces")
+    original, later = world.namespace, f"{world.namespace}-later"
+    async with world.operator(namespaces=[original, f"{original}-*"]):
+        await world.create({"n": 0})
+        await world.until_handled()
+        await messages.until(text, times=2)
+        await world.request("POST", "/api/v1/namespaces", {"metadata": {"name": later}})
+        world.namespace = later
+        try:
+            await world.create({"n": 1})
+            await account.restore()
+            await world.until_handled()
+        finally:
+            world.namespace = original
+            await world.request("DELETE", f"/api/v1/namespaces/{later}")
+    assert world.calls == [("obj", 0), ("obj", 1)]
+    complaints = messages.find('"namespaces"')
+    assert len(complaints) == 1
+    assert text in complaints[0]
+
+
+@pytest.mark.usefixtures("_handlers")
+async def test_b16_expired_client_certificates_are_replaced(
+    world, cluster, messages, tmp_path, monkeypatch
+):
+    """The kubeconfig is the same; the files that it names are replaced only after the expiry."""
+    if cluster.authority is None:
+        pytest.skip("there is no authority to sign the certificates of clients")
+    certificate, key = tmp_path / "client.crt", tmp_path / "client.key"
+    issue_certificate(cluster.authority, certificate, key, lifetime=6)
+    config = json.loads(json.dumps(cluster.kubeconfig))
+    config["users"][0]["user"] = {"client-certificate": "client.crt", "client-key": "client.key"}
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    async with world.operator():
+        await world.create({"n": 0})
+        await world.until_handled(spec={"n": 0})
+        count = 0
+        while not messages.find("are refused by the server", logging.INFO):
+            count += 1
+            await world.patch({"spec": {"n": count}})
+            await world.calls.until(
+                lambda calls, n=count: (
+                    ("obj", n) in calls or messages.find("are refused by the server", logging.INFO)
+                )
+            )
+            await asyncio.sleep(0.1)
+        issue_certificate(cluster.authority, certificate, key, lifetime=600)
+        await world.until_handled(spec={"n": count})
+        await world.patch({"spec": {"n": -1}})
+        await world.until_handled(spec={"n": -1})
+    assert world.calls[-1] == ("obj", -1)
+
+
+def issue_certificate(
+    authority: pathlib.Path, certificate: pathlib.Path, key: pathlib.Path, *, lifetime: float
+) -> None:
+    """A certificate of an admin for so many seconds."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    ca = x509.load_pem_x509_certificate((authority / "ca.crt").read_bytes())
+    ca_key = serialization.load_pem_private_key((authority / "ca.key").read_bytes(), None)
+    private = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
+    name = [
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters"),
+        x509.NameAttribute(NameOID.COMMON_NAME, "expiring"),
+    ]
+    usage = [x509.ExtendedKeyUsageOID.CLIENT_AUTH]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name(name))
+        .issuer_name(ca.subject)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(seconds=lifetime))
+        .add_extension(x509.ExtendedKeyUsage(usage), critical=False)
+        .sign(ca_key, hashes.SHA256())  # type: ignore[arg-type]
+    )
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    key.write_bytes(private.private_bytes(pem, pkcs8, serialization.NoEncryption()))
+    certificate.write_bytes(made.public_bytes(pem))

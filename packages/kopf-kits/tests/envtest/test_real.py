@@ -36,3 +36,15 @@ def test_real_port_in_use(real_assets: Assets, tempdir: Path) -> None:
         with pytest.raises(EnvtestError, match=rf"^Port {port} is in use"):
             Envtest(assets=real_assets, port=port).start()
     assert not list(tempdir.iterdir())
+
+
+def test_real_restart(real_assets: Assets, tempdir: Path) -> None:
+    """The API server is another process then, with the same data at the same address."""
+    with Envtest(assets=real_assets) as envtest:
+        before, url = dict(envtest.pids), envtest.url
+        envtest.restart()
+        after = dict(envtest.pids)
+        assert envtest.url == url
+    assert before.pop("kube-apiserver") != after.pop("kube-apiserver")
+    assert before == after
+    assert not list(tempdir.iterdir())

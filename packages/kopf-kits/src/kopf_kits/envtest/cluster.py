@@ -22,6 +22,7 @@ from .supervisor import remove_folder
 
 POLLING = 0.05  # seconds between the questions to a server that is starting
 ATTEMPTS = 3  # with other ports, if somebody takes the free port first
+APISERVER = "kube-apiserver"
 PORT_TAKEN = "address already in use"
 
 
@@ -151,6 +152,20 @@ class Envtest:
             raise EnvtestError("This control plane is not running.")
         histories.compact(self.folder, resource_version)
 
+    def restart(self) -> None:
+        """
+        Kill the API server, and start it again with the same data at the same port.
+
+        It is as in a crash: all connections are lost, all caches are empty. It blocks for some
+        seconds until the API server is ready. Raises :class:`EnvtestError` if it never is.
+        """
+        if self._servers is None:
+            raise EnvtestError("This control plane is not running.")
+        port = int(self.url.rpartition(":")[2])
+        self._servers.kill(APISERVER)
+        self._start_apiserver(self._servers, port)
+        self._wait_until_ready(self._servers, Probe(self.folder, port))
+
     def _start_once(self, port: int) -> None:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kopf-envtest-")).resolve()
         self._servers = Servers(self.folder)
@@ -161,7 +176,7 @@ class Envtest:
             self.version = self._wait_until_ready(self._servers, Probe(self.folder, port))
             self._start_controllers(self._servers)
         except EnvtestError:
-            taken = PORT_TAKEN in self._servers.read_log("kube-apiserver").lower()
+            taken = PORT_TAKEN in self._servers.read_log(APISERVER).lower()
             self.stop()
             if taken:
                 raise _PortTakenError(f"Port {port} is in use: choose another one.") from None
@@ -171,12 +186,13 @@ class Envtest:
             raise
 
     def _start_servers(self, servers: Servers, port: int) -> None:
-        extra = self._apiserver_args
         servers.start("etcd", commands.make_etcd_command(self.assets, self.folder))
-        servers.start(
-            "kube-apiserver",
-            commands.make_apiserver_command(self.assets, self.folder, port, extra),
-        )
+        self._start_apiserver(servers, port)
+
+    def _start_apiserver(self, servers: Servers, port: int) -> None:
+        extra = self._apiserver_args
+        command = commands.make_apiserver_command(self.assets, self.folder, port, extra)
+        servers.start(APISERVER, command)
 
     def _start_controllers(self, servers: Servers) -> None:
         binary = self.assets.controller_manager
@@ -195,7 +211,7 @@ class Envtest:
             if time.monotonic() > deadline:
                 raise EnvtestError(
                     f"kube-apiserver is not ready after {self._timeout:g} seconds"
-                    f"{servers.quote_log('kube-apiserver')}"
+                    f"{servers.quote_log(APISERVER)}"
                 )
             servers.check(timeout=POLLING)
         return probe.get_version()

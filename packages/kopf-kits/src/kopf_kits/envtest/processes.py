@@ -6,8 +6,10 @@ import json
 import os
 import pathlib
 import selectors
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 
 from .errors import EnvtestError
@@ -29,6 +31,7 @@ class Servers:
         self.folder = folder
         self.pids: dict[str, int] = {}
         self._names: list[str] = []
+        self._killed: set[str] = set()
         self._buffer = b""
         script = pathlib.Path(__file__).with_name("supervisor.py")
         self._supervisor = subprocess.Popen(
@@ -49,6 +52,14 @@ class Servers:
             self._supervisor.stdin.flush()
         except OSError as e:
             raise EnvtestError(f"{name} is not started: its supervisor has been killed.") from e
+
+    def kill(self, name: str) -> None:
+        """Kill a server as in a crash, and wait for its end; then it can be started again."""
+        self._killed.add(name)
+        os.kill(self.pids[name], signal.SIGKILL)
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while name in self.pids and time.monotonic() < deadline:
+            self.check(timeout=deadline - time.monotonic())
 
     def check(self, timeout: float = 0) -> None:
         """Wait for news of the servers, and raise if one of them is dead or was not started."""
@@ -71,6 +82,9 @@ class Servers:
             self.pids[name] = pid
         elif error is not None:
             raise EnvtestError(f"{name} cannot be started: {error}.")
+        elif name in self._killed:
+            self._killed.discard(name)
+            self.pids.pop(name, None)
         else:
             ending = f"was killed by signal {-code}" if code and code < 0 else f"exited ({code})"
             raise EnvtestError(f"{name} {ending}{self.quote_log(name)}")

@@ -1,0 +1,67 @@
+"""A way between operators and the API server, which can be cut, and repaired."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import urllib.parse
+from typing import Any, Self
+
+
+class Proxy:
+    """Forwards TCP connections; those which are cut, are lost as if the network was."""
+
+    def __init__(self, url: str) -> None:
+        self._parts = urllib.parse.urlsplit(url)
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._port = 0
+        self._is_cut = False
+
+    @property
+    def url(self) -> str:
+        return f"{self._parts.scheme}://127.0.0.1:{self._port}"
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        assert self._server is not None
+        self._server.close()
+        self.cut()
+
+    def cut(self) -> None:
+        """Lose all the connections, and accept no others."""
+        self._is_cut = True
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def repair(self) -> None:
+        self._is_cut = False
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_cut:
+            writer.transport.abort()
+            return
+        try:
+            there, back = await asyncio.open_connection(self._parts.hostname, self._parts.port)
+        except OSError:
+            writer.transport.abort()
+            return
+        pair = {writer, back}
+        self._writers |= pair
+        try:
+            await asyncio.gather(self._copy(reader, back), self._copy(there, writer))
+        finally:
+            self._writers -= pair
+            for one in pair:
+                one.transport.abort()
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+            writer.close()
