@@ -266,3 +266,13 @@ def test_b17_plugins_do_not_outlive_the_operator(script, tmp_path):
                 assert pipe.read() == ""  # it comes to the end only when the plugin is dead
         finally:
             process.kill()
+
+
+def test_b17_secrets_of_plugins_are_not_shown(script, login):
+    info = login(
+        script(f"report(token='T', expirationTimestamp='{FUTURE}')"),
+        args=["--password=hidden1"],
+        env=[{"name": "SECRET", "value": "hidden2"}],
+    )
+    assert "ExecPlugin" in repr(info.renewal)
+    assert "hidden" not in f"{info!r} {info.renewal!r}"

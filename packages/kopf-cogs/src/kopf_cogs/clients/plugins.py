@@ -46,8 +46,8 @@ class ExecPlugin:
     title: str
     command: str
     api_version: str
-    args: tuple[str, ...] = ()
-    env: tuple[tuple[str, str], ...] = ()
+    args: tuple[str, ...] = dataclasses.field(default=(), repr=False)  # there can be secrets
+    env: tuple[tuple[str, str], ...] = dataclasses.field(default=(), repr=False)
     install_hint: str | None = None
     cluster: Mapping[str, Any] | None = None
     """What to tell the plugin about the cluster, if it wants to know."""
