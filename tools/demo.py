@@ -12,11 +12,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from kopf.testing import SandboxThread
+if TYPE_CHECKING:
+    from kopf_kits.sandbox import SandboxThread
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 NAME = "kopf-example-1"
@@ -44,6 +43,8 @@ class Demo:
         say("What the object looks like now:")
         obj = self.get()
         obj["metadata"].pop("managedFields", None)
+        import yaml
+
         print(yaml.safe_dump(obj, sort_keys=False), flush=True)
         say("What has been told about it (as in `kubectl describe`):")
         for event in self.get_events():
@@ -77,6 +78,8 @@ def say(text: str) -> None:
 
 def main() -> int:
     """Run as a command; returns the exit code."""
+    from kopf_kits.sandbox import SandboxThread  # it takes time, and can be interrupted
+
     with tempfile.TemporaryDirectory() as folder, SandboxThread() as sandbox:
         say("Start a local cluster, and define a resource in it:")
         kubeconfig = sandbox.write_kubeconfig(Path(folder) / "kubeconfig")
@@ -105,4 +108,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # outside of the steps, e.g. while it is starting
+        sys.exit(0)

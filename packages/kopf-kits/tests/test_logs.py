@@ -212,7 +212,7 @@ def test_d12_e23_huge_messages_are_cut(log_format):
         ("kopf.objects", "kopf.objects"),
         ("kopf.reactor.running", "kopf.reactor.running"),
         ("kopf_cogs.clients.reflector", "k.clients.reflector"),
-        ("kopf._core.engines.activities", "k._.e.activities"),
+        ("kopf._core.engines.activities", "k.c.e.activities"),
         ("my_company.operators.of_very_long_names", "m.o.of_very_long_names"),
         ("averyverylongnameinonepiece", "averyverylongnameinonepiece"),
     ],

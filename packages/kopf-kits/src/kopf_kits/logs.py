@@ -83,7 +83,7 @@ def shorten_name(name: str) -> str:
     for number in range(len(parents)):
         if len(name) <= MAX_NAME:
             return name
-        parents[number] = parents[number][:1]
+        parents[number] = parents[number].lstrip("_")[:1]
         name = ".".join([*parents, last])
     return name
 

@@ -18,6 +18,9 @@ logger = logging.getLogger("kopf.reactor")
 MAX_ITEMS = 10
 """How many resources are named in one line: there are many of them if everything is served."""
 
+SIMILARITY = 0.75
+"""How similar the names must be to suggest one for another, from 0 to 1."""
+
 
 def announce_start(options: OperatorOptions) -> None:
     """Say the version and the scope; if the scope is not chosen, there is a warning already."""
@@ -75,9 +78,13 @@ def describe_unresolved(
     needed = f", needed by {title} {_join(ids)}" if ids else ""
     known = {name for res in resources for name in (res.plural, res.kind, res.singular) if name}
     wanted = [name for name in selector.names if isinstance(name, str)]
-    close = [near for name in wanted for near in difflib.get_close_matches(name, known, n=1)]
+    close = [near for name in wanted for near in _find_close(name, known)]
     hint = f". Did you mean {close[0]!r}?" if close else ""
     return f"{selector}{needed}{hint}"
+
+
+def _find_close(name: str, known: Collection[str]) -> Collection[str]:
+    return difflib.get_close_matches(name, known, n=1, cutoff=SIMILARITY)
 
 
 def _join(items: Iterable[str]) -> str:
