@@ -6,7 +6,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from kopf_cogs.clients.discovery import scan
-from kopf_cogs.clients.errors import APIError, APIForbiddenError, APINotFoundError
+from kopf_cogs.clients.errors import (
+    APIClientError,
+    APIError,
+    APIForbiddenError,
+    APINotFoundError,
+    APIUnauthorizedError,
+)
 from kopf_cogs.clients.reflector import Reflector
 from kopf_cogs.clients.retries import Backoff
 from kopf_cogs.clients.session import Client
@@ -125,6 +131,7 @@ class ResourceObserver:
         self._definitions = Definitions(notify=self._revise)
         self._doubts = 0
         self._complaints: dict[str, str] = {}
+        self._failure: str | None = None
 
     def include(self, groups: Collection[str]) -> None:
         """Discover these API groups, too; to be called before it runs."""
@@ -142,8 +149,12 @@ class ResourceObserver:
         self._wakeup.set()
 
     async def run(self) -> None:
-        """Discover for as long as the operator runs. Raises the errors of the first discovery."""
-        broken = await self._discover()
+        """Discover for as long as the operator runs.
+
+        Raises the errors of the first discovery if there is no API to talk to, or if it rejects
+        the credentials. If it only refuses to tell what it has, it can be permitted later.
+        """
+        broken = await self._discover_first()
         watcher: asyncio.Task[None] | None = None
         if not self._settings.scanning.disabled:
             watcher = asyncio.create_task(self._watch(), name="kopf-crd-watcher")
@@ -153,7 +164,7 @@ class ResourceObserver:
                 try:
                     broken = await self._discover()
                 except APIError as e:
-                    logger.warning(f"The resources of the cluster cannot be discovered: {e}")
+                    self._complain(e)
                     broken = True
         finally:
             if watcher is not None:
@@ -182,9 +193,28 @@ class ResourceObserver:
             Reflector(self._client, CRDS, None, settings=self._settings, sink=self._definitions)
         )
 
+    async def _discover_first(self) -> bool:
+        backoff = Backoff(FIRST_DOUBT_DELAY, limit=BROKEN_GROUPS_DELAY)
+        while True:
+            try:
+                return await self._discover()
+            except APIUnauthorizedError:
+                raise
+            except APIClientError as e:
+                self._complain(e)
+            await asyncio.sleep(backoff.advance())
+
+    def _complain(self, error: APIError) -> None:
+        """Warn when the discovery fails as a whole; once until it fails in some other way."""
+        is_known, self._failure = self._failure == str(error), str(error)
+        level = logging.DEBUG if is_known else logging.WARNING
+        text = "The resources of the cluster cannot be discovered, will be retried"
+        logger.log(level, f"{text}: {error}")
+
     async def _discover(self) -> bool:
         """Scan the cluster; get whether some API groups are to be scanned again."""
         found = await scan(self._client, groups=self._groups)
+        self._failure = None
         for group, error in found.broken_groups.items():
             if self._complaints.get(group) != str(error):
                 logger.warning(
