@@ -144,7 +144,36 @@ async def b(**_):
 """
 
 
-@pytest.mark.parametrize("lag", [0.1, 1.0])
+async def test_f1_sigterm_at_random_moments_under_load(world, rng, rounds):
+    """Each patch of the operator is followed by a change of a random object."""
+    names = [f"n{n}" for n in range(10)]
+    for n, name in enumerate(names):
+        world.api.create(name, spec={"x": n})
+    numbers = iter(range(1000, 10**9))
+
+    async def serve_and_change(exchange):
+        await exchange.serve()
+        world.api.patch({"spec": {"x": next(numbers)}}, rng.choice(names))
+
+    load = world.api.on(where("patch", "kexes"), serve_and_change)
+    for _ in range(12 * rounds):
+        async with world.operator(LOADED) as process:
+            since = len(world.api.journal.entries)
+            kind = rng.choice(["patch", "watch", "list"])
+            count = rng.randrange(1, 60) if kind == "patch" else 1
+            await world.api.journal.until(where(kind, "kexes"), count=count, since=since)
+            assert await process.stop() == 0
+    load.stop()
+    async with world.operator(LOADED):
+        await world.settle(*names)
+    for name in names:
+        for id in "ab":
+            spec = world.api.find(name)["spec"]
+            seen = world.notebook.find(at("end", id, name=name, outcome="success"))
+            assert seen[-1].spec == spec
+
+
+@pytest.mark.parametrize("lag", [0.1, 1.0, 7.0])
 async def test_c2_own_changes_come_late_and_foreign_ones_between_them(world, lag):
     """Each handler is called once, whatever old states are shown meanwhile."""
 

@@ -132,12 +132,32 @@ async def test_c22_names_are_escaped(server, client):
     assert server.requests[0].path.endswith("/clusterroles/system:a%3Fx=1%23b%20c")
 
 
-async def test_b9_absent_objects_are_quiet(server, client, resource):
-    server.script(server.error(404))
+@pytest.mark.parametrize("get", [404, 403])
+async def test_b9_absent_objects_are_quiet(server, client, resource, get):
+    server.script(server.error(404), server.error(get))
     result = await patch_object(client, resource, "ns", "name1", Patch({"spec": {}}, fns=[print]))
     assert result.gone
     assert result.body is None
     assert not result.remaining
+
+
+async def test_b9_objects_that_are_there_are_not_absent(server, client, resource):
+    server.script(server.error(404), server.reply(body(2)))
+    with pytest.raises(errors.APINotFoundError):
+        await patch_object(client, resource, "ns", "name1", Patch({"spec": {"x": 1}}))
+
+
+async def test_c20_b9_status_goes_to_the_object_if_the_subresource_is_switched_off(
+    server, client, resource
+):
+    server.script(server.error(404), server.reply(body(1)), server.reply(body(2, status={"x": 1})))
+    result = await patch_object(client, resource, "ns", "name1", Patch({"status": {"x": 1}}))
+    assert result.body == body(2, status={"x": 1})
+    assert [(request.method, request.path) for request in server.requests] == [
+        ("PATCH", f"{URL}/status"),
+        ("GET", URL),
+        ("PATCH", URL),
+    ]
 
 
 @pytest.mark.parametrize("status", [409, 422])
@@ -224,6 +244,19 @@ async def test_e27_replies_that_are_not_the_object_are_not_taken_for_it(
     server.script(server.reply(reply), server.reply(body(3)))
     result = await patch_object(client, resource, "ns", "name1", Patch({"spec": {}}), uid="uid1")
     assert result.body == body(3)
+    assert [request.method for request in server.requests] == ["PATCH", "GET"]
+
+
+ERROR_EVENT = {"type": "ERROR", "object": {"kind": "Status", "metadata": {}, "status": "Failure"}}
+
+
+@pytest.mark.parametrize("reply", [ERROR_EVENT, ERROR_EVENT["object"], {}, [], "text"])
+async def test_b12_other_replies_are_errors_if_the_object_is_not_patched(
+    server, client, resource, reply
+):
+    server.script(server.reply(reply), server.reply(body(1)))
+    with pytest.raises(errors.APIResponseError, match="the object is not patched"):
+        await patch_object(client, resource, "ns", "name1", Patch({"spec": {"x": 1}}), uid="uid1")
     assert [request.method for request in server.requests] == ["PATCH", "GET"]
 
 

@@ -72,6 +72,7 @@ class _Target:
         version: str | None = None,
     ) -> bodies.RawBody:
         """Apply the fields; if the version is specified, then only to this version."""
+        wish = payload
         shown = secrecy.Shown(self.resource, payload)
         self.logger.debug("Merge-patching the %s with: %s", subresource or "resource", shown)
         identity = {"uid": self.uid} if self.uid and subresource is None else {}
@@ -80,11 +81,12 @@ class _Target:
         if identity:
             payload = {**payload, "metadata": {**(payload.get("metadata") or {}), **identity}}
         try:
-            return await self._send(payload, MERGE_PATCH, subresource)
+            body = await self._send(payload, MERGE_PATCH, subresource)
         except (errors.APIConflictError, errors.APIUnprocessableError) as e:
             if self.uid and _is_another_object(e):
                 raise _ObjectGone from e
             raise
+        return self._verify(body) if self._is_object(body) else await self._get_merged(wish, body)
 
     async def merge_status_first(
         self, payload: dict[str, Any], subresource: str, version: str | None
@@ -104,25 +106,42 @@ class _Target:
         shown = secrecy.Shown(self.resource, ops)
         self.logger.debug("JSON-patching the %s with: %s", subresource or "resource", shown)
         try:
-            return await self._send(ops, JSON_PATCH, subresource)
+            body = await self._send(ops, JSON_PATCH, subresource)
         except errors.APIConflictError as e:
             raise _ObjectChanged from e
         except errors.APIUnprocessableError as e:
             if e.causes:  # the object would be invalid, so its version was the expected one
                 raise
             raise _ObjectChanged from e
+        return self._verify(body) if self._is_object(body) else await self.get()
 
-    async def _send(
-        self, payload: object, content_type: str, subresource: str | None
-    ) -> bodies.RawBody:
+    async def _send(self, payload: object, content_type: str, subresource: str | None) -> Any:
+        """Send the patch; to the object itself if the subresource was switched off meanwhile.
+
+        It can also be that the server or a proxy does not know the kind for some time.
+        So, the object is gone only if it cannot be got either.
+        """
         url = self.resource.get_url(
             namespace=self.namespace, name=self.name, subresource=subresource
         )
         try:
-            body = await self.client.patch(url, payload, content_type=content_type)
+            return await self.client.patch(url, payload, content_type=content_type)
         except errors.APINotFoundError as e:
-            raise _ObjectGone from e
-        return self._verify(body) if self._is_object(body) else await self.get()
+            if await self.get_if_permitted() is None:
+                raise _ObjectGone from e
+            if subresource is None:
+                raise
+        return await self._send(payload, content_type, None)
+
+    async def _get_merged(self, wish: Mapping[str, Any], reply: Any) -> bodies.RawBody:
+        """The object when the reply is something else: unless that is a success, it is doubted."""
+        body = await self.get()
+        if not _is_success(reply) and _lacks(wish, body):
+            raise errors.APIResponseError(
+                f"The response to the patch is not the object of {self.resource}, "
+                f"and the object is not patched."
+            )
+        return body
 
     async def get(self) -> bodies.RawBody:
         """The object as it is now, right from the API."""
@@ -279,6 +298,19 @@ def _get_version(body: Any) -> str | None:
 
 def _is_in_status(path: str) -> bool:
     return path == "/status" or path.startswith("/status/")
+
+
+def _is_success(reply: Any) -> bool:
+    return isinstance(reply, dict) and (reply.get("kind"), reply.get("status")) == (
+        "Status",
+        "Success",
+    )
+
+
+def _lacks(wish: Mapping[str, Any], body: Any) -> bool:
+    found: list[diffs.DiffItem] = []
+    _find_inconsistencies(wish, body, (), found)
+    return bool(found)
 
 
 def _is_another_object(exc: errors.APIStatusError) -> bool:
