@@ -107,5 +107,5 @@ async def test_e20_base_exceptions_of_callbacks_do_not_break_the_loop(world, pla
         world.api.create("good", metadata={"labels": {"some": "label"}}, spec={"x": 1})
         await world.until_handled("good")
         assert process.code is None
-        assert await process.stop() == 0
+        assert await process.stop() == 0, process.tail
     assert not process.find("Event loop is closed")
