@@ -378,6 +378,24 @@ async def test_d16_index_can_be_read_in_threads_while_it_is_written(garden):
     assert not errors
 
 
+async def test_f1_streams_cancelled_while_functions_are_in_threads_are_cancelled(garden):
+    """The functions are only waited for: otherwise, the streams would go on for ever."""
+    began, goes = threading.Event(), threading.Event()
+
+    @garden.index()
+    def idx(**_):
+        began.set()
+        goes.wait()
+        return 1
+
+    task = asyncio.create_task(garden.see("1"))
+    await asyncio.to_thread(began.wait)
+    task.cancel()
+    goes.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_views_are_read_only(garden):
     @garden.index()
     async def idx(**_):

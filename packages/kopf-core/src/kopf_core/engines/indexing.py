@@ -14,6 +14,7 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
+from kopf_core.actions.invocation import is_being_cancelled
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
@@ -129,6 +130,8 @@ class ResourceIndexer:
             if not scope.expired():
                 raise
         else:
+            if is_being_cancelled():
+                raise asyncio.CancelledError  # the thread was only waited for; see :func:`endure`
             if not scope.expired():
                 self._patience.pop(handler.id, None)
                 return outcome
