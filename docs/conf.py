@@ -42,3 +42,12 @@ html_theme = "furo"
 html_title = f"Kopf {release}"
 html_show_sourcelink = False
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["kopf.css"]
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#2f6fde", "color-brand-content": "#2459b8"},
+    "dark_css_variables": {"color-brand-primary": "#6ea0ff", "color-brand-content": "#8ab4ff"},
+}
+suppress_warnings = ["myst.header"]
