@@ -87,7 +87,7 @@ async def test_waiting_in_the_loop_ends_at_once_when_already_stopped(stopper):
 @pytest.mark.docs("arguments/stopped")
 async def test_waiting_in_the_loop_ends_by_time(stopper):
     assert not await stopper.async_checker.wait(0.001)
-    assert not stopper._waiters
+    assert not stopper._latch.is_awaited
 
 
 async def test_cancelled_waiting_leaves_nothing(stopper):
@@ -96,10 +96,10 @@ async def test_cancelled_waiting_leaves_nothing(stopper):
 
     task = asyncio.create_task(daemon())
     await asyncio.sleep(0)
-    assert stopper._waiters
+    assert stopper._latch.is_awaited
     task.cancel()
     await asyncio.wait([task])
-    assert not stopper._waiters
+    assert not stopper._latch.is_awaited
 
 
 def test_forgotten_await_is_an_error(stopper):

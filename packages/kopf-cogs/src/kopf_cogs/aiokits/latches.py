@@ -21,6 +21,11 @@ class Latch:
     def is_set(self) -> bool:
         return self._is_set
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anybody waits for it now, in the loop or in threads."""
+        return bool(self._waiters or self._events)
+
     def set(self) -> None:
         """Wake up everybody who waits. Only from the loop's thread."""
         self._is_set = True
