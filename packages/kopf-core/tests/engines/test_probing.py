@@ -10,7 +10,8 @@ import pytest
 from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.errors import PermanentError
 from kopf_core.engines.activities import ActivityRunner
-from kopf_core.engines.probing import CACHE_TIME, FAILURE_CACHE_TIME, ProbesError, serve_probes
+from kopf_core.engines.listening import ListeningError
+from kopf_core.engines.probing import CACHE_TIME, FAILURE_CACHE_TIME, serve_probes
 from kopf_core.intents import decorators as on
 
 
@@ -109,7 +110,7 @@ async def test_wrong_endpoints_are_errors(registry, settings, endpoint):
 async def test_busy_ports_are_errors_of_one_line(registry, settings):
     with socket.create_server(("127.0.0.1", 0)) as busy:
         endpoint = f"http://127.0.0.1:{busy.getsockname()[1]}/healthz"
-        with pytest.raises(ProbesError) as excinfo:
+        with pytest.raises(ListeningError) as excinfo:
             await serve_probes(endpoint, registry, ActivityRunner(settings, Memo(), {}))
     assert str(excinfo.value) == f"Cannot serve the probes at {endpoint}: address already in use"
 

@@ -14,6 +14,7 @@ What was deleted while nobody watched is found by comparing the lists, and is re
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -34,6 +35,20 @@ _HEALTHY_LIFETIME = 1.0
 # How many times to be refused or ignored before doubting in the resource version.
 _DOUBTS_LIMIT = 3
 _SILENCE_LIMIT = 1000
+
+
+@dataclasses.dataclass(slots=True)
+class Traffic:
+    """What has come through one list-and-watch since its start: only for people to look at."""
+
+    lists: int = 0
+    """How many times everything was listed, or requested to be."""
+
+    connects: int = 0
+    """How many times the changes were streamed; every stream ends sooner or later."""
+
+    events: int = 0
+    """How many changes have come, with bookmarks and alike."""
 
 
 class Reflector:
@@ -63,6 +78,8 @@ class Reflector:
         """Whether the initial list is over, and the stream is the only source of events now."""
         self.freshness = client.clock.monotonic()
         """When the last sign of life was seen, in the monotonic time of the client's clock."""
+        self.traffic = Traffic()
+        """How much has come so far."""
         self._client = client
         self._resource = resource
         self._namespace = namespace
@@ -157,6 +174,7 @@ class Reflector:
     # What is requested.
 
     async def _list(self) -> None:
+        self.traffic.lists += 1
         if self._is_streaming():
             self._state.restart()
             await self._watch()
@@ -235,9 +253,11 @@ class Reflector:
     def _on_open(self) -> None:
         self._opened = self._client.clock.monotonic()
         self.freshness = self._opened
+        self.traffic.connects += 1
 
     async def _on_batch(self, batch: list[Any]) -> None:
         self._state.add_batch(batch)
+        self.traffic.events += len(batch)
         self._see_life()
         self._doubts = 0
         self._silences = 0

@@ -223,6 +223,14 @@ class QueueingSettings(SettingsGroup):
 
 
 @dataclasses.dataclass
+class ServingSettings(SettingsGroup):
+    """Settings of what the operator tells about itself over HTTP."""
+
+    endpoint: str | None = None
+    """Where to serve the probes, metrics & status, e.g. ``http://0.0.0.0:8080``; or nowhere."""
+
+
+@dataclasses.dataclass
 class ScanningSettings(SettingsGroup):
     """Settings of the cluster discovery."""
 
@@ -370,6 +378,7 @@ class OperatorSettings:
     networking: NetworkingSettings = dataclasses.field(default_factory=NetworkingSettings)
     persistence: PersistenceSettings = dataclasses.field(default_factory=PersistenceSettings)
     leasing: LeasingSettings = dataclasses.field(default_factory=LeasingSettings)
+    serving: ServingSettings = dataclasses.field(default_factory=ServingSettings)
 
     @property
     def batching(self) -> QueueingSettings:

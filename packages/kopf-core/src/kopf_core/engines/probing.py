@@ -3,8 +3,6 @@
 import asyncio
 import json
 import logging
-import os
-import urllib.parse
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
@@ -12,6 +10,7 @@ from kopf_cogs.helpers.callbacks import call
 from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.retrying import safe_message
 from kopf_core.engines.activities import ActivityError, ActivityRunner
+from kopf_core.engines.listening import listen, parse_endpoint
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.registries import OperatorRegistry
 
@@ -26,12 +25,6 @@ CACHE_TIME = 10.0
 
 FAILURE_CACHE_TIME = 1.0
 """For how long (in seconds) their failures are: a failed probe is to recover soon."""
-
-
-class ProbesError(OSError):
-    """The probes cannot be served where they are requested to be; the message says why."""
-
-    expected = True
 
 
 class ProbeServer:
@@ -89,31 +82,13 @@ async def serve_probes(
 ) -> None:
     """Serve the probes at the endpoint, such as ``http://0.0.0.0:8080/healthz``, until cancelled.
 
-    Raises :class:`ValueError` if the endpoint is not understood, and :class:`ProbesError`
+    Raises :class:`ValueError` if the endpoint is not understood, and :class:`ListeningError`
     if its address cannot be listened on.
     """
     if not endpoint:
         await asyncio.Event().wait()
         return
-    parts = urllib.parse.urlsplit(endpoint)
-    if parts.scheme != "http" or not parts.port:
-        raise ValueError(f"Only http://host:port/path is supported for liveness: {endpoint!r}")
-    from aiohttp import web  # most operators serve nothing, and it is heavy
-
-    app = web.Application()
+    _, _, path = parse_endpoint(endpoint)
     server = ProbeServer(registry, activities, find_problems)
-    app.add_routes([web.get(parts.path or "/", server.handle)])
-    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, parts.hostname, parts.port)
-        try:
-            await site.start()
-        except OSError as e:
-            # The text of asyncio is long, and has nothing else in it.
-            reason = os.strerror(e.errno) if e.errno is not None and e.errno > 0 else str(e)
-            raise ProbesError(f"Cannot serve the probes at {endpoint}: {reason.lower()}") from e
-        logger.debug(f"Serving health status at {endpoint}")
-        await asyncio.Event().wait()
-    finally:
-        await runner.cleanup()
+    logger.debug(f"Serving health status at {endpoint}")
+    await listen({path or "/": server.handle}, endpoint, title="the probes")

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
-from kopf_cogs.clients.reflector import Reflector
+from kopf_cogs.clients.reflector import Reflector, Traffic
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawEvent
@@ -75,6 +75,16 @@ class Informer:
     def freshness(self) -> float:
         """When the last sign of life was seen in the stream: monotonic, of the client's clock."""
         return self._reflector.freshness
+
+    @property
+    def count(self) -> int:
+        """How many objects there are, as far as it is known."""
+        return len(self._reflector.known)
+
+    @property
+    def traffic(self) -> Traffic:
+        """How much has come so far."""
+        return self._reflector.traffic
 
     @property
     def keys(self) -> Collection[ObjectKey]:

@@ -56,6 +56,11 @@ class Insights:
         self._listeners: list[Callable[[Collection[Resource]], None]] = []
         self._namespace_listeners: list[Callable[[Collection[str | None]], None]] = []
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the resources and namespaces were discovered for the first time."""
+        return not self._pending
+
     def listen(self, listener: Callable[[Collection[Resource]], None]) -> None:
         """Let it be called with the resources every time when they are discovered."""
         self._listeners.append(listener)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from kopf_cogs.aiokits.flags import raise_flag, wait_flag
@@ -13,7 +13,8 @@ from kopf_core.engines.authentication import Authenticator
 from kopf_core.engines.peering import GROUPS as PEERING_GROUPS
 from kopf_core.engines.peering import PeeringEngine, detect_operator
 from kopf_core.engines.posting import event_logging
-from kopf_core.engines.probing import serve_probes
+from kopf_core.engines.probing import ProbeServer, serve_probes
+from kopf_core.engines.serving import Endpoint, serve_status
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import DaemonHandler
 from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
@@ -22,6 +23,7 @@ from kopf_core.reactor.handling import Handling
 from kopf_core.reactor.leadership import Leadership
 from kopf_core.reactor.pausing import PeeringBrakes
 from kopf_core.reactor.preflight import check_registry, check_settings
+from kopf_core.reactor.status import OperatorStatus
 from kopf_core.reactor.watchdog import Watchdog
 
 __all__ = ["Operator", "OperatorOptions"]
@@ -144,6 +146,10 @@ class Operator:
         authenticator = Authenticator(
             vault=essentials.vault, registry=options.registry, activities=essentials.activities
         )
+
+        def find_problems() -> Collection[str]:
+            return [*authenticator.find_problems(), *handling.find_problems()]
+
         return {
             "stop-flag": wait_flag(options.stop_flag),
             "stopping": self.exit.requested.wait(),
@@ -159,9 +165,19 @@ class Operator:
                 options.liveness_endpoint,
                 options.registry,
                 essentials.activities,
-                lambda: [*authenticator.find_problems(), *handling.find_problems()],
+                find_problems,
+            ),
+            "status": serve_status(
+                self._make_endpoint(find_problems), options.settings.serving.endpoint
             ),
         }
+
+    def _make_endpoint(self, find_problems: Callable[[], Collection[str]]) -> Endpoint:
+        registry, activities = self._options.registry, self.essentials.activities
+        return Endpoint(
+            OperatorStatus(self.essentials, self.handling, self.leadership, find_problems),
+            livez=ProbeServer(registry, activities, find_problems).handle,
+        )
 
     async def _stop_parts(self, tasks: Collection[asyncio.Task[Any]]) -> None:
         self.exit.request()

@@ -90,6 +90,11 @@ class WorkQueue:
         return key in self._items
 
     @property
+    def items(self) -> Collection[WorkItem]:
+        """Everything that there is to be done, whether it can be now or not."""
+        return self._items.values()
+
+    @property
     def is_idle(self) -> bool:
         """Whether no objects are worked on."""
         return not self._working

@@ -86,6 +86,9 @@ class OperatorArguments(TypedDict, total=False):
     liveness_endpoint: str | None
     """Where to serve the probes, e.g. ``http://0.0.0.0:8080/healthz``."""
 
+    serving_endpoint: str | None
+    """Where to serve the probes, metrics & status: ``settings.serving.endpoint``."""
+
     stop_flag: Flag | None
     """Stops the operator when it is set: an event or a future, of asyncio or of threads."""
 
@@ -172,6 +175,7 @@ async def spawn_tasks(
     peering_name: str | None = None,
     lease: str | None = None,
     liveness_endpoint: str | None = None,
+    serving_endpoint: str | None = None,
     clusterwide: bool = False,
     namespaces: Collection[NamespacePattern] = (),
     namespace: NamespacePattern | None = None,
@@ -196,6 +200,8 @@ async def spawn_tasks(
         name, _, lease_namespace = lease.partition("@")
         settings.leasing.name = name
         settings.leasing.namespace = lease_namespace or settings.leasing.namespace
+    if serving_endpoint is not None:
+        settings.serving.endpoint = serving_endpoint
     options = OperatorOptions(
         registry=registry if registry is not None else get_default_registry(),
         settings=settings,

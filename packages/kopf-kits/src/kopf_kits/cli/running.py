@@ -36,6 +36,13 @@ DEV_PRIORITY = 666
     callback=check_liveness_url,
     help="Serve the probes at this URL, such as http://0.0.0.0:8080/healthz.",
 )
+@click.option(
+    "--serve",
+    "serving_endpoint",
+    metavar="URL",
+    callback=check_liveness_url,
+    help="Serve the probes, metrics & status at this URL, such as http://0.0.0.0:8080.",
+)
 @click.option("-P", "--peering", "peering_name", help="The name of the peering object.")
 @click.option("-p", "--priority", type=int, help="The priority among the peers; 0 by default.")
 @click.option(

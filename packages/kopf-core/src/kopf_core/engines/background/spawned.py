@@ -104,6 +104,12 @@ class SpawnedHandler:
         return self._termination is not None
 
     @property
+    def lag(self) -> float:
+        """By how much it is late, in seconds; zero if its time has not come yet, or it works."""
+        is_waiting = self._handle is not None and self._task is None and not self._is_dormant
+        return max(0.0, self._now() - self._due) if is_waiting else 0.0
+
+    @property
     def task(self) -> "asyncio.Task[None] | None":
         """The attempt that is being made now."""
         return self._task

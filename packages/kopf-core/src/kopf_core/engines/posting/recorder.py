@@ -80,6 +80,9 @@ class EventRecorder:
         self.dropped = 0
         """How many events were not posted since the operator's start."""
 
+        self.posted = 0
+        """How many events were posted since then, repeated ones included."""
+
     def record(
         self,
         ref: ObjectReference,
@@ -158,6 +161,7 @@ class EventRecorder:
         try:
             if not await self._count_up(event):
                 await self._create(event)
+            self.posted += 1
             if self._refusals:
                 self._refusals.pop(event.ref.get("namespace"), None)
         except APIError as e:

@@ -1,0 +1,150 @@
+"""Snapshots: what the operator is doing at a moment, as plain data. It is the stable JSON, too.
+
+Names of objects are only in the lists of a limited length. All times are in seconds.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSnapshot:
+    """One watch-stream: of one kind, in one namespace or in all of them."""
+
+    resource: str
+    namespace: str | None
+    objects: int
+    """How many objects there are."""
+
+    is_listed: bool
+    """Whether all the objects that existed initially are known."""
+
+    age: float
+    """For how long there were no signs of life."""
+
+    connects: int
+    """How many times the changes were requested: streams end regularly, it is normal."""
+
+    lists: int
+    """How many times everything was listed: more than once means that changes were lost."""
+
+    events: int
+    """How many changes have come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSnapshot:
+    """The objects of one watch-stream that have something to be done for, by what they wait for."""
+
+    resource: str
+    namespace: str | None
+    queued: int
+    """They wait for a free worker."""
+
+    working: int
+    """They are being worked on."""
+
+    delayed: int
+    """They wait for their time, or for our own patch to come back."""
+
+    held: int
+    """They are throttled after errors of the framework or of the API."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrySnapshot:
+    """One handler of one object that has failed, and is going to be called again."""
+
+    resource: str
+    namespace: str | None
+    name: str
+    handler: str
+    retries: int
+    delayed: str | None
+    """The time of the next attempt, in ISO-8601."""
+
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundSnapshot:
+    """One daemon or timer of all objects."""
+
+    handler: str
+    kind: str
+    """Either ``daemon`` or ``timer``."""
+
+    working: int
+    waiting: int
+    stopping: int
+    orphaned: int
+    """Those that were asked to stop, did not, and are not waited for anymore."""
+
+    lag: float
+    """By how much the most late of those waiting is late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorSnapshot:
+    """One of the latest messages in the logs with the level of errors."""
+
+    time: str
+    logger: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseSnapshot:
+    """Who leads, if the operators choose a leader."""
+
+    is_leading: bool
+    holder: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything of one operator."""
+
+    version: str
+    uptime: float
+    time: str
+    unready: tuple[str, ...]
+    """What is missing until it is ready; one phrase each."""
+
+    problems: tuple[str, ...]
+    """Why the operator does not work though it should: the same that the liveness probe tells."""
+
+    is_paused: bool
+    loop_lag: float = 0.0
+    """By how much the latest timer of the event loop was late."""
+
+    lease: LeaseSnapshot | None = None
+    streams: tuple[StreamSnapshot, ...] = ()
+    queues: tuple[QueueSnapshot, ...] = ()
+    retries: tuple[RetrySnapshot, ...] = ()
+    """Not all of them, if there are many."""
+
+    pending_retries: int = 0
+    """How many objects wait for another attempt."""
+
+    background: tuple[BackgroundSnapshot, ...] = ()
+    indices: dict[str, int] = field(default_factory=dict)
+    """How many keys there are in each index."""
+
+    posted_events: int = 0
+    dropped_events: int = 0
+    errors: tuple[ErrorSnapshot, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class StatusSource(Protocol):
+    """Whoever knows what the operator is doing."""
+
+    def take(self) -> Snapshot:
+        """Take the snapshot; it can be of a second ago."""
+
+    def find_unready(self) -> Iterable[str]:
+        """What is missing until it is ready, as of now."""

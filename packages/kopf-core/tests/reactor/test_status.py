@@ -1,0 +1,173 @@
+"""The endpoint of a running operator, over real HTTP."""
+
+import asyncio
+import json
+import socket
+from dataclasses import fields
+
+import aiohttp
+import pytest
+
+from kopf_core.actions.errors import TemporaryError
+from kopf_core.engines.serving import Snapshot
+from kopf_core.intents import decorators as on
+
+
+@pytest.fixture
+async def get(settings):
+    """Request a path of the endpoint; it can be not there yet."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    settings.serving.endpoint = url
+    async with aiohttp.ClientSession() as session:
+
+        async def get(path):
+            while True:
+                try:
+                    async with session.get(url + path) as response:
+                        return response.status, await response.text()
+                except aiohttp.ClientConnectorError:
+                    await asyncio.sleep(0)
+
+        yield get
+
+
+async def until(check):
+    """Repeat until it is so, and get it; the snapshots are taken once a second at most."""
+    async with asyncio.timeout(30):
+        while True:
+            if result := await check():
+                return result
+            await asyncio.sleep(0.01)
+
+
+async def until_ready(get):
+    async def is_ready():
+        return (await get("/readyz"))[0] == 200
+
+    await until(is_ready)
+
+
+async def test_i_status_of_a_working_operator(cluster, operate, registry, journal, get, clock):
+    @on.create("kopfexamples", id="fail", registry=registry)
+    def fail(**_):
+        journal("called")
+        raise TemporaryError("<b>not yet</b>", delay=999)
+
+    @on.timer("kopfexamples", id="tick", registry=registry, interval=999)
+    def tick(**_):
+        pass
+
+    @on.index("kopfexamples", id="names", registry=registry)
+    def names(name, **_):
+        return {name: 1}
+
+    await cluster.create("one")
+    async with operate() as operator:
+        await until_ready(get)
+        await journal.until(lambda j: j)
+
+        async def get_status():
+            status = json.loads((await get("/status.json"))[1])
+            return status if status["retries"] else None
+
+        status = await until(get_status)
+        _, page = await get("/status")
+        assert operator.handling.pool.informers
+
+    assert set(status) == {field.name for field in fields(Snapshot)}
+    (stream,) = (s for s in status["streams"] if s["resource"] == "kopfexamples.kopf.dev")
+    assert (stream["objects"], stream["is_listed"], stream["lists"]) == (1, True, 1)
+    (retry,) = status["retries"]
+    assert retry.pop("delayed") is not None
+    assert retry == {
+        "resource": "kopfexamples.kopf.dev",
+        "namespace": "default",
+        "name": "one",
+        "handler": "fail",
+        "retries": 1,
+        "message": "<b>not yet</b>",
+    }
+    assert status["pending_retries"] == 1
+    assert status["indices"] == {"names": 1}
+    assert [(b["kind"], b["handler"], b["waiting"]) for b in status["background"]] == [
+        ("timer", "tick", 1)
+    ]
+    assert any("not yet" in error["message"] for error in status["errors"])
+    assert status["unready"] == []
+    assert "&lt;b&gt;not yet&lt;/b&gt;" in page
+    assert "<b>" not in page
+    assert "http://" not in page  # everything is in the page itself
+    assert "<script" not in page
+
+
+async def test_i_liveness_runs_the_probe_handlers(cluster, operate, registry, get):
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    on.probe(id="it", registry=registry)(lambda **_: "fine")
+    async with operate():
+        assert await get("/livez") == (200, '{"it": "fine"}')
+        assert (await get("/absent"))[0] == 404
+
+
+async def test_i_not_ready_until_the_indices_are_filled(cluster, operate, registry, journal, get):
+    release = asyncio.Event()
+
+    @on.index("kopfexamples", registry=registry)
+    async def slow(**_):
+        journal("indexing")
+        await release.wait()
+
+    await cluster.create("one")
+    async with operate():
+        await journal.until(lambda j: j)
+        status, text = await get("/readyz")
+        assert status == 503
+        assert "the indices are not filled" in json.loads(text)["unready"]
+        release.set()
+        await until_ready(get)
+
+
+async def test_i_dead_watches_are_seen(cluster, operate, registry, get, clock):
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    async with operate(clock=clock) as operator:
+        await until_ready(get)
+        assert (await get("/livez"))[0] == 200
+        clock.advance(10_000)
+        assert operator.handling.find_problems()
+        status, text = await get("/livez")
+        assert status == 503
+        assert "kopfexamples" in text
+        _, page = await get("/status")
+        assert "no signs of life" in page
+
+
+async def test_i_thousand_parallel_scrapes_are_one_snapshot(
+    cluster, operate, registry, get, clock, monkeypatch
+):
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    async with operate(clock=clock) as operator:
+        await until_ready(get)
+        taken = []
+        background = operator.handling.find_problems
+        monkeypatch.setattr(
+            operator.handling, "find_problems", lambda: taken.append(1) or background()
+        )
+        clock.advance(10)
+        answers = await asyncio.gather(*(get("/status.json") for _ in range(1000)))
+        assert {status for status, _ in answers} == {200}
+        assert len(taken) == 1
+
+
+async def test_i_lease_is_seen(cluster, operate, registry, settings, get):
+    settings.leasing.name, settings.leasing.namespace = "op", "default"
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+
+    async def get_lease():
+        _, text = await get("/status.json")
+        lease = json.loads(text)["lease"]
+        return lease if lease["is_leading"] else None
+
+    async with operate():
+        await until_ready(get)
+        assert (await until(get_lease))["holder"]
