@@ -7,7 +7,7 @@ import contextlib
 import copy
 import logging
 import urllib.parse
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -33,6 +33,10 @@ MAX_CONCURRENCY = 64
 New connections (with TLS handshakes) cost more than the requests themselves,
 and a burst of thousands of objects would open as many of them otherwise.
 """
+
+
+OnRequest = Callable[[str, str, int, float], None]
+"""Is told of the method, the URL, the code (0 if the network has failed), and the seconds."""
 
 
 class _Call(NamedTuple):
@@ -86,6 +90,9 @@ class Client:
         self._pool = connections.ConnectionPool(self.vault, logger)
         self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
         self._slots = asyncio.Semaphore(MAX_CONCURRENCY)
+        self.on_request: OnRequest | None = None
+        """Who measures the requests, if anybody."""
+
         self.fence: Fence | None = None
         """Whom to ask before anything is written; nobody by default."""
 
@@ -208,17 +215,25 @@ class Client:
                 if not self._pool.is_usable(connection):
                     continue
                 with connection:
+                    began = 0.0 if self.on_request is None else self.clock.monotonic()
                     try:
                         response = await connection.request(*call)
                         if response.status < 300:
                             body = await response.read()
+                            self._measure(call, response.status, began)
                             if connection.item.usable_since:
                                 self.vault.confirm(connection.item)
                             return _decode(body) if body else None
                         error = await self._fail(response)
+                        self._measure(call, response.status, began)
                     except _NETWORK_ERRORS as e:
+                        self._measure(call, 0, began)
                         raise self._pool.fail(connection, e) from e
             self._pool.refuse(connection, error)
+
+    def _measure(self, call: "_Call", code: int, began: float) -> None:
+        if self.on_request is not None:
+            self.on_request(call.method, call.url, code, self.clock.monotonic() - began)
 
     @contextlib.asynccontextmanager
     async def stream(

@@ -27,6 +27,7 @@ from kopf_core.actions.errors import (
     SubhandlersPending,
     TemporaryError,
 )
+from kopf_core.actions.instruments import Panel
 from kopf_core.actions.invocation import invoke, is_being_cancelled
 from kopf_core.actions.lifecycles import Lifecycle
 from kopf_core.actions.loggers import AnyLogger
@@ -72,6 +73,9 @@ class Execution:
     ongoing: Ongoing = field(default_factory=Ongoing)
     """Where the calls are remembered while they last."""
 
+    panel: Panel = field(default_factory=Panel)
+    """Who measures the attempts, if anybody."""
+
     async def run(
         self,
         handlers: Sequence[BaseHandler],
@@ -98,6 +102,20 @@ class Execution:
         state: HandlerState,
     ) -> Outcome:
         """Call the handler once, and say what came out of it. Never raises but on cancellation."""
+        instruments = self.panel.instruments
+        if instruments is None:
+            return await self._attempt(handler, cause, state)
+        began = self.clock.monotonic()
+        outcome = await self._attempt(handler, cause, state)
+        instruments.on_attempt(handler, outcome, self.clock.monotonic() - began)
+        return outcome
+
+    async def _attempt(
+        self,
+        handler: BaseHandler,
+        cause: BaseCause,
+        state: HandlerState,
+    ) -> Outcome:
         began, runtime = self.clock.monotonic(), self._get_runtime(state)
         invocation = Invocation(handler, cause, self)
         try:

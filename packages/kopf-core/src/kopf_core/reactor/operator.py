@@ -14,7 +14,7 @@ from kopf_core.engines.peering import GROUPS as PEERING_GROUPS
 from kopf_core.engines.peering import PeeringEngine, detect_operator
 from kopf_core.engines.posting import event_logging
 from kopf_core.engines.probing import ProbeServer, serve_probes
-from kopf_core.engines.serving import Endpoint, serve_status
+from kopf_core.engines.serving import Endpoint, make_metrics, serve_status
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import DaemonHandler
 from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
@@ -174,9 +174,15 @@ class Operator:
 
     def _make_endpoint(self, find_problems: Callable[[], Collection[str]]) -> Endpoint:
         registry, activities = self._options.registry, self.essentials.activities
+        metrics = make_metrics() if self._options.settings.serving.endpoint else None
+        if metrics is not None:
+            self.essentials.client.on_request = metrics.on_request
+            self.essentials.free_client.on_request = metrics.on_request
+            self.essentials.execution.panel.instruments = metrics
         return Endpoint(
             OperatorStatus(self.essentials, self.handling, self.leadership, find_problems),
             livez=ProbeServer(registry, activities, find_problems).handle,
+            expose=None if metrics is None else metrics.expose,
         )
 
     async def _stop_parts(self, tasks: Collection[asyncio.Task[Any]]) -> None:

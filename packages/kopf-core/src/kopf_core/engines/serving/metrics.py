@@ -1,0 +1,205 @@
+"""Metrics: the snapshots in the format of Prometheus, and the times of requests and handlers.
+
+Everything that can be seen at the moment of scraping is taken from the snapshot: it costs nothing
+between the scrapes. Only requests and handlers are measured when they happen.
+
+The labels are of a bounded number of values: names of objects are never there.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.outcomes import Outcome
+from kopf_core.engines.serving.snapshots import Snapshot
+
+Sample = tuple[tuple[str, ...], float]
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+"""Of the histograms, in seconds: from a fast request to a slow handler."""
+
+_STREAM = ("resource", "namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric: how it is called, what it means, and where it comes from."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    help: str
+    sample: Callable[[Snapshot], Iterable[Sample]] = lambda _: ()
+
+
+def _one(get: Callable[[Snapshot], float]) -> Callable[[Snapshot], Iterable[Sample]]:
+    return lambda snapshot: [((), float(get(snapshot)))]
+
+
+def _streams(get: Callable[[Any], float]) -> Callable[[Snapshot], Iterable[Sample]]:
+    return lambda snapshot: [
+        ((stream.resource, stream.namespace or ""), float(get(stream)))
+        for stream in snapshot.streams
+    ]
+
+
+def _sample_queues(snapshot: Snapshot) -> Iterator[Sample]:
+    for queue in snapshot.queues:
+        for stage in ("queued", "working", "delayed", "held"):
+            yield (queue.resource, queue.namespace or "", stage), getattr(queue, stage)
+
+
+def _sample_background(snapshot: Snapshot) -> Iterator[Sample]:
+    for one in snapshot.background:
+        for stage in ("working", "waiting", "stopping", "orphaned"):
+            yield (one.kind, one.handler, stage), getattr(one, stage)
+
+
+def _sample_lag(snapshot: Snapshot) -> Iterator[Sample]:
+    return (((one.kind, one.handler), one.lag) for one in snapshot.background)
+
+
+def _sample_indices(snapshot: Snapshot) -> Iterator[Sample]:
+    return (((name,), float(size)) for name, size in snapshot.indices.items())
+
+
+def _sample_lease(snapshot: Snapshot) -> Iterator[Sample]:
+    if snapshot.lease is not None:
+        yield (), float(snapshot.lease.is_leading)
+
+
+PULLED = (
+    Metric("kopf_info", "gauge", ("version",), "The version of the framework; always 1.",
+           lambda snapshot: [((snapshot.version,), 1.0)]),
+    Metric("kopf_ready", "gauge", (), "1 if the operator is ready, 0 if not.",
+           _one(lambda snapshot: not snapshot.unready)),
+    Metric("kopf_problems", "gauge", (), "How many reasons there are for the liveness to fail.",
+           _one(lambda snapshot: len(snapshot.problems))),
+    Metric("kopf_paused", "gauge", (), "1 if nothing is handled for now: others lead.",
+           _one(lambda snapshot: snapshot.is_paused)),
+    Metric("kopf_leading", "gauge", (), "1 if the lease is held; absent if there is no lease.",
+           _sample_lease),
+    Metric("kopf_loop_lag_seconds", "gauge", (), "By how much the event loop is late.",
+           _one(lambda snapshot: snapshot.loop_lag)),
+    Metric("kopf_objects", "gauge", _STREAM, "How many objects there are.",
+           _streams(lambda stream: stream.objects)),
+    Metric("kopf_watch_age_seconds", "gauge", _STREAM, "For how long there were no signs of life.",
+           _streams(lambda stream: stream.age)),
+    Metric("kopf_watch_lists_total", "counter", _STREAM, "How many times all was listed.",
+           _streams(lambda stream: stream.lists)),
+    Metric("kopf_watch_streams_total", "counter", _STREAM, "How many streams were opened.",
+           _streams(lambda stream: stream.connects)),
+    Metric("kopf_watch_events_total", "counter", _STREAM, "How many changes have come.",
+           _streams(lambda stream: stream.events)),
+    Metric("kopf_queue_objects", "gauge", (*_STREAM, "stage"),
+           "Objects that have something to be done for: queued, working, delayed, held.",
+           _sample_queues),
+    Metric("kopf_retries_pending", "gauge", (), "How many objects wait for another attempt.",
+           _one(lambda snapshot: snapshot.pending_retries)),
+    Metric("kopf_background", "gauge", ("kind", "handler", "stage"),
+           "Daemons and timers: working, waiting, stopping, orphaned.", _sample_background),
+    Metric("kopf_background_lag_seconds", "gauge", ("kind", "handler"),
+           "By how much the most late of them is late.", _sample_lag),
+    Metric("kopf_index_keys", "gauge", ("index",), "How many keys there are in the index.",
+           _sample_indices),
+    Metric("kopf_events_posted_total", "counter", (), "Kubernetes events that were posted.",
+           _one(lambda snapshot: snapshot.posted_events)),
+    Metric("kopf_events_dropped_total", "counter", (), "Kubernetes events that were dropped.",
+           _one(lambda snapshot: snapshot.dropped_events)),
+)  # fmt: skip
+"""What is taken from the snapshots."""
+
+HANDLERS = Metric(
+    "kopf_handler_seconds", "histogram", ("handler", "kind", "outcome"),
+    "How long the attempts took; the outcomes are success, retry, failure.",
+)  # fmt: skip
+
+REQUESTS = Metric(
+    "kopf_request_seconds", "histogram", ("verb", "resource", "code"),
+    "How long the requests to the API took; the code is 0 if the network has failed.",
+)  # fmt: skip
+
+METRICS = (*PULLED, HANDLERS, REQUESTS)
+"""All the metrics: for the documentation, the board, and the alerts."""
+
+
+class Metrics:
+    """The metrics of one operator, beside those that users have in the default registry."""
+
+    def __init__(self) -> None:
+        import prometheus_client as prometheus
+        from prometheus_client import core
+
+        self._prometheus, self._core = prometheus, core
+        self._registry = prometheus.CollectorRegistry()
+        self._handlers = self._make_histogram(HANDLERS)
+        self._requests = self._make_histogram(REQUESTS)
+        self._snapshot: Snapshot | None = None
+        self._registry.register(self)
+
+    def expose(self, snapshot: Snapshot) -> tuple[bytes, str]:
+        """The text of all the metrics, and its content type."""
+        prometheus, self._snapshot = self._prometheus, snapshot
+        text = prometheus.generate_latest(self._registry)
+        return text + prometheus.generate_latest(), prometheus.CONTENT_TYPE_LATEST
+
+    def collect(self) -> Iterator[Any]:
+        """Called by the library when the text is made."""
+        if self._snapshot is None:
+            return
+        core = self._core
+        for metric in PULLED:
+            is_counter = metric.kind == "counter"
+            cls = core.CounterMetricFamily if is_counter else core.GaugeMetricFamily
+            family = cls(metric.name, metric.help, labels=metric.labels)
+            for labels, value in metric.sample(self._snapshot):
+                family.add_metric(labels, value)
+            yield family
+
+    def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
+        result = "success" if outcome.exception is None else "failure"
+        result = result if outcome.final else "retry"
+        kind = type(handler).__name__.removesuffix("Handler").lower()
+        self._handlers.labels(name_handler(handler), kind, result).observe(seconds)
+
+    def on_request(self, method: str, url: str, code: int, seconds: float) -> None:
+        verb, resource = parse_request(method, url)
+        self._requests.labels(verb, resource, str(code)).observe(seconds)
+
+    def _make_histogram(self, metric: Metric) -> Any:
+        return self._prometheus.Histogram(
+            metric.name, metric.help, metric.labels, buckets=BUCKETS, registry=self._registry
+        )
+
+
+def make_metrics() -> Metrics | None:
+    """The metrics, if the library is installed."""
+    try:
+        return Metrics()
+    except ImportError:
+        return None
+
+
+def name_handler(handler: BaseHandler) -> str:
+    """The id of the handler; sub-handlers of one are together: they can be made of objects."""
+    is_nested = getattr(handler, "selector", ...) is None
+    return f"{handler.id.partition('/')[0]}/*" if is_nested else handler.id
+
+
+def parse_request(method: str, url: str) -> tuple[str, str]:
+    """Tell the verb, as in the roles of Kubernetes, and the resource, with no names of objects."""
+    path, _, query = url.partition("?")
+    parts = path.strip("/").split("/")
+    root = 3 if parts[0] == "apis" else 2
+    group = parts[1] if parts[0] == "apis" and len(parts) > 1 else ""
+    rest = parts[root:]
+    if not rest:
+        return method.lower(), "discovery"
+    if rest[0] == "namespaces" and len(rest) > 2:
+        rest = rest[2:]
+    resource = "/".join([rest[0], *rest[2:3]])
+    verbs = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+    verb = verbs.get(method) or ("get" if len(rest) > 1 else "list")
+    verb = "watch" if verb == "list" and "watch=true" in query else verb
+    return verb, f"{resource}.{group}" if group else resource
