@@ -171,3 +171,31 @@ async def test_i_lease_is_seen(cluster, operate, registry, settings, get):
     async with operate():
         await until_ready(get)
         assert (await until(get_lease))["holder"]
+
+
+async def test_i_requests_and_handlers_are_measured(cluster, operate, registry, journal, get):
+    on.create("kopfexamples", id="fn", registry=registry)(lambda name, **_: journal(name))
+    await cluster.create("one")
+
+    async def get_metrics():
+        status, text = await get("/metrics")
+        assert status == 200
+        return text if 'outcome="success"' in text and 'verb="patch"' in text else None
+
+    async with operate():
+        await until_ready(get)
+        await journal.until(lambda j: j)
+        text = await until(get_metrics)
+    handlers = 'kopf_handler_seconds_count{handler="fn",kind="changing",outcome="success"} 1.0'
+    assert handlers in text
+    assert 'resource="kopfexamples.kopf.dev",verb="patch"' in text
+    assert 'kopf_objects{namespace="",resource="kopfexamples.kopf.dev"} 1.0' in text
+
+
+async def test_i_nothing_is_measured_without_the_endpoint(cluster, operate, registry, journal):
+    on.create("kopfexamples", registry=registry)(lambda name, **_: journal(name))
+    await cluster.create("one")
+    async with operate() as operator:
+        await journal.until(lambda j: j)
+        assert operator.essentials.client.on_request is None
+        assert operator.essentials.execution.panel.instruments is None
