@@ -18,7 +18,7 @@ RUN := $(UV) run
 # Extra arguments for the tool behind a target, e.g. `make test ARGS="-k diffs -x"`.
 ARGS ?=
 
-.PHONY: help install demo test e2e e2e-real e2e-k3d e2e-assets chaos compat lint format typecheck imports \
+.PHONY: help install demo test e2e e2e-real e2e-k3d e2e-assets chaos chaos-all compat lint format typecheck imports \
 	bench docs changelog build all clean
 
 help: ## Show this list
@@ -48,6 +48,9 @@ e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted
 	$(RUN) pytest e2e --ignore e2e/chaos --cluster k3d $(ARGS)
 
 chaos: $(UV) ## Kill, stop, and lie to operators on a fake API; CHAOS_SEED and CHAOS_ROUNDS for more
+	$(RUN) pytest e2e/chaos -n 2 -m "not long" $(ARGS)
+
+chaos-all: $(UV) ## The same with the longest sweeps
 	$(RUN) pytest e2e/chaos -n 2 $(ARGS)
 
 e2e-assets: $(UV) ## Build kube-apiserver and etcd with Go, once for each version, into the user's cache

@@ -87,8 +87,20 @@ class Phase:
         )
 
 
-@pytest.mark.parametrize("is_committed", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("name", ["create", "update", "delete"])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    ("name", "is_committed"),
+    [
+        pytest.param("create", False, id="create-before", marks=LONG),
+        pytest.param("create", True, id="create-after"),
+        pytest.param("update", False, id="update-before", marks=LONG),
+        pytest.param("update", True, id="update-after", marks=LONG),
+        pytest.param("delete", False, id="delete-before", marks=LONG),
+        pytest.param("delete", True, id="delete-after"),
+    ],
+)
 async def test_c1_killed_at_every_request(world, name, is_committed):
     """Each operator finishes what was interrupted, and is killed one request later."""
     phase = Phase(world, name)
@@ -173,7 +185,7 @@ async def test_f1_sigterm_at_random_moments_under_load(world, rng, rounds):
             assert seen[-1].spec == spec
 
 
-@pytest.mark.parametrize("lag", [0.1, 1.0, 7.0])
+@pytest.mark.parametrize("lag", [0.1, 1.0, pytest.param(7.0, marks=LONG)])
 async def test_c2_own_changes_come_late_and_foreign_ones_between_them(world, lag):
     """Each handler is called once, whatever old states are shown meanwhile."""
 
