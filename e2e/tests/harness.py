@@ -79,12 +79,47 @@ def make_strict_schema(*status: str) -> Obj:
     }
 
 
+DEFAULTING_SCHEMA = {
+    "openAPIV3Schema": {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "mode": {"type": "string"},
+                    "level": {"type": "integer", "default": 3},
+                    "set": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "x-kubernetes-list-type": "set",
+                    },
+                    "items": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["name"],
+                        "items": {
+                            "type": "object",
+                            "required": ["name"],
+                            "properties": {
+                                "name": {"type": "string"},
+                                "size": {"type": "integer", "default": 1},
+                            },
+                        },
+                    },
+                },
+            }
+        },
+    }
+}
+"""A schema with defaults, and with lists that are merged by the server-side apply."""
+
 SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 
 DEFINITIONS = [
     make_crd("kexes", "Kex"),
     make_crd("subs", "Sub", subresources={"status": {}}),
     make_crd("scalables", "Scalable", subresources={"status": {}, "scale": SCALE}),
+    make_crd("defaulteds", "Defaulted", schema=DEFAULTING_SCHEMA),
     make_crd("stricts", "Strict", schema=make_strict_schema("phase")),
     make_crd(
         "strictsubs", "StrictSub", schema=make_strict_schema("phase"), subresources={"status": {}}

@@ -82,11 +82,32 @@ def test_nothing_is_forgotten_in_the_defaults():
     names = {
         f"{group.name}.{field.name}"
         for group in dataclasses.fields(settings)
+        if dataclasses.is_dataclass(getattr(settings, group.name))
         for field in dataclasses.fields(getattr(settings, group.name))
         if not field.name.startswith("_")
     }
     storages = {"persistence.progress_storage", "persistence.diffbase_storage"}
     assert names == DEFAULTS.keys() - {"peering.namespaced", "execution.max_workers"} | storages
+
+
+def test_name_is_followed_unless_set_explicitly():
+    settings = OperatorSettings()
+    settings.persistence.finalizer = "example.com/mine"
+    settings.name = "sites.example.com"
+    assert settings.persistence.finalizer == "example.com/mine"
+    assert settings.posting.reporting_component == "sites.example.com"
+    settings.posting.reporting_component = "mine"
+    settings.name = "others.example.com"
+    assert settings.posting.reporting_component == "mine"
+    assert settings.persistence.diffbase_storage.prefix == "others.example.com"
+    assert OperatorSettings(name="a").persistence.finalizer == "a/finalizer"
+    assert OperatorSettings().persistence.finalizer == "kopf.zalando.org/KopfFinalizerMarker"
+
+
+@pytest.mark.parametrize("name", ["", "A", "a b", "a/b", "a.", "x" * 64])
+def test_names_that_cannot_be(name):
+    with pytest.raises(ValueError, match="must be like a domain name"):
+        OperatorSettings(name=name)
 
 
 def test_default_storages():

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 from kopf_cogs.aiokits.pools import DaemonPool
+from kopf_cogs.configs import naming
 from kopf_cogs.configs.checks import (
     Count,
     Delays,
@@ -379,6 +380,27 @@ class OperatorSettings:
     persistence: PersistenceSettings = dataclasses.field(default_factory=PersistenceSettings)
     leasing: LeasingSettings = dataclasses.field(default_factory=LeasingSettings)
     serving: ServingSettings = dataclasses.field(default_factory=ServingSettings)
+
+    name: str | None = None
+    """The name of the operator, e.g. ``websites.example.com``: at most 63 lowercase characters.
+
+    If it is set, then these follow, unless they are set explicitly: the finalizer, the prefix of
+    annotations (progress, last handled states, ownership), the field manager, the label
+    ``app.kubernetes.io/managed-by`` of applied objects, the component of Kubernetes events.
+    """
+
+    _followers: Mapping[str, Any] = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._followers = naming.get_followers(self)
+        if self.name is not None:
+            self._followers = naming.follow(self, self._followers, self.name)
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        is_known = "_followers" in self.__dict__
+        if key == "name" and is_known and value != self.name:
+            self._followers = naming.follow(self, self._followers, value)
+        super().__setattr__(key, value)
 
     @property
     def batching(self) -> QueueingSettings:

@@ -9,7 +9,7 @@ An element with nothing below is set as a whole.
 import decimal
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kopf_cogs.structs.dicts import FieldPath
@@ -20,7 +20,14 @@ Tree = Mapping[str, Any]
 _IDENTITY = frozenset({"apiVersion", "kind"})
 _IDENTITY_IN_META = frozenset({"name", "namespace", "uid", "resourceVersion", "managedFields"})
 
-_QUANTITY_HOLDERS = frozenset({"requests", "limits", "hard", "capacity", "allocatable"})
+# Only where quantities are: elsewhere, "1.0" and "1" are different texts.
+_QUANTITY_HOLDERS = frozenset(
+    {
+        *("requests", "limits", "hard", "capacity", "allocatable", "overhead", "target"),
+        *("default", "defaultRequest", "max", "min", "maxLimitRequestRatio"),
+    }
+)
+_QUANTITY_NAMES = frozenset({"sizeLimit", "averageValue", "divisor"})
 _QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(|m|u|n|k|M|G|T|P|E|[KMGTPE]i)")
 _DECIMAL_POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 _BINARY_POWERS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -37,7 +44,11 @@ def get_applied_fields(body: Mapping[str, Any], manager: str) -> Tree | None:
 
 
 def find_drift(
-    wanted: Mapping[str, Any], live: Mapping[str, Any], *, manager: str
+    wanted: Mapping[str, Any],
+    live: Mapping[str, Any],
+    *,
+    manager: str,
+    ignored: Collection[FieldPath] = frozenset(),
 ) -> FieldPath | None:
     """The first field in which the object is not as wanted; ``None`` if applying changes nothing.
 
@@ -45,6 +56,7 @@ def find_drift(
     defaults and the fields of other managers do not. The path is empty if the manager has never
     applied anything. Known blind spot: what is not wanted anymore inside of atomic fields
     (those that are always set as a whole) looks the same as defaults there.
+    The ``ignored`` fields do not differ, whatever they are.
     """
     owned = get_applied_fields(live, manager)
     if owned is None:
@@ -54,39 +66,49 @@ def find_drift(
     rest["metadata"] = {k: v for k, v in metadata.items() if k not in _IDENTITY_IN_META}
     if not rest["metadata"] and "f:metadata" not in owned:
         del rest["metadata"]
-    return _compare_fields(rest, live, owned, ())
+    return _compare_fields(rest, live, owned, (), ignored)
 
 
-def _compare_fields(wanted: Any, live: Any, owned: Tree, path: FieldPath) -> FieldPath | None:
+def _compare_fields(
+    wanted: Any, live: Any, owned: Tree, path: FieldPath, ignored: Collection[FieldPath]
+) -> FieldPath | None:
     """Compare the fields of one mapping."""
     if not isinstance(wanted, Mapping) or not isinstance(live, Mapping):
         return path
-    wanted = {key: value for key, value in wanted.items() if value is not None}
     for element in owned:
-        if element.startswith("f:") and element[2:] not in wanted:
+        is_left = element.startswith("f:") and element[2:] not in wanted
+        if is_left and (*path, element[2:]) not in ignored:
             return (*path, element[2:])
     for key, value in wanted.items():
+        if value is None or (ignored and (*path, key) in ignored):
+            continue
         below = owned.get(f"f:{key}")
+        if key not in live and _is_omitted(value, is_owned=below is not None):
+            continue
         if below is None or key not in live:
             return (*path, key)
-        found = _compare(value, live[key], below, (*path, key))
+        found = _compare(value, live[key], below, (*path, key), ignored)
         if found is not None:
             return found
     return None
 
 
-def _compare(wanted: Any, live: Any, owned: Tree, path: FieldPath) -> FieldPath | None:
+def _compare(
+    wanted: Any, live: Any, owned: Tree, path: FieldPath, ignored: Collection[FieldPath]
+) -> FieldPath | None:
     elements = [element for element in owned if element != "."]
     if not elements:
         return None if covers(live, wanted, path) else path
     if elements[0].startswith("k:"):
-        return _compare_items(wanted, live, owned, path)
+        return _compare_items(wanted, live, owned, path, ignored)
     if elements[0].startswith("v:"):
         return _compare_set(wanted, live, elements, path)
-    return _compare_fields(wanted, live, owned, path)
+    return _compare_fields(wanted, live, owned, path, ignored)
 
 
-def _compare_items(wanted: Any, live: Any, owned: Tree, path: FieldPath) -> FieldPath | None:
+def _compare_items(
+    wanted: Any, live: Any, owned: Tree, path: FieldPath, ignored: Collection[FieldPath]
+) -> FieldPath | None:
     """Compare the items of a list with keys, wherever they are in the list."""
     if not _is_list(wanted) or not _is_list(live):
         return path
@@ -99,14 +121,16 @@ def _compare_items(wanted: Any, live: Any, owned: Tree, path: FieldPath) -> Fiel
         real = next((item for item in live if _has_keys(item, keys, strict=True)), None)
         here = (*path, ",".join(f"{value}" for value in keys.values()))
         if item is None or real is None:
-            return here
+            if here not in ignored:
+                return here
+            continue
         left.remove(item)
         if not below.keys() - {"."} and item.keys() - keys.keys():  # set as a whole
-            if not covers(real, item, here):
+            if not covers(real, item, here) and here not in ignored:
                 return here
             continue
         # Omitted keys are defaults; but the manager owns them, since it is how it is found.
-        found = _compare_fields({**keys, **item}, real, {**_own(keys), **below}, here)
+        found = _compare_fields({**keys, **item}, real, {**_own(keys), **below}, here, ignored)
         if found is not None:
             return found
     return path if left else None
@@ -136,7 +160,7 @@ def covers(live: Any, wanted: Any, path: FieldPath = ()) -> bool:
     """Whether everything wanted is there; what else is there in mappings, are defaults."""
     if isinstance(wanted, Mapping):
         return isinstance(live, Mapping) and all(
-            value is None if key not in live else covers(live[key], value, (*path, key))
+            covers(live[key], value, (*path, key)) if key in live else not value
             for key, value in wanted.items()
         )
     if _is_list(wanted):
@@ -147,11 +171,23 @@ def covers(live: Any, wanted: Any, path: FieldPath = ()) -> bool:
         )
     if live == wanted and isinstance(live, bool) == isinstance(wanted, bool):
         return True
-    return len(path) > 1 and path[-2] in _QUANTITY_HOLDERS and _is_same_quantity(live, wanted)
+    return _is_quantity(path) and _is_same_quantity(live, wanted)
+
+
+def _is_omitted(value: Any, *, is_owned: bool) -> bool:
+    """Whether servers store nothing for such a value: Go omits what is empty.
+
+    Where somebody else has removed the field, it is not owned anymore.
+    """
+    return not value and (is_owned or isinstance(value, Mapping | Sequence))
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _is_quantity(path: FieldPath) -> bool:
+    return len(path) > 1 and (path[-1] in _QUANTITY_NAMES or path[-2] in _QUANTITY_HOLDERS)
 
 
 def _is_same_quantity(one: Any, other: Any) -> bool:

@@ -4,7 +4,16 @@ Writing happens in the event loop only. Reading happens anywhere, including thre
 for handlers, they are read-only, and iterating over them goes over a snapshot.
 """
 
-from collections.abc import Collection, Hashable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    ValuesView,
+)
 from typing import Any, Generic, TypeVar
 
 from kopf_cogs.structs.keys import ObjectKey
@@ -91,6 +100,11 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
     def values(self) -> ValuesView[Store[V]]:
         return _IndexValues(self)
 
+    def _get_values(self, owner: ObjectKey) -> list[V]:
+        """The values that the object has put there."""
+        keys = self._keys_by_object.get(owner, ())
+        return [self._stores[key]._items[owner] for key in keys if key in self._stores]
+
     def _replace(self, owner: ObjectKey, values: Mapping[K, V]) -> None:
         """Put the values of one object in place of its previous ones.
 
@@ -130,11 +144,16 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
         self._stores = {key: store for key, store in self._stores.items() if store._items}
 
 
+Listener = Callable[[str, Collection[Any]], None]
+"""Gets the name of the index, and the values of one object before and after the change."""
+
+
 class Indices(Mapping[str, Index[Any, Any]]):
     """All indices of one operator, as they go to the keyword arguments of handlers."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._items: dict[str, Index[Any, Any]] = {name: Index() for name in names}
+        self._listeners: dict[str, Listener] = {}
 
     def __getitem__(self, name: str) -> Index[Any, Any]:
         return self._items[name]
@@ -150,8 +169,23 @@ class Indices(Mapping[str, Index[Any, Any]]):
 
         Raises whatever the keys raise when compared; the object is not in the index then.
         """
+        if name not in self._listeners:
+            self._items[name]._replace(owner, values)
+            return
+        old = self._items[name]._get_values(owner)
         self._items[name]._replace(owner, values)
+        self._listeners[name](name, [*old, *values.values()])
 
     def discard(self, name: str, owner: ObjectKey) -> None:
         """Remove all values of one object from that index."""
+        old = self._items[name]._get_values(owner) if name in self._listeners else None
         self._items[name]._discard(owner)
+        if old:
+            self._listeners[name](name, old)
+
+    def listen(self, name: str, listener: Listener) -> None:
+        """Tell this listener, the only one, when something has been put to that index, or removed.
+
+        The values can be the same as before.
+        """
+        self._listeners[name] = listener

@@ -79,6 +79,12 @@ class OperatorRegistry:
         found = {selector for h in reconcilers for selector in (h.selector, *h.owns, *h.related)}
         return {selector for selector in found if selector is not None}
 
+    @property
+    def related_names(self) -> Collection[str]:
+        """What reconcilers relate to by a word: these can be indices, or fields of objects."""
+        reconcilers = [h for h in self._resources if isinstance(h, ReconcilingHandler)]
+        return {s for h in reconcilers for s in h.related.values() if isinstance(s, str)}
+
     def get_resource_handlers(
         self,
         resource: Resource,

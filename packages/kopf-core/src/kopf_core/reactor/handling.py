@@ -50,8 +50,9 @@ class Handling:
             pool=self.pool,
             selectors=essentials.registry.observed_selectors,
             readiness=essentials.readiness,
-            transform=keep_fields_of(essentials.api.manager),
+            transform=lambda body: keep_fields_of(essentials.api.manager)(body),
             on_change=lambda resource, body: self.orchestrator.on_observed(resource, body),
+            on_listed=lambda resource: self.orchestrator.on_observed_listed(resource),
         )
         self.orchestrator = Orchestrator(
             registry=essentials.registry,
@@ -70,6 +71,8 @@ class Handling:
             on_removed=self._forget,
         )
         self.pausing = Pausing(self.orchestrator, self.background)
+        for name in essentials.indices.keys() & essentials.registry.related_names:
+            essentials.indices.listen(name, self.orchestrator.on_indexed)
 
     @property
     def is_paused(self) -> bool:

@@ -17,6 +17,7 @@ from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.stores import ObjectStore, Transform
 
 OnChange = Callable[[Resource, RawBody], None]
+OnListed = Callable[[Resource], None]
 
 
 class KindView:
@@ -26,6 +27,15 @@ class KindView:
         self.resource = resource
         self.stores: dict[str | None, ObjectStore] = {}
         self._written: dict[ObjectKey, str | None] = {}
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all objects that exist are known."""
+        return all(store.is_synced for store in self.stores.values())
+
+    def covers(self, namespace: str | None) -> bool:
+        """Whether the objects of this namespace are observed."""
+        return self._select(namespace) is not None
 
     def find(self, namespace: str | None, name: str) -> RawBody | None:
         store = self._select(namespace)
@@ -51,15 +61,19 @@ class KindView:
         return version is not None and version == body["metadata"].get("resourceVersion")
 
     def _select(self, namespace: str | None) -> ObjectStore | None:
-        return self.stores.get(namespace) or self.stores.get(None)
+        store = self.stores.get(namespace)  # it can be empty, which is also false
+        return self.stores.get(None) if store is None else store
 
 
 class _Watcher:
     """The subscriber that tells of all changes, and holds the readiness until all is listed."""
 
-    def __init__(self, view: KindView, on_change: OnChange, readiness: Readiness) -> None:
+    def __init__(
+        self, view: KindView, on_change: OnChange, on_listed: OnListed, readiness: Readiness
+    ) -> None:
         self._view = view
         self._on_change = on_change
+        self._on_listed = on_listed
         self._readiness = readiness
         readiness.hold(self)
 
@@ -70,6 +84,8 @@ class _Watcher:
 
     def on_listed(self) -> None:
         self._readiness.release(self)
+        if self._view.is_synced:
+            self._on_listed(self._view.resource)
 
     def on_reversed(self) -> None:
         """Everything is going to be listed anew."""
@@ -92,12 +108,14 @@ class ObservedKinds:
         readiness: Readiness,
         transform: Transform,
         on_change: OnChange,
+        on_listed: OnListed,
     ) -> None:
         self._pool = pool
         self._selectors = selectors
         self._readiness = readiness
         self._transform = transform
         self._on_change = on_change
+        self._on_listed = on_listed
         self._views: dict[Resource, KindView] = {}
         self._watchers: dict[StreamKey, _Watcher] = {}
 
@@ -136,7 +154,9 @@ class ObservedKinds:
 
     def _observe(self, key: StreamKey) -> None:
         view = self._views.setdefault(key.resource, KindView(key.resource))
-        watcher = self._watchers[key] = _Watcher(view, self._on_change, self._readiness)
+        watcher = self._watchers[key] = _Watcher(
+            view, self._on_change, self._on_listed, self._readiness
+        )
         view.stores[key.namespace] = self._pool.acquire_store(key, transform=self._transform)
         self._pool.subscribe(key, watcher)
 

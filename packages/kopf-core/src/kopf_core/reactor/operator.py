@@ -86,6 +86,8 @@ class Operator:
             try:
                 check_registry(self._options.registry, logger)
                 if await self._start_up():
+                    api = self.essentials.api
+                    api.manager = self._options.settings.name or api.manager
                     check_settings(self._options.settings, logger)
                     check_admission(self._options.registry, self._options.settings)
                     raise_flag(self._options.ready_flag)

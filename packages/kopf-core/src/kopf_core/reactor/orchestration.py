@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -169,6 +169,18 @@ class Orchestrator:
             if served.reconciler.desired is not None:
                 served.reconciler.desired.on_owned(body)
                 served.reconciler.desired.on_related(resource, body)
+
+    def on_observed_listed(self, resource: Resource) -> None:
+        """All objects of an observed kind are known."""
+        for served in self._served.values():
+            if served.reconciler.desired is not None:
+                served.reconciler.desired.on_listed(resource)
+
+    def on_indexed(self, index: str, values: Iterable[object]) -> None:
+        """Something has changed in an index: these are its values before and after."""
+        for served in self._served.values():
+            if served.reconciler.desired is not None:
+                served.reconciler.desired.on_indexed(index, values)
 
     async def _follow(self) -> None:
         while True:

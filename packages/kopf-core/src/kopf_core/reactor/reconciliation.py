@@ -229,7 +229,8 @@ class Reconciler:
         is_blocked = is_deletion_blocked(cause.body, finalizer)
         finished = self._background.get_finished(turn.memory)
         is_required = self._handlers.requires_finalizer(cause, finished) or (
-            self.desired is not None and self.desired.needs_finalizer(turn.item.key)
+            self.desired is not None
+            and self.desired.needs_finalizer(turn.item.key, is_held=is_blocked)
         )
         if is_required and not is_blocked:
             turn.logger.debug("Adding the finalizer, thus preventing the actual deletion.")

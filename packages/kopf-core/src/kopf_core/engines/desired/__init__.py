@@ -4,9 +4,12 @@
 * :mod:`.passes`: one pass: the function is called, and what it wants is applied.
 * :mod:`.driving`: the call itself: generators, coroutines, and functions, step by step.
 * :mod:`.applying`: one wanted object: is it there already, and if not, make it so.
+* :mod:`.fights`, :mod:`.conflicts`: those who do not let the objects be as wanted.
 * :mod:`.ownership`: which objects belong to which ones, and by whom they were applied.
 * :mod:`.children`: what is owned and related, as handlers see it.
 * :mod:`.relations`: which objects are related to which ones.
+* :mod:`.progress`: the attempts and the delays, as they are kept on the objects.
+* :mod:`.places`: how many objects are worked on at the same time.
 * :mod:`.triggers`: why and when a pass is to be made. Pure.
 """
 

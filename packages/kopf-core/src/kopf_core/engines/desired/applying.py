@@ -1,32 +1,37 @@
 """Applying of one wanted object: is it there already, exactly so? If not, make it so."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kopf_cogs.aiokits.clocks import Clock
-from kopf_cogs.clients.errors import APIConflictError
+from kopf_cogs.clients.errors import APIConflictError, APIForbiddenError
+from kopf_cogs.clients.kinds import UnknownKindError
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_cogs.structs.managedfields import find_drift
 from kopf_cogs.structs.resources import Resource
-from kopf_core.actions.errors import TemporaryError
+from kopf_cogs.structs.selectors import Selector
+from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.engines.desired.children import Source
+from kopf_core.engines.desired.conflicts import FieldConflictError
 from kopf_core.engines.desired.driving import PassInterrupted
+from kopf_core.engines.desired.fights import Fights
 from kopf_core.engines.desired.ownership import (
     Badges,
+    find_other_owner,
     get_identity,
+    get_owners,
     is_in_reach,
     is_leaving,
     show,
 )
 
-FIGHTS_LIMIT = 5
-"""How many times in a row others can change an object back before it is called a fight."""
+UNBLOCKING_DELAY = 60.0
+"""How often (in seconds) to look for what is waited for; usually, it is told of much earlier."""
 
-FIGHT_DELAY = 60.0
-"""How rarely (in seconds) to make passes when an object is fought for; and how long to remember."""
+REPEATS_LIMIT = 100
+"""How many times one object can be wanted in one pass: more than that looks endless."""
 
 
 class UndeclaredKindError(Exception):
@@ -35,8 +40,25 @@ class UndeclaredKindError(Exception):
     expected = True
 
 
+class UnwatchedNamespaceError(Exception):
+    """A reconciler wants an object in a namespace which the operator does not serve."""
+
+    expected = True
+
+
 class FinalizerNeededError(PassInterrupted):
     """The owner must be held by a finalizer first: the child is out of garbage collection."""
+
+
+class NamespaceLeavingError(PassInterrupted):
+    """The namespace of the owner is being deleted with all that is in it, the owner included."""
+
+
+class BlockedError(TemporaryError):
+    """Something must happen in the cluster first; the pass is repeated when it does."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, delay=UNBLOCKING_DELAY)
 
 
 @dataclass(slots=True)
@@ -44,12 +66,16 @@ class Applier:
     """Applies what one reconciler wants for one object."""
 
     api: ObjectsAPI
+    owns: Collection[Selector]
     sources: Mapping[Resource, Source]
     badges: Badges
     owner: Body
     reconciler: str
     logger: AnyLogger
-    fights: "Fights"
+    fights: Fights
+    siblings: Collection[str] = ()
+    """The other reconcilers of the owner."""
+
     force: bool = True
     is_held: bool = False
     """Whether the owner has our finalizer."""
@@ -57,60 +83,125 @@ class Applier:
     is_far: bool = False
     """Whether anything was applied out of reach of garbage collection."""
 
-    wanted: set[Any] = field(default_factory=set)
-    """What was wanted so far in this pass."""
+    wanted: dict[Any, int] = field(default_factory=dict)
+    """What was wanted so far in this pass, and how many times."""
+
+    awaited: set[Any] = field(default_factory=set)
+    """Which objects must be gone or change hands before those wanted can be applied."""
+
+    warning: str = ""
+    """What is to be told to the people who look after the owner."""
 
     async def apply(self, body: Mapping[str, Any]) -> RawBody:
         """Make the object be as wanted, and get it as it is in the cluster.
 
-        Raises :class:`UndeclaredKindError`, and the errors of the API if it refuses.
+        Raises :class:`UndeclaredKindError`, :class:`BlockedError`, and other errors that say
+        what is wrong; and the errors of the API if it refuses.
         """
-        resource = await self.api.kinds.resolve_body(body)
-        source = self._find_source(resource, body)
+        resource = await self._resolve(body)
         child = self.badges.put_on(
             {"apiVersion": resource.api_version, "kind": resource.kind, **body},
             self.owner,
             namespaced=bool(resource.namespaced),
             reconciler=self.reconciler,
         )
-        metadata = child["metadata"]
-        namespace = metadata.get("namespace") if resource.namespaced else None
+        namespace = child["metadata"].get("namespace") if resource.namespaced else None
+        source = self._find_source(resource, child, namespace)
+        self._check_reach(namespace)
+        identity = self._want(resource, child)
+        live = source.find(namespace, child["metadata"].get("name") or "")
+        if live is not None and is_leaving(live):
+            self.awaited.add(identity)
+            return live  # nothing can hold it; when it is gone, there will be another pass
+        if live is not None:
+            self._check_hands(identity, live)
+        ignored = self.fights.get_unkept(identity, self.badges.get_digest(child))
+        drift = (
+            ()
+            if live is None
+            else find_drift(child, live, manager=self.api.manager, ignored=ignored)
+        )
+        if drift is None and live is not None:
+            return live
+        self._check_fight(identity, child, live, ".".join(drift or ()))
+        stored = await self._send(resource, child, namespace)
+        source.put(stored)
+        self.logger.info(f"Applied {show(stored)}" + (f": {'.'.join(drift)}." if drift else "."))
+        self._check_kept(identity, child, stored)
+        return stored
+
+    async def _resolve(self, body: Mapping[str, Any]) -> Resource:
+        try:
+            return await self.api.kinds.resolve_body(body)
+        except UnknownKindError as e:
+            raise BlockedError(f"{show(body)} must wait until its kind is served: {e}") from e
+
+    def _find_source(
+        self, resource: Resource, child: Mapping[str, Any], namespace: str | None
+    ) -> Source:
+        for known, source in self.sources.items():
+            if (known.group, known.plural) == (resource.group, resource.plural):
+                if not source.covers(namespace):
+                    raise UnwatchedNamespaceError(
+                        f"{show(child)} is wanted in a namespace which the operator "
+                        f"does not serve: run it with --namespace={namespace}, too."
+                    )
+                if not source.is_synced:
+                    raise BlockedError(f"{show(child)} must wait until {resource.name} are listed.")
+                return source
+        if any(selector.check(resource) for selector in self.owns):
+            raise BlockedError(f"{show(child)} must wait until {resource.name} are watched.")
+        raise UndeclaredKindError(
+            f"{show(child)} is wanted, but its kind is not declared: "
+            f"add {resource.name!r} to owns=."
+        )
+
+    def _check_reach(self, namespace: str | None) -> None:
         if not is_in_reach(self.owner, namespace):
             if not self.is_held:
                 raise FinalizerNeededError()
             self.is_far = True
+
+    def _want(self, resource: Resource, child: Mapping[str, Any]) -> Any:
         identity = get_identity(resource.kind, child)
-        self.wanted.add(identity)
-        live = source.find(namespace, metadata.get("name") or "")
-        if live is not None and is_leaving(live):
-            return live  # nothing can hold it; when it is gone, there will be another pass
-        drift = () if live is None else find_drift(child, live, manager=self.api.manager)
-        if drift is None and live is not None:
-            return live
-        self._check_fight(identity, child, live, ".".join(drift or ()))
-        stored = await self._send(resource, child)
-        source.put(stored)
-        self.logger.info(f"Applied {show(stored)}" + (f": {'.'.join(drift)}." if drift else "."))
-        return stored
+        count = self.wanted[identity] = self.wanted.get(identity, 0) + 1
+        if count > REPEATS_LIMIT:
+            raise PermanentError(
+                f"{show(child)} is wanted more than {REPEATS_LIMIT} times in one pass: "
+                f"the function must come to its end."
+            )
+        return identity
 
-    def _find_source(self, resource: Resource, body: Mapping[str, Any]) -> Source:
-        for known, source in self.sources.items():
-            if (known.group, known.plural) == (resource.group, resource.plural):
-                return source
-        raise UndeclaredKindError(
-            f"{show(body)} is wanted, but its kind is not declared: add {resource.name!r} to owns=."
-        )
+    def _check_hands(self, identity: Any, live: RawBody) -> None:
+        """Take nothing from other owners, and from other reconcilers of this one."""
+        uid = self.owner.metadata.uid or ""
+        other = find_other_owner(live, uid)
+        if other is not None:
+            self.awaited.add(identity)
+            raise BlockedError(f"{show(live)} belongs to {other}, and is not taken from it.")
+        reconciler = self.badges.get_reconciler(live)
+        if reconciler in self.siblings and uid in get_owners(live):
+            raise PermanentError(
+                f"{show(live)} is wanted by two reconcilers: {reconciler!r} and "
+                f"{self.reconciler!r}. Let only one of them yield it."
+            )
 
-    async def _send(self, resource: Resource, child: Mapping[str, Any]) -> RawBody:
+    async def _send(
+        self, resource: Resource, child: Mapping[str, Any], namespace: str | None
+    ) -> RawBody:
         try:
             return await self.api.apply(child, kind=resource, force=self.force)
         except APIConflictError as e:
             if self.force:
                 raise
             causes = [f"{cause.get('field')}: {cause.get('message')}" for cause in e.causes]
-            raise TemporaryError(
-                f"{show(child)} is also managed by others: {'; '.join(causes) or e}"
-            ) from e
+            self.warning = f"{show(child)} is also managed by others: {'; '.join(causes) or e}"
+            raise FieldConflictError(self.warning) from e
+        except APIForbiddenError as e:
+            is_leaving = any(cause.get("reason") == "NamespaceTerminating" for cause in e.causes)
+            if is_leaving and namespace == self.owner.metadata.namespace:
+                raise NamespaceLeavingError() from e
+            raise
 
     def _check_fight(
         self, identity: Any, child: Mapping[str, Any], live: RawBody | None, drift: str
@@ -119,40 +210,26 @@ class Applier:
         if live is None or not drift or not self.badges.is_same_wish(child, live):
             self.fights.forget(identity)  # it is our own wish that has changed
         elif self.fights.count(identity):
-            self.logger.warning(
+            self.warning = (
                 f"{show(child)} is changed back by others all the time: its field {drift!r} "
-                f"({_name_managers(live, self.api.manager)}). It will be applied less often."
+                f"({_name_managers(live, self.api.manager)})"
             )
+            self.logger.warning(f"{self.warning}. It will be applied less often.")
 
-
-class Fights:
-    """How many times in a row the objects were changed back by others."""
-
-    __slots__ = ("_clock", "_counts")
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._counts: dict[Any, tuple[int, float]] = {}
-
-    def count(self, identity: Any) -> bool:
-        """Count one more time; get whether it is a fight since now."""
-        now = self._clock.monotonic()
-        count, latest = self._counts.get(identity, (0, now))
-        count = count + 1 if now - latest <= 2 * FIGHT_DELAY else 1
-        self._counts[identity] = count, now
-        return count == FIGHTS_LIMIT
-
-    def forget(self, identity: Any) -> None:
-        self._counts.pop(identity, None)
-
-    @property
-    def is_on(self) -> bool:
-        """Whether any of the objects is fought for now."""
-        now = self._clock.monotonic()
-        return any(
-            count >= FIGHTS_LIMIT and now - latest <= FIGHT_DELAY
-            for count, latest in self._counts.values()
-        )
+    def _check_kept(self, identity: Any, child: Mapping[str, Any], stored: RawBody) -> None:
+        """See if the server has not stored what it was told to: there is no sense in repeating."""
+        unkept: set[tuple[str, ...]] = set()
+        while len(unkept) < REPEATS_LIMIT:
+            drift = find_drift(child, stored, manager=self.api.manager, ignored=unkept)
+            if drift is None:
+                break
+            unkept.add(drift)
+        if self.fights.keep_unkept(identity, self.badges.get_digest(child), frozenset(unkept)):
+            fields = ", ".join(sorted(".".join(path) for path in unkept))
+            self.logger.warning(
+                f"{show(child)} is not stored as it was applied: {fields}. The server drops or "
+                f"changes these fields: they can be absent in its schema, or set by a webhook."
+            )
 
 
 def _name_managers(live: RawBody, ours: str) -> str:

@@ -13,6 +13,13 @@ class Source(Protocol):
     @property
     def resource(self) -> Resource: ...
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether all objects that exist are known."""
+
+    def covers(self, namespace: str | None) -> bool:
+        """Whether the objects of this namespace are known, too."""
+
     def find(self, namespace: str | None, name: str) -> RawBody | None:
         """The object by its name, if it exists."""
 

@@ -4,13 +4,14 @@ Whatever is yielded or returned goes to the acceptor, one object after another. 
 the outcome back: the object as it is in the cluster, or the error of applying it.
 """
 
+import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
 from kopf_core.actions.bases import Fn, is_async_fn
-from kopf_core.actions.invocation import invoke
+from kopf_core.actions.invocation import invoke, is_being_cancelled
 
 Accept = Callable[[Any], Awaitable[Any]]
 
@@ -28,7 +29,11 @@ async def drive(
 
     Raises whatever the function raises, in the same ways as all other handlers do.
     """
-    result = await invoke(fn, kwargs=kwargs, is_async=is_async_fn(fn), executor=executor)
+    is_async = is_async_fn(fn)
+    result = await invoke(
+        fn, kwargs=kwargs, is_async=is_async, executor=executor, is_endured=not is_async
+    )
+    _heed_cancellation()
     if inspect.isasyncgen(result):
         await _drive_async(result, accept)
     elif inspect.isgenerator(result):
@@ -65,21 +70,31 @@ async def _drive_sync(
             return _OVER
 
     async def advance(value: Any, error: Exception | None) -> Any:
-        return await invoke(step, value, error, kwargs={}, is_async=False, executor=executor)
+        return await invoke(
+            step, value, error, kwargs={}, is_async=False, executor=executor, is_endured=True
+        )
 
     try:
         await _alternate(advance, accept)
     finally:
-        await invoke(generator.close, kwargs={}, is_async=False, executor=executor)
+        if (
+            inspect.getgeneratorstate(generator) != inspect.GEN_RUNNING
+        ):  # if it is, nobody waits for its thread anymore
+            await invoke(generator.close, kwargs={}, is_async=False, executor=executor)
 
 
 async def _alternate(
     advance: Callable[[Any, Exception | None], Awaitable[Any]], accept: Accept
 ) -> None:
-    """The function's step, our step, the function's step, and so on."""
+    """The function's step, our step, the function's step, and so on.
+
+    The loop is let go in between: there can be thousands of steps with no waiting in any of them.
+    """
     value: Any = None
     error: Exception | None = None
     while (item := await advance(value, error)) is not _OVER:
+        _heed_cancellation()
+        await asyncio.sleep(0)
         value = error = None
         try:
             value = await _accept_all(item, accept)
@@ -93,6 +108,17 @@ async def _accept_all(item: Any, accept: Accept) -> Any:
     """Accept one object, or several of them; get the same number of outcomes."""
     if item is None:
         return None
-    if isinstance(item, Iterable) and not isinstance(item, Mapping | str | bytes):
-        return [await accept(one) for one in item if one is not None]
-    return await accept(item)
+    if not isinstance(item, Iterable) or isinstance(item, Mapping | str | bytes):
+        return await accept(item)
+    outcomes = []
+    for one in item:
+        if one is not None:
+            outcomes.append(await accept(one))
+            await asyncio.sleep(0)
+    return outcomes
+
+
+def _heed_cancellation() -> None:
+    """Go no further if the pass was cancelled while a thread was waited for."""
+    if is_being_cancelled():
+        raise asyncio.CancelledError()

@@ -1,9 +1,8 @@
 """The engine of desired state: what is known of every object that has reconcilers."""
 
-import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,13 +14,16 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
-from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
-from kopf_core.engines.desired.applying import FIGHT_DELAY, Applier, Fights
+from kopf_core.engines.desired.applying import Applier
 from kopf_core.engines.desired.children import Family, Source
-from kopf_core.engines.desired.ownership import Badges, get_owners, show
+from kopf_core.engines.desired.conflicts import FieldConflictError, tell_of_conflict, tell_of_peace
+from kopf_core.engines.desired.fights import FIGHT_DELAY, Fights
+from kopf_core.engines.desired.ownership import PREFIX, Badges, get_identity, get_owners, show
 from kopf_core.engines.desired.passes import Pass, delete_child
+from kopf_core.engines.desired.places import Places
+from kopf_core.engines.desired.progress import Progress, replace_delay
 from kopf_core.engines.desired.relations import Relation
 from kopf_core.engines.desired.triggers import NEVER, Plan, Trigger
 from kopf_core.intents.causes import ReconcilingCause, ResourceCause
@@ -29,9 +31,6 @@ from kopf_core.intents.handlers import ReconcilingHandler
 from kopf_core.intents.matching import select
 
 logger = logging.getLogger("kopf.desired")
-
-PURPOSE = "reconcile"
-"""What the progress of reconcilers is stored for."""
 
 JITTER = 0.1
 """By which share the periodic passes are moved, so that all objects do not come at once."""
@@ -49,6 +48,9 @@ class ObjectPlans:
     fights: dict[HandlerId, Fights] = field(default_factory=dict)
     far: set[HandlerId] = field(default_factory=set)
     """Those who want something out of reach of garbage collection."""
+
+    awaited: frozenset[Any] = frozenset()
+    """Which objects of others must be gone or released first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +81,19 @@ class DesiredStates:
         self._handlers = handlers
         self._execution = execution
         self._clock: Clock = execution.clock
+        self._progress = Progress(execution.settings, execution.clock)
         self._api = api
         self._sources = sources
         self._enqueue = enqueue
-        self._badges = Badges(api.manager)
+        self._badges = Badges(api.manager, prefix=execution.settings.name or PREFIX)
         self._objects: dict[ObjectKey, ObjectPlans] = {}
-        self._limits = {h.id: asyncio.Semaphore(h.limit) for h in handlers if h.limit}
+        self._waiting: dict[Any, set[ObjectKey]] = {}
+        self._leaving: set[ObjectKey] = set()  # until all of their children are known
+        self._places = {
+            h.id: Places(h.limit, lambda key: enqueue(key, "its turn has come"))
+            for h in handlers
+            if h.limit
+        }
         self._relations = {
             (handler.id, selector): Relation(_settle(source, indices), indices=indices)
             for handler in handlers
@@ -98,6 +107,29 @@ class DesiredStates:
         for uid in get_owners(body):
             if uid in self._objects:
                 self._trigger(uid, Trigger("child", show(body)), self._handlers)
+        if self._waiting:
+            identity = get_identity(body.get("kind"), body)
+            for key in self._waiting.get(identity, ()):
+                self._trigger(key, Trigger("unblocked", show(body)), self._handlers)
+
+    def on_listed(self, resource: Resource) -> None:
+        """All objects of an observed kind are known now: let those go on who waited for that."""
+        for key in self._leaving:
+            self._enqueue(key, f"{resource.name} are listed")
+        for handler in self._handlers:
+            if any(selector.check(resource) for selector in handler.owns):
+                for key, known in self._objects.items():
+                    plan = known.plans.get(handler.id)
+                    if plan is not None and plan.retry is not None:
+                        self._trigger(key, Trigger("unblocked", resource.name), (handler,))
+
+    def on_indexed(self, index: str, values: Iterable[Any]) -> None:
+        """The values of an index have changed: those which are named there can be concerned."""
+        for (id, _), relation in self._relations.items():
+            if relation.index == index:
+                handlers = [handler for handler in self._handlers if handler.id == id]
+                for key in relation.find_named(values):
+                    self._trigger(key, Trigger("related", f"index {index}"), handlers)
 
     def on_related(self, resource: Resource, body: RawBody) -> None:
         """The same for an object of a related kind."""
@@ -134,6 +166,9 @@ class DesiredStates:
         for id in known.plans.keys() - {handler.id for handler in matching}:
             del known.plans[id]
             known.far.discard(id)
+        for handler in matching:
+            if handler.id not in known.plans:
+                known.plans[handler.id] = self._make_plan(handler, step)
         for relation in self._relations.values():
             relation.track(step.key, step.cause.body)
         delays = [await self._make_pass(handler, known, step) for handler in matching]
@@ -143,24 +178,45 @@ class DesiredStates:
     async def _make_pass(
         self, handler: ReconcilingHandler, known: ObjectPlans, step: Step
     ) -> float:
-        plan = known.plans.get(handler.id)
-        state = self._load_state(handler, step)
+        plan, places = known.plans[handler.id], self._places.get(handler.id)
         now = self._clock.monotonic()
-        if plan is None:
-            plan = known.plans[handler.id] = Plan()
-            if state.delayed is not None:  # a restarted operator keeps the delay, too
-                left = (state.delayed - self._clock.now()).total_seconds()
-                plan.retry = now + max(0.0, left)
-                plan.essence = step.essence
         plan.notice(step.essence)
         plan.ripen(now)
         at = plan.next_time(now)
         if at > now:
+            if places is not None:
+                places.leave(step.key)
             return at - now
-        async with self._limits.get(handler.id, _UNLIMITED):
-            await self._attempt(handler, known, plan, replace_delay(state), step)
+        if places is not None and not places.take(step.key):
+            return NEVER
+        try:
+            state = replace_delay(self._progress.load(handler.id, step.cause.body))
+            await self._attempt(handler, known, plan, state, step)
+        finally:
+            if places is not None:
+                places.free()
         now = self._clock.monotonic()
         return max(0.0, plan.next_time(now) - now)
+
+    def _make_plan(self, handler: ReconcilingHandler, step: Step) -> Plan:
+        """A plan for an object that is seen for the first time, maybe by a restarted operator."""
+        plan, state = Plan(), self._progress.load(handler.id, step.cause.body)
+        if state.delayed is not None:
+            left = (state.delayed - self._clock.now()).total_seconds()
+            plan.retry = self._clock.monotonic() + max(0.0, left)
+            plan.essence = step.essence
+        return plan
+
+    def _await(self, key: ObjectKey, known: ObjectPlans, identities: frozenset[Any]) -> None:
+        """Let the object be told when any of these objects changes or vanishes."""
+        for identity in known.awaited - identities:
+            keys = self._waiting.get(identity, set())
+            keys.discard(key)
+            if not keys:
+                self._waiting.pop(identity, None)
+        for identity in identities - known.awaited:
+            self._waiting.setdefault(identity, set()).add(key)
+        known.awaited = identities
 
     async def _attempt(
         self,
@@ -176,15 +232,24 @@ class DesiredStates:
         attempt = replace(handler, fn=one.run)
         outcome = await self._execution.attempt(attempt, cause, state)
         now = self._clock.monotonic()
+        plan.awaited = frozenset(one.applier.awaited)
+        awaited = frozenset().union(*(plan.awaited for plan in known.plans.values()))
+        self._await(step.key, known, awaited)
+        if one.applier.warning:
+            is_lasting = isinstance(outcome.exception, FieldConflictError)
+            tell_of_conflict(cause, one.applier.warning, is_lasting=is_lasting)
         if one.is_interrupted:
             known.far.add(handler.id)
             plan.triggers |= triggers
             return
         if one.is_complete:
             (known.far.add if one.applier.is_far else known.far.discard)(handler.id)
+            tell_of_peace(cause)
             if cause.kwargs["conditions"]:
                 _observe(step.cause)
-        self._keep_state(handler, plan, state, outcome, step)
+        self._progress.keep(handler.id, state, outcome, body=step.cause.body, marks=step.marks)
+        if not outcome.final:
+            plan.retry = now + (outcome.delay or 0.0)
         if outcome.final:
             self._plan_next(handler, plan, one.again, now)
         plan.rested = now + max(
@@ -198,32 +263,6 @@ class DesiredStates:
             plan.due["every"] = now + handler.every * random.uniform(1 - JITTER, 1 + JITTER)
         if again is not None:
             plan.due["again"] = now + again
-
-    def _keep_state(
-        self,
-        handler: ReconcilingHandler,
-        plan: Plan,
-        state: HandlerState,
-        outcome: Outcome,
-        step: Step,
-    ) -> None:
-        """Keep the count of attempts and the delay on the object; nothing if there is no need."""
-        storage = self._execution.settings.persistence.progress_storage
-        body, patch = step.cause.body, step.marks
-        if outcome.final:
-            storage.purge(key=handler.id, body=body, patch=patch)
-        else:
-            record = state.with_outcome(outcome, self._clock.now()).as_record()
-            storage.store(key=handler.id, record=record, body=body, patch=patch)
-            plan.retry = self._clock.monotonic() + (outcome.delay or 0.0)
-        storage.flush()
-
-    def _load_state(self, handler: ReconcilingHandler, step: Step) -> HandlerState:
-        storage, now = self._execution.settings.persistence.progress_storage, self._clock.now()
-        record = storage.fetch(key=handler.id, body=step.cause.body)
-        if not record:
-            return HandlerState(started=now, purpose=PURPOSE)
-        return HandlerState.from_record(record, now)
 
     def _make_cause(
         self, handler: ReconcilingHandler, step: Step, triggers: frozenset[Trigger]
@@ -268,6 +307,7 @@ class DesiredStates:
     ) -> Pass:
         fights = known.fights.setdefault(handler.id, Fights(self._clock))
         applier = self._make_applier(handler, fights, cause.body, step.is_held, cause.logger)
+        applier.siblings = known.plans.keys() - {handler.id}
         executor = self._execution.settings.execution.executor
         return Pass(handler.fn, cause, applier, executor, handler.prune)
 
@@ -281,6 +321,7 @@ class DesiredStates:
     ) -> Applier:
         return Applier(
             api=self._api,
+            owns=handler.owns,
             sources=self._sources(handler.owns),
             badges=self._badges,
             owner=owner,
@@ -293,14 +334,31 @@ class DesiredStates:
 
     # The end of an object.
 
-    def needs_finalizer(self, key: ObjectKey) -> bool:
-        """Whether there is, or is going to be, anything out of reach of garbage collection."""
+    def needs_finalizer(self, key: ObjectKey, *, is_held: bool) -> bool:
+        """Whether there is, or is going to be, anything out of reach of garbage collection.
+
+        While it is not known, everything stays as it is.
+        """
         known = self._objects.get(key)
-        is_wanted = known is not None and bool(known.far)
-        return is_wanted or any(True for _ in self._find_out_of_reach(key))
+        if known is not None and known.far:
+            return True
+        return (is_held and not self._is_synced) or any(True for _ in self._find_out_of_reach(key))
+
+    @property
+    def _is_synced(self) -> bool:
+        return all(
+            source.is_synced for h in self._handlers for source in self._sources(h.owns).values()
+        )
 
     async def clean_up(self, step: Step) -> bool:
         """Delete what Kubernetes does not delete with its owner; get whether all of it is gone."""
+        if not self._is_synced:
+            self._leaving.add(step.key)
+            step.cause.logger.warning(
+                "The deletion must wait until all the owned kinds are listed: "
+                "there can be objects that are to be deleted first."
+            )
+            return False
         children = list(self._find_out_of_reach(step.key))
         for handler, resource, body in children:
             applier = self._make_applier(
@@ -311,7 +369,12 @@ class DesiredStates:
 
     def forget(self, key: ObjectKey) -> None:
         """The object is gone."""
-        if self._objects.pop(key, None) is not None:
+        self._leaving.discard(key)
+        known = self._objects.pop(key, None)
+        for places in self._places.values():
+            places.leave(key)
+        if known is not None:
+            self._await(key, known, frozenset())
             for relation in self._relations.values():
                 relation.forget(key)
 
@@ -323,22 +386,6 @@ class DesiredStates:
                 for body in source.owned_by(str(key)):
                     if self._badges.is_out_of_reach(body, str(key)):
                         yield handler, resource, body
-
-
-class _Unlimited:
-    async def __aenter__(self) -> None:
-        return None
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
-
-
-_UNLIMITED: Any = _Unlimited()
-
-
-def replace_delay(state: HandlerState) -> HandlerState:
-    """The state of an attempt that is made now, whenever it was planned for."""
-    return state if state.delayed is None else replace(state, delayed=None)
 
 
 def _settle(source: Any, indices: Mapping[str, Any]) -> Any:
@@ -353,8 +400,3 @@ def _observe(cause: ResourceCause) -> None:
     generation = cause.body.metadata.get("generation")
     if generation is not None and cause.body.status.get("observedGeneration") != generation:
         cause.patch.setdefault("status", {})["observedGeneration"] = generation
-
-
-def get_observed(handlers: Collection[ReconcilingHandler]) -> set[Any]:
-    """The selectors of all kinds which these reconcilers look at."""
-    return {selector for h in handlers for selector in (*h.owns, *h.related)}

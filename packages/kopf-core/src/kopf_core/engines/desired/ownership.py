@@ -5,6 +5,7 @@ it deletes the owned objects when their owner is gone. Elsewhere, it is an annot
 and it is we who delete the owned objects before their owner is let go.
 """
 
+import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 """The label recommended by Kubernetes for the name of the tool that manages the object."""
 
 
+PREFIX = "kopf.dev"
+"""The prefix of the annotations, if the operator has no name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Badges:
     """What the objects applied by one operator are recognised by."""
@@ -30,7 +35,7 @@ class Badges:
     manager: str
     """The name of the operator: its field manager, and the value of the label."""
 
-    prefix: str = "kopf.dev"
+    prefix: str = PREFIX
     """The prefix of the annotations."""
 
     @property
@@ -57,22 +62,30 @@ class Badges:
         metadata["labels"] = {MANAGED_BY: self.manager, **(metadata.get("labels") or {})}
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
         plain: dict[str, Any] = json.loads(json.dumps(child, default=_plain))
+        if plain.get("kind") == "Secret" and plain.get("apiVersion") == "v1":
+            _encode_strings(plain)
         plain["metadata"]["annotations"][self._digest] = content_hash(plain)
         return plain
 
     def is_applied_by(self, body: AnyBody, reconciler: str) -> bool:
         """Whether the object was applied by this reconciler of this operator, as it says."""
+        return self.get_reconciler(body) == reconciler
+
+    def get_reconciler(self, body: AnyBody) -> str | None:
+        """Which reconciler has applied the object, if it was one of this operator."""
         metadata = body.get("metadata") or {}
-        is_ours = (metadata.get("labels") or {}).get(MANAGED_BY) == self.manager
-        return is_ours and (metadata.get("annotations") or {}).get(self._reconciler) == reconciler
+        if (metadata.get("labels") or {}).get(MANAGED_BY) != self.manager:
+            return None
+        return (metadata.get("annotations") or {}).get(self._reconciler)
+
+    def get_digest(self, body: AnyBody) -> str:
+        """What exactly was wanted when the object was applied; empty if it never was."""
+        annotations = (body.get("metadata") or {}).get("annotations") or {}
+        return str(annotations.get(self._digest) or "")
 
     def is_same_wish(self, child: AnyBody, live: AnyBody) -> bool:
         """Whether exactly this was already applied to the object, whatever it is like now."""
-        digests = {
-            ((body.get("metadata") or {}).get("annotations") or {}).get(self._digest)
-            for body in (child, live)
-        }
-        return len(digests) == 1 and None not in digests
+        return self.get_digest(child) == self.get_digest(live) != ""
 
     def is_out_of_reach(self, body: AnyBody, owner_uid: str) -> bool:
         """Whether Kubernetes does not delete the object with its owner, so we have to."""
@@ -92,6 +105,20 @@ def get_owners(body: AnyBody) -> Iterator[str]:
     owner = annotations.get(OWNED_BY) if isinstance(annotations, Mapping) else None
     if isinstance(owner, str):
         yield owner
+
+
+def find_other_owner(body: AnyBody, uid: str) -> str | None:
+    """Whom the object belongs to, if not to this owner: for the messages.
+
+    Those who own it together with others, with no controller among them, do not count.
+    """
+    metadata = body.get("metadata") or {}
+    refs = metadata.get("ownerReferences")
+    for ref in refs if isinstance(refs, list) else ():
+        if isinstance(ref, Mapping) and ref.get("controller") and ref.get("uid") != uid:
+            return f"{ref.get('kind')} {ref.get('name')}"
+    owner = (metadata.get("annotations") or {}).get(OWNED_BY)
+    return f"an object with the uid {owner}" if owner and owner != uid else None
 
 
 def is_in_reach(owner: AnyBody, namespace: str | None) -> bool:
@@ -117,6 +144,18 @@ def show(body: AnyBody) -> str:
 def is_leaving(body: AnyBody) -> bool:
     """Whether the object is being deleted already."""
     return bool((body.get("metadata") or {}).get("deletionTimestamp"))
+
+
+def _encode_strings(secret: dict[str, Any]) -> None:
+    """Put the strings where the server puts them: it never shows them as they were written."""
+    strings = secret.pop("stringData", None)
+    if isinstance(strings, dict):
+        encoded = {
+            key: base64.b64encode(str(value).encode()).decode()
+            for key, value in strings.items()
+            if value is not None
+        }
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
 
 
 def _plain(value: Any) -> Any:

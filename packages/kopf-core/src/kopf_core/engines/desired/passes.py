@@ -9,11 +9,18 @@ from kopf_cogs.clients.errors import APIError
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.bases import Fn
-from kopf_core.engines.desired.applying import Applier, FinalizerNeededError
+from kopf_core.engines.desired.applying import (
+    Applier,
+    FinalizerNeededError,
+    NamespaceLeavingError,
+)
 from kopf_core.engines.desired.driving import drive
 from kopf_core.engines.desired.ownership import get_identity, is_leaving, show
 from kopf_core.engines.desired.triggers import Again
 from kopf_core.intents.causes import ReconcilingCause
+
+LEAVING_DELAY = 60.0
+"""When to look again (in seconds) at an object the namespace of which is being deleted."""
 
 
 @dataclass(slots=True)
@@ -43,6 +50,9 @@ class Pass:
                 await self._prune()
         except FinalizerNeededError:
             self.is_interrupted = True
+        except NamespaceLeavingError:
+            self.applier.logger.debug("The namespace is being deleted; nothing is applied there.")
+            self.again = LEAVING_DELAY
         else:
             self.is_complete = True
 

@@ -33,11 +33,14 @@ class Relation:
         self._primaries: dict[Name, set[ObjectKey]] = {}
         self._keys: dict[Name, ObjectKey] = {}
         self._homes: dict[ObjectKey, Name] = {}
+        self._homonyms: dict[str, set[Name]] = {}  # the same names in different namespaces
 
     def track(self, key: ObjectKey, body: Body) -> None:
         """See the primary object: its name, and those whom it names."""
         home = _name(body)
         self._keys[home], self._homes[key] = key, home
+        if self.index is not None:
+            self._homonyms.setdefault(home[1], set()).add(home)
         if not isinstance(self._source, tuple):
             return
         names = frozenset(parse_names(resolve(body, self._source, None), home[0]))
@@ -54,6 +57,10 @@ class Relation:
         home = self._homes.pop(key, None)
         if home is not None and self._keys.get(home) == key:
             del self._keys[home]
+            homonyms = self._homonyms.get(home[1], set())
+            homonyms.discard(home)
+            if not homonyms:
+                self._homonyms.pop(home[1], None)
 
     def find_primaries(self, body: RawBody) -> Collection[ObjectKey]:
         """The primary objects which this related object is of interest for.
@@ -81,6 +88,19 @@ class Relation:
                     yield body
             elif key in self.find_primaries(body):
                 yield body
+
+    @property
+    def index(self) -> str | None:
+        """The name of the index by which the related objects are found, if so."""
+        return self._source if isinstance(self._source, str) else None
+
+    def find_named(self, names: Any) -> Collection[ObjectKey]:
+        """The primary objects of these names; with no namespaces, those in all of them."""
+        found: set[ObjectKey] = set()
+        for space, name in parse_names(names, None):
+            homes = self._homonyms.get(name, ()) if space is None else [(space, name)]
+            found |= {self._keys[home] for home in homes if home in self._keys}
+        return found
 
     @property
     def is_by_name(self) -> bool:

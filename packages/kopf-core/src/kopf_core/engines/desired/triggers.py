@@ -1,10 +1,14 @@
 """Triggers: why a pass is to be made for an object, and when. Pure: no loop, no clock."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from kopf_cogs.structs.bodies import BodyEssence
 
 NEVER = float("inf")
+
+URGENT = frozenset({"changed", "unblocked"})
+"""The triggers that are a reason to retry at once: what has failed can well succeed now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,8 @@ class Trigger:
     """One of the reasons of a pass: for logs, tests, and decisions."""
 
     kind: str
-    """``appeared``, ``changed``, ``child``, ``related``, ``every``, ``again``, or ``retry``."""
+    """``appeared``, ``changed``, ``child``, ``related``, ``unblocked``, ``every``, ``again``,
+    or ``retry``. Unblocked is when what was waited for has happened, e.g. a kind is served."""
 
     subject: str = ""
     """What has changed, e.g. ``Deployment ns/web``; empty for the object itself."""
@@ -49,7 +54,10 @@ class Plan:
     """Not earlier than that: the object has a rate limit."""
 
     retry: float | None = None
-    """When to retry after a failure: all but the object's own changes waits for it."""
+    """When to retry after a failure: all but the :data:`URGENT` triggers wait for it."""
+
+    awaited: frozenset[Any] = frozenset()
+    """Which objects of others must be gone or released before this one can be as wanted."""
 
     def notice(self, essence: BodyEssence) -> None:
         """See the object: it is new, or changed, or the same."""
@@ -73,7 +81,7 @@ class Plan:
         """When to make the next pass: not later than ``now`` means at once."""
         times = [*self.due.values()]
         if self.retry is not None:
-            is_urgent = any(trigger.kind == "changed" for trigger in self.triggers)
+            is_urgent = any(trigger.kind in URGENT for trigger in self.triggers)
             times = [now if is_urgent else self.retry]
         elif self.triggers:
             times = [now]

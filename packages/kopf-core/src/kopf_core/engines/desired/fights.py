@@ -1,0 +1,59 @@
+"""Fights: what becomes of the applied objects because of others, be it managers or servers."""
+
+from typing import Any
+
+from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.structs.dicts import FieldPath
+
+FIGHTS_LIMIT = 5
+"""How many times in a row others can change an object back before it is called a fight."""
+
+FIGHT_DELAY = 60.0
+"""How rarely (in seconds) to make passes when an object is fought for; and how long to remember."""
+
+_NOTHING: frozenset[FieldPath] = frozenset()
+
+
+class Fights:
+    """How many times in a row the objects were changed back; and which fields are not kept."""
+
+    __slots__ = ("_clock", "_counts", "_unkept")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._counts: dict[Any, tuple[int, float]] = {}
+        self._unkept: dict[Any, tuple[str, frozenset[FieldPath]]] = {}
+
+    def count(self, identity: Any) -> bool:
+        """Count one more time; get whether it is a fight since now."""
+        now = self._clock.monotonic()
+        count, latest = self._counts.get(identity, (0, now))
+        count = count + 1 if now - latest <= 2 * FIGHT_DELAY else 1
+        self._counts[identity] = count, now
+        return count == FIGHTS_LIMIT
+
+    def forget(self, identity: Any) -> None:
+        self._counts.pop(identity, None)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any of the objects is fought for now."""
+        now = self._clock.monotonic()
+        return any(
+            count >= FIGHTS_LIMIT and now - latest <= FIGHT_DELAY
+            for count, latest in self._counts.values()
+        )
+
+    def get_unkept(self, identity: Any, digest: str) -> frozenset[FieldPath]:
+        """The fields that the server did not store when exactly this was applied."""
+        known, fields = self._unkept.get(identity, ("", _NOTHING))
+        return fields if known == digest else _NOTHING
+
+    def keep_unkept(self, identity: Any, digest: str, fields: frozenset[FieldPath]) -> bool:
+        """Remember such fields; get whether they are news."""
+        is_news = bool(fields) and self.get_unkept(identity, digest) != fields
+        if fields:
+            self._unkept[identity] = digest, fields
+        else:
+            self._unkept.pop(identity, None)
+        return is_news
