@@ -1,7 +1,7 @@
 """A local API with websites to be reconciled, and operators for them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -104,12 +104,20 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
+async def set_up(sandbox: Sandbox) -> Websites:
+    await sandbox.apply(make_crd("websites", "Website"))
+    for name in ("ns1", "ns2"):
+        await sandbox.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return Websites(sandbox)
+
+
+@pytest.fixture
+def make_websites() -> Callable[[Sandbox], Awaitable[Websites]]:
+    """For the tests with event loops of their own."""
+    return set_up
+
+
 @pytest.fixture
 async def websites() -> AsyncIterator[Websites]:
     async with Sandbox() as sandbox:
-        await sandbox.apply(make_crd("websites", "Website"))
-        for name in ("ns1", "ns2"):
-            await sandbox.apply(
-                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            )
-        yield Websites(sandbox)
+        yield await set_up(sandbox)
