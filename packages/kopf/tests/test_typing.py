@@ -26,7 +26,8 @@ pytestmark = [
 def check(name: str, checker: str) -> set[int]:
     """Run the checker on the file; get the numbers of the lines with errors."""
     command = [sys.executable, "-m", *CHECKERS[checker], str(FOLDER / name)]
-    env = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "MYPY_FORCE_COLOR": "0"}
+    env = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"}
+    env |= {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "MYPY_FORCE_COLOR": "0"}
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True)
     assert done.returncode in (0, 1), done.stdout
     lines = re.findall(rf"{re.escape(name)}:(\d+)(?::\d+)?(?: -|:) error", done.stdout)

@@ -15,7 +15,7 @@ def set_one(name, value):
     return getattr(getattr(settings, group), key)
 
 
-@pytest.mark.docs("configuration")
+@pytest.mark.docs("configuration/names")
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [

@@ -32,6 +32,7 @@ DEFAULTS = {
     "peering.standalone": False,
     "peering.clusterwide": False,
     "peering.namespaced": True,
+    "serving.endpoint": None,
     "leasing.name": None,
     "leasing.namespace": None,
     "leasing.duration": 15.0,

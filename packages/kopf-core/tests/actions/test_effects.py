@@ -28,6 +28,7 @@ class FakeClient:
     def __init__(self):
         self.sent = []
         self.refuse = lambda payload: None
+        self.is_absent = False
 
     async def patch(self, url, payload, *, content_type):
         self.sent.append((content_type.split("+")[0].rpartition("/")[2], payload))
@@ -37,6 +38,8 @@ class FakeClient:
         return {"metadata": {"name": "obj", "resourceVersion": str(len(self.sent) + 10)}}
 
     async def get(self, url):
+        if self.is_absent:
+            raise make_status_error({}, status=404)
         return {"metadata": {"name": "obj", "resourceVersion": "1"}}
 
 
@@ -184,6 +187,7 @@ async def test_b10_only_functions_of_users_are_carried_after_conflicts(apply, cl
 
 
 async def test_b9_absent_objects_are_quiet(apply, client, logged):
+    client.is_absent = True
     client.refuse = lambda payload: make_status_error({}, status=404)
     applied = await apply(Marks({"status": {"x": 1}}), Patch({"spec": {"y": 2}}))
     assert applied.body is None
