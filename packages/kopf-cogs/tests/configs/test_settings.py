@@ -40,7 +40,6 @@ DEFAULTS = {
     "leasing.retry_period": 2.0,
     "leasing.release_on_exit": True,
     "leasing.exit_on_loss": False,
-    "serving.endpoint": None,
     "watching.server_timeout": None,
     "watching.client_timeout": None,
     "watching.connect_timeout": None,
