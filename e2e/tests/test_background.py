@@ -257,7 +257,7 @@ async def test_a15_objects_gone_while_disconnected_have_their_daemons_stopped(fa
             faulty.sandbox.compact()
         await calls.until(lambda calls: ("stopped", "x") in calls)
         assert set(operator.essentials.indices["names"]) == {"y"}
-        assert {run.record.body.meta.name for run in operator.handling.background.runs} == {"y"}
+        assert {it.body.meta.name for it in operator.handling.background.objects} == {"y"}
         assert len(operator.essentials.memories) == 1
 
 
@@ -282,7 +282,7 @@ async def test_a16_recreated_object_has_a_new_daemon_only(faulty):
             new = (await faulty.create())["metadata"]["uid"]
             faulty.sandbox.compact()
         await calls.until(lambda calls: len(calls) == 3)
-        assert {run.record.key for run in operator.handling.background.runs} == {new}
+        assert {it.key for it in operator.handling.background.objects} == {new}
         await faulty.until(lambda obj: get_finalizers(obj) == [FINALIZER])
     assert calls[0] == ("started", old, old)
     assert set(calls[1:3]) == {("stopped", old, old), ("started", new, new)}
@@ -329,7 +329,7 @@ async def test_f10_pause_and_resume(world):
         await world.until_handled()
         await operator.pause()
         assert calls[-1] is DaemonStoppingReason.OPERATOR_PAUSING
-        assert not operator.handling.background.runs
+        assert not operator.handling.background.spawned
         before = len(ticks)
         await world.create(name="another")
         for _ in range(100):

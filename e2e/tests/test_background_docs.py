@@ -79,7 +79,7 @@ async def test_code_of_documentation_works(source, registry, tmp_path, monkeypat
                     await world.until(
                         lambda obj: get_finalizers(obj) == [FINALIZER], "kopf-example-1"
                     )
-                    assert operator.handling.background.runs
+                    assert operator.handling.background.spawned
                 if any(isinstance(handler, IndexingHandler) for handler in handlers):
                     assert set(operator.essentials.indices) == {
                         str(h.id) for h in handlers if isinstance(h, IndexingHandler)

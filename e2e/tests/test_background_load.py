@@ -117,7 +117,7 @@ async def test_deletion_of_all_objects_under_load_after_a_kill(world, instances,
         await calls.until(lambda _: not active)
         for item in (await world.request("GET", world.path()))["items"]:
             await world.until_gone(item["metadata"]["name"])
-        assert not operator.handling.background.runs
+        assert not operator.handling.background.spawned
         assert not operator.handling.background.orphans
     assert not instances.errors
     assert asyncio.all_tasks() <= before

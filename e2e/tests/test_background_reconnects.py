@@ -115,7 +115,7 @@ async def test_a15_nothing_is_left_of_objects_deleted_while_disconnected(world, 
         await calls.until(lambda calls: len(calls) == 4)
         assert set(calls[2:]) == {(DaemonStoppingReason.RESOURCE_DELETED, "x"), ("event", "x")}
         assert set(operator.essentials.indices["names"]) == {"y"}
-        assert {run.record.body.meta.name for run in operator.handling.background.runs} == {"y"}
+        assert {it.body.meta.name for it in operator.handling.background.objects} == {"y"}
 
 
 async def test_a16_objects_recreated_while_disconnected_start_anew(world, proxy):
@@ -137,7 +137,7 @@ async def test_a16_objects_recreated_while_disconnected_start_anew(world, proxy)
         new = (await world.create())["metadata"]["uid"]
         await proxy.reconnect()
         await calls.until(lambda calls: len(calls) == 3)
-        assert {run.record.key for run in operator.handling.background.runs} == {new}
+        assert {it.key for it in operator.handling.background.objects} == {new}
         await world.until(lambda obj: get_finalizers(obj) == [FINALIZER])
     assert calls[0] == ("started", old, old)
     assert set(calls[1:3]) == {("stopped", old, old), ("started", new, new)}

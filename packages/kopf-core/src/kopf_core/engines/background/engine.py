@@ -75,6 +75,11 @@ class BackgroundEngine:
         return self._spawned.keys()
 
     @property
+    def objects(self) -> Collection[ObjectBackground]:
+        """The objects that have anything that works or waits; each as many times as it has."""
+        return self._spawned.values()
+
+    @property
     def orphans(self) -> Collection[SpawnedHandler]:
         """The abandoned ones: they were asked to stop, but they still work."""
         return self._orphans.keys()
