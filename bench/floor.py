@@ -1,5 +1,4 @@
-"""
-The floor: the same traffic and the same result by a client with no framework around it.
+"""The floor: the same traffic and the same result by a client with no framework around it.
 
 ``python -m bench.floor events`` lists, watches, parses, and counts. With ``patch``, it also puts
 an annotation of the size of a last-handled state onto every object it sees.

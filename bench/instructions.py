@@ -1,5 +1,4 @@
-"""
-Counts of executed instructions, as valgrind sees them: a figure without noise.
+"""Counts of executed instructions, as valgrind sees them: a figure without noise.
 
 They repeat to half a percent on any machine, busy or not, and thus compare better than times
 where neighbours are loud. They are blind to caches, to the kernel, and to waiting.

@@ -1,5 +1,4 @@
-"""
-Where the CPU time of our operator goes under a scenario of the bench.
+"""Where the CPU time of our operator goes under a scenario of the bench.
 
 ``python -m bench.profile create --n 2000`` samples the stacks with py-spy (installed on the first
 use into its own environment): the functions by their own time, by the time with all they call, and

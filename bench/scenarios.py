@@ -23,8 +23,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """
-    The ``prepare`` steps are not measured, the ``measured`` ones are, till the CPU goes idle.
+    """The ``prepare`` steps are not measured, the ``measured`` ones are, till the CPU goes idle.
 
     The server holds back its lists until the step ``open``, thus the start of the operator itself
     (imports, login, discovery) is never in the figures.

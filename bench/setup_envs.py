@@ -1,5 +1,4 @@
-"""
-The environments of both generations, equally equipped: ``python -m bench.setup_envs``.
+"""The environments of both generations, equally equipped: ``python -m bench.setup_envs``.
 
 Ours is not the developers' one, as clients of Kubernetes are installed there for the tests:
 operators would import them for logging in, and would pay for that with memory.

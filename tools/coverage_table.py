@@ -1,9 +1,9 @@
 """Write the table of what is covered by which tests: `python tools/coverage_table.py`.
 
 Tests name what they verify: `@pytest.mark.docs("errors/timeouts")` for a section of
-the documentation, and `def test_a5_b10_...` for failure scenarios. The names are read
-from the sources of tests; no tests are run for that. With `--check`, nothing is written:
-the exit code tells whether the table is current.
+the documentation, `def test_a5_b10_...` for failure scenarios, `def test_r9_...` for
+repairs. The names are read from the sources of tests; no tests are run for that.
+With `--check`, nothing is written: the exit code tells whether the table is current.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TITLES = pathlib.Path(__file__).with_name("coverage_titles.toml")
 TARGET = ROOT / "docs" / "reference" / "coverage.md"
 PATTERNS = ("packages/*/tests/**/test_*.py", "e2e/**/test_*.py", "tools/tests/test_*.py")
-SCENARIOS = re.compile(r"test_((?:[a-go]\d+_)+)")
+SCENARIOS = re.compile(r"test_((?:[a-gor]\d+_)+)")
 
 HEADER = """\
 ---
@@ -80,8 +80,9 @@ def render(tests: Iterable[Test], titles: Mapping[str, Mapping[str, str]]) -> st
     tests = sorted(tests)
     by_section = {key: [t for t in tests if key in t.sections] for key in titles["docs"]}
     by_scenario = {key: [t for t in tests if key in t.scenarios] for key in titles["scenarios"]}
+    by_repair = {key: [t for t in tests if key in t.scenarios] for key in titles["repairs"]}
     _verify("section", {s for t in tests for s in t.sections} - {*by_section})
-    _verify("scenario", {s for t in tests for s in t.scenarios} - {*by_scenario})
+    _verify("scenario", {s for t in tests for s in t.scenarios} - {*by_scenario, *by_repair})
     return "\n".join(
         [
             HEADER,
@@ -89,6 +90,8 @@ def render(tests: Iterable[Test], titles: Mapping[str, Mapping[str, str]]) -> st
             *_make_table(by_section, titles["docs"]),
             "\n## Failure scenarios\n",
             *_make_table(by_scenario, titles["scenarios"]),
+            "\n## Repairs\n",
+            *_make_table(by_repair, titles["repairs"]),
             "",
         ]
     )

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 
 class Control:
-    """
-    ``/_bench/{command}?n={number}``, where the commands are:
+    """``/_bench/{command}?n={number}``, where the commands are:
 
     * ``reset``: forget everything, have N objects; ``gate``/``open``: hold and release the lists.
     * ``burst``: N updates of the first object; ``paced``: the same, one in 20 ms.

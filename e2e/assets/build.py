@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""
-Put the binaries of a real control plane where the tests look for them, and print the folder.
+"""Put the binaries of a real control plane where the tests look for them, and print the folder.
 
 Binaries that are already there win: first those in the folder of `KUBEBUILDER_ASSETS`, then those
 on `PATH`, then those of an earlier build in the user's cache. Only when there are none, they are

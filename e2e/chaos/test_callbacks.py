@@ -97,7 +97,7 @@ def a(**_):
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("error", ERRORS)
-async def test_e20_base_exceptions_of_callbacks_do_not_break_the_loop(world, place, error):
+async def test_r20_base_exceptions_of_callbacks_do_not_break_the_loop(world, place, error):
     """They end the operator gracefully, or only what they are raised in; others are served."""
     world.tolerated["O1"] = "the bad one cannot be handled"
     world.tolerated["O6"] = "these errors are users', and are shown with their tracebacks"

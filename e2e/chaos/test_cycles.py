@@ -31,7 +31,7 @@ def u(**_):
 """
 
 
-async def test_e1_changes_in_the_middle_of_creation_are_updates(world):
+async def test_r1_changes_in_the_middle_of_creation_are_updates(world):
     world.api.create(spec={"x": 1})
     stop = world.notebook.stop_at(at("begin", "b"))
     async with world.operator(MISSED):
@@ -42,7 +42,7 @@ async def test_e1_changes_in_the_middle_of_creation_are_updates(world):
         assert [note.spec for note in await world.notebook.until(at("end", "u"))] == [{"x": 2}]
 
 
-async def test_e1_changes_in_the_middle_of_resuming_are_updates(world):
+async def test_r1_changes_in_the_middle_of_resuming_are_updates(world):
     world.api.create(spec={"x": 1})
     async with world.operator(MISSED) as process:
         await world.until_handled()
@@ -57,7 +57,7 @@ async def test_e1_changes_in_the_middle_of_resuming_are_updates(world):
 
 
 @pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
-async def test_e1_changes_in_the_middle_of_interrupted_creation_are_updates(world, is_before):
+async def test_r1_changes_in_the_middle_of_interrupted_creation_are_updates(world, is_before):
     """The change comes either before the operator is killed, or while there is no operator."""
     world.api.create(spec={"x": 1})
     stop = world.notebook.stop_at(at("begin", "b"))
@@ -89,7 +89,7 @@ def f2(**_):
 
 
 @pytest.mark.parametrize("is_updating", [False, True], ids=["create", "update"])
-async def test_e14_a_change_while_killed_in_the_middle_of_a_cycle_is_not_lost(world, is_updating):
+async def test_r14_a_change_while_killed_in_the_middle_of_a_cycle_is_not_lost(world, is_updating):
     """Each handler must see the last state, also those that were over before the kill."""
     world.api.create(spec={"x": 0})
     if is_updating:
@@ -129,7 +129,7 @@ def u(**_):
 """
 
 
-async def test_e2_lists_older_than_our_own_patches_repeat_nothing(world):
+async def test_r2_lists_older_than_our_own_patches_repeat_nothing(world):
     """The list is of before the patches, and these come with the stream only later."""
     async with world.operator(RELISTED):
         [stream] = await world.api.until_watched()
@@ -167,7 +167,7 @@ def deleted(**_):
 """
 
 
-async def test_e9_shared_id_does_not_skip_deletion(world):
+async def test_r9_shared_id_does_not_skip_deletion(world):
     world.api.create(spec={"x": 1})
     async with world.operator(SHARED):
         await world.api.until(lambda obj: obj["metadata"].get("finalizers"))
@@ -188,7 +188,7 @@ def a(**_):
 """
 
 
-async def test_e10_events_do_not_bypass_the_guard_of_lost_marks(world):
+async def test_r10_events_do_not_bypass_the_guard_of_lost_marks(world):
     """The second loss costs a second, whatever comes meanwhile."""
     world.api.create(spec={"x": 1})
     world.tolerated["O2"] = "it is what happens to objects whose marks are removed"

@@ -37,7 +37,7 @@ def daemon(stopped, name, **_):
 """
 
 
-async def test_e25_deletion_is_not_held_with_its_throttled_object(world):
+async def test_r25_deletion_is_not_held_with_its_throttled_object(world):
     """Nothing can be written on the object, so there is no finalizer to wait for."""
     async with world.operator(HELD) as process:
         await world.api.until_watched()
@@ -49,7 +49,7 @@ async def test_e25_deletion_is_not_held_with_its_throttled_object(world):
         await world.notebook.until(at("stopped"))
 
 
-async def test_e27_statuses_in_reply_to_patches_are_not_objects(world):
+async def test_r27_statuses_in_reply_to_patches_are_not_objects(world):
     """Some proxies and servers reply so; the patches are applied."""
     async with world.operator(STARVED):
         await world.api.until_watched()

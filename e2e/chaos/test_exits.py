@@ -20,7 +20,7 @@ def a(**_):
 """
 
 
-async def test_e15_what_was_waited_for_at_the_exit_is_recorded(world):
+async def test_r15_what_was_waited_for_at_the_exit_is_recorded(world):
     """A graceful exit costs no repetitions, however long the handlers are."""
     world.api.create(spec={"x": 1})
     async with world.operator(SLOW) as process:
@@ -89,7 +89,7 @@ async def hung(**_):
 
 
 @pytest.mark.parametrize("what", HUNG)
-async def test_e16_the_whole_exit_has_a_limit(world, what):
+async def test_r16_the_whole_exit_has_a_limit(world, what):
     world.tolerated["O1"] = "there is nobody to finish it"
     if "cleanup" in what:
         world.tolerated["O6"] = "these errors are users', and are shown with their tracebacks"
@@ -153,7 +153,7 @@ def forks(**_):
 
 
 @pytest.mark.parametrize("what", FORKS)
-async def test_e26_forks_are_not_operators(world, what):
+async def test_r26_forks_are_not_operators(world, what):
     """They end when they say so, do it once, and leave the operator as it was."""
     world.api.create(spec={"x": 1})
     async with world.operator(FORKS[what]) as process:

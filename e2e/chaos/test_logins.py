@@ -14,7 +14,7 @@ def a(**_):
 """
 
 
-async def test_e21_an_empty_token_file_is_read_again_as_soon_as_it_is_whole(world):
+async def test_r21_an_empty_token_file_is_read_again_as_soon_as_it_is_whole(world):
     path = world.folder / "token"
     path.write_text("first")
     world.api.token = "first"

@@ -22,7 +22,7 @@ def d2(**_):
 """
 
 
-async def test_e24_a_kill_before_the_release_repeats_no_deletion_handlers(world):
+async def test_r24_a_kill_before_the_release_repeats_no_deletion_handlers(world):
     """At each request from the record of the last handler to the end of the object."""
     for number in range(4):
         if not await _kill_after_deletion(world, f"n{number}", number):

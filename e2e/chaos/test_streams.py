@@ -29,7 +29,7 @@ def a(**_):
 """
 
 
-async def test_e18_cancelled_errors_of_filters_do_not_end_the_stream(world):
+async def test_r18_cancelled_errors_of_filters_do_not_end_the_stream(world):
     async with world.operator(CANCELLING):
         await world.api.until_watched()
         world.api.create("one", spec={"x": 1})
@@ -65,7 +65,7 @@ POISONED_LISTS = {
 
 
 @pytest.mark.parametrize("poison", POISONED_LISTS)
-async def test_e19_a_poisoned_list_of_a_kind_spares_other_kinds(world, poison):
+async def test_r19_a_poisoned_list_of_a_kind_spares_other_kinds(world, poison):
     """When there is no poison anymore, that kind is served too."""
     items = POISONED_LISTS[poison]
     world.tolerated["O6"] = "the tracebacks of strange objects are checked separately"
@@ -114,7 +114,7 @@ POISONED_EVENTS = {
 }
 
 
-async def test_e19_poisoned_events_of_a_kind_spare_other_kinds_and_objects(world):
+async def test_r19_poisoned_events_of_a_kind_spare_other_kinds_and_objects(world):
     """One after another, with good objects in between."""
     world.tolerated["O6"] = "the tracebacks of strange objects are checked separately"
     async with world.operator(TWO_KINDS) as process:
@@ -148,7 +148,7 @@ def unlimited_depth():
 
 @pytest.mark.usefixtures("unlimited_depth")
 @pytest.mark.parametrize("depth", [480, 600, 800, 950])
-async def test_e22_deep_objects_are_quarantined_by_what_processing_can_bear(world, depth):
+async def test_r22_deep_objects_are_quarantined_by_what_processing_can_bear(world, depth):
     """They are either handled or left alone, with few words, and others do not wait."""
     spec = {}
     for _ in range(depth):
@@ -165,7 +165,7 @@ async def test_e22_deep_objects_are_quarantined_by_what_processing_can_bear(worl
     assert sum(map(len, process.log)) < 100_000
 
 
-async def test_e19_the_pages_of_proxies_instead_of_lists_spare_other_kinds(world):
+async def test_r19_the_pages_of_proxies_instead_of_lists_spare_other_kinds(world):
     page = b"<html><body>It works!</body></html>"
     hook = world.api.on(where("list", "vexes"), reply_with(page, content_type="text/html"))
     async with world.operator(TWO_KINDS):

@@ -1,5 +1,4 @@
-"""
-The compatibility suite: the same operators under both generations of the framework.
+"""The compatibility suite: the same operators under both generations of the framework.
 
 Each case is a small operator and a script of changes to its objects. It runs under the previous
 generation and under ours, side by side in the same cluster, in namespaces of their own. What users

@@ -84,8 +84,7 @@ async def _run(options: argparse.Namespace, cases: Sequence[Case], folder: Path)
 
 
 async def _run_confirmed(setup: Setup, cases: Sequence[Case], jobs: int, attempts: int) -> Results:
-    """
-    Run all the cases, several at once; those that differ are repeated alone, when all others end.
+    """Run all the cases, several at once; those that differ are repeated alone, after all others.
 
     A busy machine can be the cause of a difference; one that repeats on an idle one is confirmed.
     """

@@ -22,8 +22,7 @@ class Engine:
 
 
 def get_ours(folder: Path | None = None) -> Engine:
-    """
-    The sources of this workspace, in its own environment.
+    """The sources of this workspace, in its own environment.
 
     ``folder`` is an existing virtual environment to use instead, e.g. with a built version.
     """
@@ -32,8 +31,7 @@ def get_ours(folder: Path | None = None) -> Engine:
 
 
 def get_predecessor(folder: Path | None = None) -> Engine:
-    """
-    The previous generation; installed when it is not there yet.
+    """The previous generation; installed when it is not there yet.
 
     ``folder`` is an existing virtual environment to use instead, e.g. with another version.
     """

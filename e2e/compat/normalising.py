@@ -58,8 +58,7 @@ def normalise(seen: Observations, run_id: str) -> dict[str, list[str]]:
 
 
 def _get_calls(journal: Iterable[dict[str, Any]], replace: Callable[[str], str]) -> Iterable[str]:
-    """
-    Group the calls: those about changes are compared as they go; others only by being different.
+    """Group the calls: those about changes are compared as they go; others only by being different.
 
     How often ``on.event`` and timers are called depends on the speed; daemons run in parallel.
     """

@@ -32,8 +32,7 @@ class Request:
 
 
 class Proxy:
-    """
-    Serves on a port of its own over plain HTTP, and forwards everything to the cluster.
+    """Serves on a port of its own over plain HTTP, and forwards everything to the cluster.
 
     ``on_activity`` is called on everything but the idling of the watch-streams.
     """

@@ -1,5 +1,4 @@
-"""
-The words of which the scripts of the cases are made.
+"""The words of which the scripts of the cases are made.
 
 Every step waits for a condition, never for a period: for calls of handlers, for their records,
 or for quiescence, which is when neither the operator nor its objects show any signs of life.
@@ -75,8 +74,7 @@ class Delete:
 
 @dataclasses.dataclass(frozen=True)
 class Settle:
-    """
-    Wait until nothing happens any more, and take a snapshot of the objects.
+    """Wait until nothing happens any more, and take a snapshot of the objects.
 
     Unfinished handlers and deletions are waited for, unless told that they are to be left.
     """

@@ -45,8 +45,7 @@ class Observations:
 
 
 class Track:
-    """
-    Runs the script of a case with the generations given, each start with the next one.
+    """Runs the script of a case with the generations given, each start with the next one.
 
     It is the context for the steps, see there.
     """

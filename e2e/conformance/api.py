@@ -127,8 +127,7 @@ def brief(events: list[dict[str, Any]], *paths: str) -> list[Any]:
 
 
 class Api:
-    """
-    The API of a cluster, with a namespace of its own for each behaviour.
+    """The API of a cluster, with a namespace of its own for each behaviour.
 
     The resources can be named by their plurals alone, and are in the own namespace then;
     or they are named by their whole paths.

@@ -18,8 +18,7 @@ REFERENCE = "envtest"
 
 
 class Expectations:
-    """
-    The recorded behaviours, a file an area.
+    """The recorded behaviours, a file an area.
 
     On the cluster that they are recorded from, and on the emulator, everything has to be the same.
     Other clusters can be of other versions, which can put the messages differently, or have other

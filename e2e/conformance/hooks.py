@@ -31,8 +31,7 @@ def patching(*ops: Any) -> dict[str, Any]:
 
 
 class Hooks:
-    """
-    The webhooks and their calls.
+    """The webhooks and their calls.
 
     The answer of each is by its name: a response of the admission review, a text to be sent as it
     is, a number for the HTTP status, or a number of seconds to hang as a float.

@@ -14,8 +14,7 @@ Observe = Callable[["Api"], Awaitable[Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Behaviour:
-    """
-    One behaviour: a function that does something to a cluster and returns what is to be seen.
+    """One behaviour: a function that does something to a cluster and returns what is to be seen.
 
     What it returns must be JSON-like and must not depend on the cluster or on the moment:
     see :mod:`.normal`. It is compared to what the real server has given.

@@ -1,5 +1,4 @@
-"""
-Write the table of the behaviours: what is the same on the emulator and on the real server.
+"""Write the table of the behaviours: what is the same on the emulator and on the real server.
 
 Run as ``uv run python -m e2e.conformance.report``. Where there are no binaries of the real server,
 what was recorded from it is used instead.

@@ -165,7 +165,7 @@ def hang(**_):
 
 @pytest.mark.docs("shutdown")
 @pytest.mark.parametrize("source", HUNG.values(), ids=HUNG.keys())
-async def test_f2_e16_one_signal_is_enough_whatever_hangs(world, start, source):
+async def test_f2_r16_one_signal_is_enough_whatever_hangs(world, start, source):
     await world.create()
     async with start(SHORT + source) as running:
         await running.until("hanging")
@@ -178,7 +178,7 @@ async def test_f2_e16_one_signal_is_enough_whatever_hangs(world, start, source):
     assert (running.folder / "cleaned").exists()
 
 
-async def test_f1_e16_the_second_signal_does_not_wait_for_threads(world, start):
+async def test_f1_r16_the_second_signal_does_not_wait_for_threads(world, start):
     await world.create()
     async with start(HUNG["sync-handler"]) as running:
         await running.until("hanging")
@@ -228,7 +228,7 @@ CLEANUPS = {
 
 @pytest.mark.docs("shutdown")
 @pytest.mark.parametrize("body", CLEANUPS.values(), ids=CLEANUPS.keys())
-async def test_f2_e16_cleanup_cannot_hold_the_exit(world, start, body):
+async def test_f2_r16_cleanup_cannot_hold_the_exit(world, start, body):
     source = f"""
 @kopf.on.cleanup()
 async def fail(**_):
@@ -250,7 +250,7 @@ async def event(**_):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-async def test_o2_e15_sync_handlers_that_were_waited_for_are_not_repeated(world, start, count):
+async def test_o2_r15_sync_handlers_that_were_waited_for_are_not_repeated(world, start, count):
     source = f"""
 @kopf.on.startup()
 async def impatient(settings, **_):
@@ -338,7 +338,7 @@ kopf.run(namespaces=[os.environ["NAMESPACE"]])
 
 
 @pytest.mark.parametrize("kind", ["cli", "code"])
-async def test_e30_tasks_of_users_are_cancelled_in_the_end(world, start, kind, tmp_path):
+async def test_r30_tasks_of_users_are_cancelled_in_the_end(world, start, kind, tmp_path):
     await world.create()
     wrapper = {
         "cli": {},
@@ -383,7 +383,7 @@ async def coro(spec, **_):
 @pytest.mark.parametrize(
     ("kind", "code"), [("exiting", 3), ("failing", 1), ("terminated", -15), ("returning", 0)]
 )
-async def test_d18_e26_children_of_forks_are_not_operators(world, start, kind, code):
+async def test_d18_r26_children_of_forks_are_not_operators(world, start, kind, code):
     await world.create({"kind": kind})
     async with start(FORKING) as running:
         for _ in range(2):

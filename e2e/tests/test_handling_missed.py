@@ -42,7 +42,7 @@ def is_tried(id):
     return lambda obj: get_progress(obj).get(id, {}).get("retries")
 
 
-async def test_e1_changes_in_the_middle_of_creation_are_updates(world):
+async def test_r1_changes_in_the_middle_of_creation_are_updates(world):
     """Even for those who handle only updates; with no restarts."""
     blocked = {"b"}
     registry = make_registry(world, blocked, delay=0.5)
@@ -59,7 +59,7 @@ async def test_e1_changes_in_the_middle_of_creation_are_updates(world):
 
 
 @pytest.mark.parametrize("is_edited_before", [True, False], ids=["before", "after"])
-async def test_e14_changes_before_or_after_a_restart_amid_creation_are_updates(
+async def test_r14_changes_before_or_after_a_restart_amid_creation_are_updates(
     world, is_edited_before
 ):
     async with world.operator(make_registry(world)):
@@ -81,7 +81,7 @@ async def test_e14_changes_before_or_after_a_restart_amid_creation_are_updates(
     assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
 
 
-async def test_e14_stacked_handlers_see_the_change_after_a_restart(world):
+async def test_r14_stacked_handlers_see_the_change_after_a_restart(world):
     """O1 for `@on.create @on.update`; nobody sees the same state twice."""
 
     def make(is_blocked):
@@ -108,7 +108,7 @@ async def test_e14_stacked_handlers_see_the_change_after_a_restart(world):
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["alive", "restarted"])
-async def test_e14_changes_in_the_middle_of_updates_are_not_lost(world, is_restarted):
+async def test_r14_changes_in_the_middle_of_updates_are_not_lost(world, is_restarted):
     def make(is_blocked):
         registry = OperatorRegistry()
         for id in "ab":
@@ -139,7 +139,7 @@ async def test_e14_changes_in_the_middle_of_updates_are_not_lost(world, is_resta
     assert [c for c in world.calls if c[0] == "b"][-1] == ("b", 0, 2)
 
 
-async def test_e1_changes_in_the_middle_of_resuming_are_updates(world):
+async def test_r1_changes_in_the_middle_of_resuming_are_updates(world):
     """The resuming is over for some of the handlers when the object is changed."""
 
     def make(blocked):
@@ -169,7 +169,7 @@ async def test_e1_changes_in_the_middle_of_resuming_are_updates(world):
     assert world.calls.count(("b", "update", 2)) == 1
 
 
-async def test_e14_reverted_changes_are_told_to_those_who_have_seen_them(world):
+async def test_r14_reverted_changes_are_told_to_those_who_have_seen_them(world):
     def make(is_blocked):
         registry = OperatorRegistry()
         for id in "abc":
@@ -197,7 +197,7 @@ async def test_e14_reverted_changes_are_told_to_those_who_have_seen_them(world):
     assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
 
 
-async def test_e14_subhandlers_make_their_parents_see_the_change(world):
+async def test_r14_subhandlers_make_their_parents_see_the_change(world):
     def make(is_blocked):
         registry = OperatorRegistry()
 
@@ -224,7 +224,7 @@ async def test_e14_subhandlers_make_their_parents_see_the_change(world):
     assert [n for id, n in world.calls if id == "y"][-1] == 2
 
 
-async def test_e14_nothing_extra_is_written_for_one_step_cycles(faulty):
+async def test_r14_nothing_extra_is_written_for_one_step_cycles(faulty):
     @on.create(*KEX, id="a", registry=faulty.registry)
     def fn(**_):
         pass
@@ -237,7 +237,7 @@ async def test_e14_nothing_extra_is_written_for_one_step_cycles(faulty):
 
 
 @pytest.mark.parametrize("plural", ["kexes", "subs"])
-async def test_e9_shared_ids_do_not_skip_the_deletion(world, plural):
+async def test_r9_shared_ids_do_not_skip_the_deletion(world, plural):
     """The handler succeeds for the update while another one is retried; then it is deleted."""
     world.plural = plural
     resource = (GROUP, plural)
@@ -261,7 +261,7 @@ async def test_e9_shared_ids_do_not_skip_the_deletion(world, plural):
     assert world.calls == [("x", "update"), ("x", "delete")]
 
 
-async def test_e34_own_changes_of_finished_handlers_are_not_missed_by_them(world):
+async def test_r34_own_changes_of_finished_handlers_are_not_missed_by_them(world):
     """O2: the handlers change their own field in the middle of the cycle."""
 
     @on.update(*KEX, id="a", field="spec.f", new="on", registry=world.registry)
@@ -285,7 +285,7 @@ async def test_e34_own_changes_of_finished_handlers_are_not_missed_by_them(world
     assert SEEN not in obj["metadata"]["annotations"]
 
 
-async def test_e24_the_progress_goes_away_together_with_the_finalizer(faulty):
+async def test_r24_the_progress_goes_away_together_with_the_finalizer(faulty):
     """Otherwise, all deletion handlers would be called again after a kill in between."""
 
     def make(is_blocked):

@@ -232,7 +232,7 @@ async def test_e5_rejected_secrets_are_not_quoted(world, errors, caplog):
 
 
 @pytest.mark.docs("filtering")
-async def test_e4_failing_filters_of_changes_are_reported_and_retried(world, errors):
+async def test_r4_failing_filters_of_changes_are_reported_and_retried(world, errors):
     """It costs only that handler; the change is not handled until the filter works."""
 
     @on.create(
@@ -261,7 +261,7 @@ async def test_e4_failing_filters_of_changes_are_reported_and_retried(world, err
 
 
 @pytest.mark.parametrize("exc", [ValueError("boom"), SystemExit(1), asyncio.CancelledError()])
-async def test_e4_e20_failing_filters_cost_only_their_handlers(world, errors, exc):
+async def test_r4_r20_failing_filters_cost_only_their_handlers(world, errors, exc):
     """Neither other handlers, nor daemons, nor the deletion."""
 
     def evil(**_):
@@ -295,7 +295,7 @@ async def test_e4_e20_failing_filters_cost_only_their_handlers(world, errors, ex
         assert any(f"filters of handler 'bad-{kind}' have failed" in str(e) for e in errors)
 
 
-async def test_e20_patch_functions_that_exit(world, errors):
+async def test_r20_patch_functions_that_exit(world, errors):
     @on.create(*KEX, registry=world.registry)
     def create(patch, **_):
         def evil(_):

@@ -1,6 +1,4 @@
-"""
-Send Kubernetes events about objects: they are seen in ``kubectl describe``.
-"""
+"""Send Kubernetes events about objects: they are seen in ``kubectl describe``."""
 
 import kopf
 

@@ -1,6 +1,4 @@
-"""
-React to the raw events of objects, as they come, with no retries and nothing stored on the objects.
-"""
+"""React to the raw events of objects, as they come: no retries, nothing is stored on them."""
 
 import kopf
 

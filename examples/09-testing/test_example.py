@@ -1,6 +1,4 @@
-"""
-Test the operator in the same process, with a local API: no cluster, no mocks. Run it with pytest.
-"""
+"""Test the operator in the same process, with a local API: no cluster, no mocks, by pytest."""
 
 import time
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""
-An operator inside of another application: in a thread with an event loop of its own.
+"""An operator inside of another application: in a thread with an event loop of its own.
 
 It is started as any other script: ``python example.py``.
 """

@@ -1,6 +1,4 @@
-"""
-React to the events in the life of the operator itself.
-"""
+"""React to the events in the life of the operator itself."""
 
 import asyncio
 

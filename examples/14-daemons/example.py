@@ -1,6 +1,4 @@
-"""
-Background tasks that live as long as their objects do.
-"""
+"""Background tasks that live as long as their objects do."""
 
 import asyncio
 import time

@@ -1,6 +1,4 @@
-"""
-Regular activities for objects.
-"""
+"""Regular activities for objects."""
 
 import kopf
 

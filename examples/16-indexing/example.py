@@ -1,6 +1,4 @@
-"""
-Overviews of many objects in memory: filled and kept up to date by the framework.
-"""
+"""Overviews of many objects in memory: filled and kept up to date by the framework."""
 
 import pprint
 

@@ -1,6 +1,4 @@
-"""
-A website for every Website: its pages in a ConfigMap, served by a Deployment.
-"""
+"""A website for every Website: its pages in a ConfigMap, served by a Deployment."""
 
 import kopf
 

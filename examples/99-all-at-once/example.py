@@ -1,6 +1,4 @@
-"""
-Many features of the framework in one operator: a playground for developers.
-"""
+"""Many features of the framework in one operator: a playground for developers."""
 
 import asyncio
 

@@ -10,6 +10,8 @@ SOURCE = """
 @mark.docs("memos", "async")
 async def test_a5_b10_something(): ...
 
+def test_r9_b10_repaired(): ...
+
 class TestIt:
     def test_plain(self): ...
 
@@ -18,6 +20,7 @@ def helper(): ...
 TITLES = {
     "docs": {"results": "R", "memos": "M", "async": "A", "scopes": "S"},
     "scenarios": {"A5": "five", "B10": "ten", "C1": "one"},
+    "repairs": {"R9": "nine"},
 }
 
 
@@ -31,7 +34,7 @@ def tests(tmp_path: pathlib.Path) -> list[coverage_table.Test]:
 
 def test_tests_are_found_with_what_they_verify(tests: list[coverage_table.Test]) -> None:
     found = {test.name: test for test in tests}
-    assert {*found} == {"test_a5_b10_something", "test_plain"}
+    assert {*found} == {"test_a5_b10_something", "test_r9_b10_repaired", "test_plain"}
     assert found["test_a5_b10_something"].sections == {"results", "memos", "async"}
     assert found["test_a5_b10_something"].scenarios == {"A5", "B10"}
     assert found["test_a5_b10_something"].path == "e2e/test_it.py"
@@ -41,12 +44,14 @@ def test_tests_are_found_with_what_they_verify(tests: list[coverage_table.Test])
 def test_the_page_lists_both_covered_and_uncovered(tests: list[coverage_table.Test]) -> None:
     page = coverage_table.render(tests, TITLES)
     assert "| results | R | e2e/test_it.py: `test_a5_b10_something` |" in page
-    assert "| B10 | ten | e2e/test_it.py: `test_a5_b10_something` |" in page
+    assert "| A5 | five | e2e/test_it.py: `test_a5_b10_something` |" in page
+    assert "| B10 | ten | e2e/test_it.py: `test_a5_b10_something`, `test_r9_b10_repaired` |" in page
+    assert "| R9 | nine | e2e/test_it.py: `test_r9_b10_repaired` |" in page
     assert "| scopes | S | — |" in page
     assert "| C1 | one | — |" in page
 
 
-@pytest.mark.parametrize("kind", ["docs", "scenarios"])
+@pytest.mark.parametrize("kind", ["docs", "scenarios", "repairs"])
 def test_unknown_references_are_errors(tests: list[coverage_table.Test], kind: str) -> None:
     with pytest.raises(coverage_table.CoverageError, match="unknown"):
         coverage_table.render(tests, TITLES | {kind: {}})

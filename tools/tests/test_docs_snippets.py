@@ -125,7 +125,7 @@ def is_storage(value: Any) -> bool:
 def test_all_arguments_are_documented_for_all_kinds_of_handlers() -> None:
     table = {
         name: [bool(cell.strip()) for cell in cells]
-        for name, cells in read_rows("arguments.md", columns=6)
+        for name, cells in read_rows("arguments.md", columns=7)
     }
     retrying = {"param", "retry", "started", "runtime"}
     kinds = [cause.kwargs.keys() | retrying for cause in make_causes()]
@@ -135,7 +135,7 @@ def test_all_arguments_are_documented_for_all_kinds_of_handlers() -> None:
 
 
 def make_causes() -> list[causes.Cause]:
-    """In the order of the columns: changes, events, indices, daemons and timers, activities."""
+    """In the order of the columns of the table in the documentation."""
     settings, memo = OperatorSettings(), kopf.Memo()
     common: dict[str, Any] = {
         "resource": Resource("kopf.dev", "v1", "kopfexamples"),
@@ -152,6 +152,7 @@ def make_causes() -> list[causes.Cause]:
         causes.WatchingCause(event={"type": None, "object": {}}, **common),
         causes.IndexingCause(**common),
         causes.DaemonCause(stopper=object.__new__(AsyncDaemonStopperChecker), **common),
+        causes.ReconcilingCause(children={}, related={}, triggers=frozenset(), **common),
         causes.ActivityCause(
             activity=activity,
             settings=settings,

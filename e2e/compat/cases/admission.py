@@ -1,5 +1,4 @@
-"""
-Admission: the same reviews are posted to the webhook servers of both, and answered the same.
+"""Admission: the same reviews are posted to the webhook servers of both, and answered the same.
 
 The operator posts them to itself over HTTP, and writes the answers down into the journal.
 """

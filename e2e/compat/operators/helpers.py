@@ -1,5 +1,4 @@
-"""
-What the operators of the cases import: the names of kinds and the journal of calls.
+"""What the operators of the cases import: the names of kinds and the journal of calls.
 
 It is imported by both generations, and so uses only what both have.
 """

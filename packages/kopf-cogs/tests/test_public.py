@@ -1,6 +1,4 @@
-"""
-The public surface: what is promised to others.
-"""
+"""The public surface: what is promised to others."""
 
 import ast
 import asyncio

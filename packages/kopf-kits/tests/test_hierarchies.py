@@ -277,13 +277,13 @@ def test_unsupported_objects(obj: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", [object(), 1, [1], Body({})])
-def test_e35_wrong_objects_are_type_errors(wrong: Any) -> None:
+def test_r35_wrong_objects_are_type_errors(wrong: Any) -> None:
     with pytest.raises(TypeError, match="K8s object class is not supported: <class "):
         adopt(wrong, owner=Body({"metadata": {"name": "owner"}}))
 
 
 @pytest.mark.parametrize("wrong", [object(), 1, "x"])
 @pytest.mark.parametrize("error", [TypeError, AttributeError])
-def test_e35_wrong_owners_are_errors_of_both_kinds(wrong: Any, error: type[Exception]) -> None:
+def test_r35_wrong_owners_are_errors_of_both_kinds(wrong: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="Owners of this type are not supported"):
         adopt({}, owner=wrong)

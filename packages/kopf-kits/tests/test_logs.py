@@ -175,7 +175,7 @@ FORGED = "[2020-01-01 00:00:00,000] kopf.objects         [ERROR   ] [ns/obj] for
 @pytest.mark.parametrize(
     "evil", ["x\n" + FORGED, "\x1b[31mred", "a\rb", "a\x9bb", "a\u2028b", "\0"], ids=ascii
 )
-def test_e7_e23_lines_of_text_cannot_be_forged(log_format, evil):
+def test_e7_r23_lines_of_text_cannot_be_forged(log_format, evil):
     formatter = make_formatter(log_format, log_prefix=True)
     for record in make_record(evil), make_record("x", name=evil):
         line = formatter.format(record)
@@ -200,7 +200,7 @@ def test_ordinary_texts_are_as_they_are():
 
 
 @pytest.mark.parametrize("log_format", [LogFormat.FULL, LogFormat.JSON])
-def test_d12_e23_huge_messages_are_cut(log_format):
+def test_d12_r23_huge_messages_are_cut(log_format):
     line = make_formatter(log_format).format(make_record("x" * 5_000_000))
     assert len(line) < 100_000
     assert "characters are cut" in line

@@ -154,7 +154,7 @@ def test_failures_are_kept_if_so_wanted() -> None:
         ("import sys; sys.exit(3)", SystemExit, 3),
     ],
 )
-def test_e32_failures_of_users_files_are_the_original_ones(
+def test_r32_failures_of_users_files_are_the_original_ones(
     tmp_path: Path, text: str, error: type[BaseException], code: int
 ) -> None:
     path = tmp_path / "broken.py"
@@ -165,7 +165,7 @@ def test_e32_failures_of_users_files_are_the_original_ones(
     assert runner.exit_code == code
 
 
-def test_e32_absent_files_are_named() -> None:
+def test_r32_absent_files_are_named() -> None:
     with KopfRunner(["run", "nosuchfile.py"], timeout=30, reraise=False) as runner:
         pass
     assert isinstance(runner.exception, FileNotFoundError)
@@ -173,7 +173,7 @@ def test_e32_absent_files_are_named() -> None:
 
 
 @pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["--version"]])
-def test_e32_exits_on_demand_are_in_the_info(args: list[str]) -> None:
+def test_r32_exits_on_demand_are_in_the_info(args: list[str]) -> None:
     with KopfRunner(args, timeout=30) as runner:
         pass
     assert runner.exception is None

@@ -43,7 +43,7 @@ def get_by_path(path: str) -> object:
 
 
 @pytest.mark.parametrize(("module", "name", "place"), SEEN)
-def test_e29_old_names_are_the_new_ones_with_a_warning(module: str, name: str, place: str) -> None:
+def test_r29_old_names_are_the_new_ones_with_a_warning(module: str, name: str, place: str) -> None:
     namespace: dict[str, object] = {}
     with pytest.warns(
         DeprecationWarning, match=f"{name} was never public; use {place}\\.$"
@@ -53,7 +53,7 @@ def test_e29_old_names_are_the_new_ones_with_a_warning(module: str, name: str, p
     assert seen[0].filename == "<string>"
 
 
-def test_e29_old_modules_can_be_imported_in_all_ways() -> None:
+def test_r29_old_modules_can_be_imported_in_all_ways() -> None:
     code = (
         "import kopf._cogs.structs.bodies as a\n"
         "from kopf._cogs.structs import bodies as b\n"
@@ -67,12 +67,12 @@ def test_e29_old_modules_can_be_imported_in_all_ways() -> None:
 
 
 @pytest.mark.parametrize("name", ["cause_var", "handler_var"])
-def test_e29_insides_stay_out_with_a_clear_message(name: str) -> None:
+def test_r29_insides_stay_out_with_a_clear_message(name: str) -> None:
     with pytest.raises(ImportError, match=f"{name} is not there anymore: .* keyword arguments"):
         exec(f"from kopf._core.actions.execution import {name}", {})
 
 
-def test_e29_absent_names_are_told_as_usual() -> None:
+def test_r29_absent_names_are_told_as_usual() -> None:
     module = importlib.import_module("kopf._cogs.structs.diffs")
     assert not hasattr(module, "nosuch")
     with pytest.raises(ImportError, match="cannot import name 'nosuch'"):
@@ -82,13 +82,13 @@ def test_e29_absent_names_are_told_as_usual() -> None:
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
-def test_e29_new_modules_exist(module: str) -> None:
+def test_r29_new_modules_exist(module: str) -> None:
     importlib.import_module(f"kopf.{module}")
     for place in MODULES[module]:
         importlib.import_module(place)
 
 
-def test_e29_nothing_is_loaded_before_it_is_asked_for() -> None:
+def test_r29_nothing_is_loaded_before_it_is_asked_for() -> None:
     code = (
         "import sys, kopf._core.reactor.running, kopf._cogs.structs.bodies\n"
         "print(*[name for name in sys.modules if name.startswith(('kopf_', 'aiohttp'))])"
@@ -97,7 +97,7 @@ def test_e29_nothing_is_loaded_before_it_is_asked_for() -> None:
     assert done.stdout.strip() == b""
 
 
-def test_e29_old_names_are_not_public() -> None:
+def test_r29_old_names_are_not_public() -> None:
     assert not {"_cogs", "_core", "_kits"} & set(kopf.__all__)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,5 +1,4 @@
-"""
-The client side of Kopf: Kubernetes objects, patches, settings, and an API client.
+"""The client side of Kopf: Kubernetes objects, patches, settings, and an API client.
 
 Everything listed here is public, the modules behind it are not. The names are imported
 when first used, so the import of the package itself costs nothing.

@@ -47,3 +47,15 @@ async def test_a_cancelled_waiter_does_not_affect_others(latch):
     assert await other is True
     with pytest.raises(asyncio.CancelledError):
         await cancelled
+
+
+async def test_nothing_is_left_of_those_who_have_waited(latch):
+    task = asyncio.create_task(latch.wait_in_loop(None))
+    await asyncio.sleep(0)
+    assert latch._waiters
+    task.cancel()
+    await asyncio.wait([task])
+    await latch.wait_in_loop(0)
+    latch.wait_in_thread(0)
+    assert not latch._waiters
+    assert not latch._events

@@ -1,5 +1,4 @@
-"""
-A scripted HTTP server over raw sockets: it does exactly what tests say, however wrong it is.
+"""A scripted HTTP server over raw sockets: it does exactly what tests say, however wrong it is.
 
 Every request takes the next step of the script of its path, or of the common script. When there
 are no steps left, the request hangs: the server accepts it, and says nothing.

@@ -113,7 +113,7 @@ async def test_a9_unlimited_lists_with_bombs_are_requested_by_chunks(server, cli
     ],
     ids=str,
 )
-async def test_e19_senseless_items_are_kept_away_from_others(server, client, resource, item):
+async def test_r19_senseless_items_are_kept_away_from_others(server, client, resource, item):
     items = [{"metadata": {"name": "a"}}, item, {"metadata": {"name": "b"}}]
     server.script(server.reply({"metadata": {}, "items": items}))
     (page,) = await collect(list_objects(client, resource))
@@ -129,14 +129,14 @@ async def test_e19_senseless_items_are_kept_away_from_others(server, client, res
         {"metadata": {"resourceVersion": 1}, "items": []},
     ],
 )
-async def test_e19_senseless_lists_are_errors(server, client, resource, payload):
+async def test_r19_senseless_lists_are_errors(server, client, resource, payload):
     server.script(server.reply(payload))
     with pytest.raises(errors.APIResponseError):
         await collect(list_objects(client, resource))
 
 
 @pytest.mark.parametrize("depth", [500, 990])
-async def test_e22_objects_are_kept_away_if_they_are_too_deep_to_be_processed(
+async def test_r22_objects_are_kept_away_if_they_are_too_deep_to_be_processed(
     server, client, resource, listed, depth
 ):
     bomb = b'{"metadata":{"name":"bomb"},"spec":' + b"[" * depth + b"]" * depth + b"}"

@@ -186,7 +186,7 @@ def instant(monkeypatch):
 
 
 @pytest.mark.parametrize("status", [409, 422])
-async def test_e17_b10_outdated_functions_are_applied_to_the_fresh_object(
+async def test_r17_b10_outdated_functions_are_applied_to_the_fresh_object(
     server, client, resource, status, instant
 ):
     """Others change the object all the time, and the stream lags behind them."""
@@ -203,7 +203,7 @@ async def test_e17_b10_outdated_functions_are_applied_to_the_fresh_object(
     assert len(instant) == 1
 
 
-async def test_e17_b10_attempts_are_limited(server, client, resource, instant):
+async def test_r17_b10_attempts_are_limited(server, client, resource, instant):
     for version in range(2, 2 + MAX_ATTEMPTS):
         server.script(server.error(422), server.reply(body(version)))
     patch = Patch(fns=[add_finalizer])
@@ -214,7 +214,7 @@ async def test_e17_b10_attempts_are_limited(server, client, resource, instant):
     assert max(instant) < 2
 
 
-async def test_e17_c5_finalizers_are_not_added_when_the_deletion_is_noticed(
+async def test_r17_c5_finalizers_are_not_added_when_the_deletion_is_noticed(
     server, client, resource
 ):
     fresh = {"metadata": {"resourceVersion": "2", "deletionTimestamp": "2020-01-01T00:00:00Z"}}
@@ -225,7 +225,7 @@ async def test_e17_c5_finalizers_are_not_added_when_the_deletion_is_noticed(
     assert not result.remaining
 
 
-async def test_e17_a16_recreated_objects_are_not_patched_instead(server, client, resource):
+async def test_r17_a16_recreated_objects_are_not_patched_instead(server, client, resource):
     fresh = {"metadata": {"resourceVersion": "2", "uid": "uid2"}}
     server.script(server.error(422), server.reply(fresh))
     patch = Patch(fns=[add_finalizer])
@@ -238,7 +238,7 @@ STATUS = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Succe
 
 
 @pytest.mark.parametrize("reply", [STATUS, {}, [], "text", {"kind": "Other", "metadata": {}}])
-async def test_e27_replies_that_are_not_the_object_are_not_taken_for_it(
+async def test_r27_replies_that_are_not_the_object_are_not_taken_for_it(
     server, client, resource, reply
 ):
     server.script(server.reply(reply), server.reply(body(3)))
@@ -267,13 +267,13 @@ async def test_e27_objects_released_with_a_status_are_gone(server, client, resou
     assert result.gone
 
 
-async def test_e27_nothing_but_other_things_is_an_error(server, client, resource):
+async def test_r27_nothing_but_other_things_is_an_error(server, client, resource):
     server.script(server.reply(STATUS), server.reply(STATUS))
     with pytest.raises(errors.APIResponseError):
         await patch_object(client, resource, "ns", "name1", Patch({"spec": {}}))
 
 
-async def test_e27_other_objects_with_the_same_name_are_not_this_one(server, client, resource):
+async def test_r27_other_objects_with_the_same_name_are_not_this_one(server, client, resource):
     server.script(server.reply({"metadata": {"uid": "uid2", "resourceVersion": "9"}}))
     patch = Patch({"status": {"x": 1}, "spec": {"y": 2}})
     result = await patch_object(client, resource, "ns", "name1", patch, body(1), uid="uid1")

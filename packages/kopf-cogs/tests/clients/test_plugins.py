@@ -1,6 +1,4 @@
-"""
-Exec plugins: real programs, tiny and quick, that behave well and badly.
-"""
+"""Exec plugins: real programs, tiny and quick, that behave well and badly."""
 
 import datetime
 import json

@@ -1,6 +1,4 @@
-"""
-Proxies: they get the requests instead of the servers.
-"""
+"""Proxies: they get the requests instead of the servers."""
 
 import pytest
 

@@ -590,7 +590,7 @@ async def test_a20_streams_survive_blocked_loops(server, reflect, sink, listed, 
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), asyncio.CancelledError()], ids=repr)
-async def test_e18_failures_of_those_who_process_the_events_do_not_end_the_stream(
+async def test_r18_failures_of_those_who_process_the_events_do_not_end_the_stream(
     server, reflect, sink, listed, event, caplog, error
 ):
     failures = 0
@@ -613,7 +613,7 @@ async def test_e18_failures_of_those_who_process_the_events_do_not_end_the_strea
     assert "cannot be processed" in warning
 
 
-async def test_e18_the_stream_ends_when_it_is_cancelled_itself(server, reflect, sink, listed):
+async def test_r18_the_stream_ends_when_it_is_cancelled_itself(server, reflect, sink, listed):
     sink.gate.clear()
     server.script(listed(["a"]))
     task = reflect()
@@ -639,7 +639,7 @@ async def test_e18_the_stream_ends_when_it_is_cancelled_itself(server, reflect, 
     ],
     ids=str,
 )
-async def test_e19_senseless_events_are_kept_away_from_others(
+async def test_r19_senseless_events_are_kept_away_from_others(
     server, reflect, sink, listed, event, caplog, poison
 ):
     server.script(listed(["a"]))
@@ -651,7 +651,7 @@ async def test_e19_senseless_events_are_kept_away_from_others(
     assert len(warnings(caplog)) <= 1
 
 
-async def test_e11_quarantine_does_not_hide_deletions_in_lists(server, reflect, sink, listed, obj):
+async def test_r11_quarantine_does_not_hide_deletions_in_lists(server, reflect, sink, listed, obj):
     """As many objects are listed as were known before, but they are not the same ones."""
     deep = obj("deep") | {"metadata": {"name": "deep", "annotations": {"poison": 1}}}
     server.script(listed(["a", "b"]), server.error(410), listed(["a", deep]))
@@ -662,7 +662,7 @@ async def test_e11_quarantine_does_not_hide_deletions_in_lists(server, reflect, 
 
 
 @pytest.mark.parametrize(("version", "is_reversed"), [(5, True), (10, False), (15, False)])
-async def test_e2_only_versions_that_really_went_back_are_told_of(
+async def test_r2_only_versions_that_really_went_back_are_told_of(
     server, client, resource, sink, background, listed, version, is_reversed
 ):
     told = []

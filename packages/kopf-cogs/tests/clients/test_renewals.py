@@ -1,6 +1,4 @@
-"""
-Credentials that change while they are used: rotated files, expiring tokens of plugins.
-"""
+"""Credentials that change while they are used: rotated files, expiring tokens of plugins."""
 
 import asyncio
 import dataclasses

@@ -1,6 +1,4 @@
-"""
-Secure connections with all their failures, over real sockets.
-"""
+"""Secure connections with all their failures, over real sockets."""
 
 import asyncio
 import datetime

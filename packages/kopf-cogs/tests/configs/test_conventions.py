@@ -237,7 +237,7 @@ def test_removing_empty_stanzas(essence, result):
 
 
 @pytest.mark.parametrize("cls", [AnnotationsDiffBaseStorage, AnnotationsProgressStorage])
-def test_e35_too_long_prefixes_are_warned_of(cls):
+def test_r35_too_long_prefixes_are_warned_of(cls):
     cls(prefix="x" * 189)  # 189 + "/" + 63 is the limit of Kubernetes
     with pytest.warns(UserWarning, match="annotations prefix is too long: 190 characters"):
         cls(prefix="x" * 190)
@@ -249,7 +249,7 @@ def test_e35_too_long_prefixes_are_warned_of(cls):
     ("key", "before", "now"),
     [(".", "kopf.dev/.", "kopf.dev/id-2KcSig"), ("..", "kopf.dev/..", "kopf.dev/id-5vxbuQ")],
 )
-def test_e35_keys_of_dots_only_are_hashed(key, before, now):
+def test_r35_keys_of_dots_only_are_hashed(key, before, now):
     storage = AnnotationsProgressStorage(prefix="kopf.dev")
     assert storage.make_v1_key(key) == storage.make_v2_key(key) == before
     assert not VALID_NAME.fullmatch(before.partition("/")[2])

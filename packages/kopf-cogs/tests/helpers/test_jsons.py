@@ -177,7 +177,7 @@ def test_depth_is_measured_as_parsers_see_it(seed, monkeypatch):
 
 @pytest.mark.parametrize("depth", [257, 500, 990])
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
-def test_e22_documents_are_too_deep_before_the_stack_ends(depth, opening, closing):
+def test_r22_documents_are_too_deep_before_the_stack_ends(depth, opening, closing):
     with pytest.raises(jsons.TooDeepError):
         jsons.loads(opening * depth + b"1" + closing * depth)
     assert jsons.loads(opening * 256 + b"1" + closing * 256)

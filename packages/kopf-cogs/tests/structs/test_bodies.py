@@ -8,6 +8,7 @@ from kopf_cogs.structs.bodies import (
     build_object_reference,
     build_owner_reference,
 )
+from kopf_cogs.structs.dicts import replace_source
 
 RAW = {
     "apiVersion": "kopf.dev/v1",
@@ -83,11 +84,11 @@ def test_a10_null_labels_and_annotations_are_empty():
 def test_parts_follow_the_replaced_body():
     body = Body(RAW)
     spec, labels, annotations = body.spec, body.meta.labels, body.meta.annotations
-    body._replace_with({"spec": {"x": 100}, "metadata": {"labels": {"l": "100"}}})
+    replace_source(body, {"spec": {"x": 100}, "metadata": {"labels": {"l": "100"}}})
     assert spec == {"x": 100}
     assert labels == {"l": "100"}
     assert annotations == {}
-    body._replace_from(Body(RAW))
+    replace_source(body, Body(RAW))
     assert spec == {"x": 1}
 
 

@@ -12,6 +12,7 @@ from kopf_cogs.structs.dicts import (
     json_copy,
     parse_field,
     remove,
+    replace_source,
     resolve,
 )
 
@@ -199,9 +200,9 @@ def test_replacing_of_the_source_is_seen_in_all_views():
     view1 = ReplaceableMappingView({"a": {"x": 1}})
     view2 = ReplaceableMappingView({"a": {"x": 2}})
     nested = MappingView(view1, ("a",))
-    view1._replace_with({"a": {"x": 3}})
+    replace_source(view1, {"a": {"x": 3}})
     assert nested == {"x": 3}
-    view1._replace_from(view2)
+    replace_source(view1, view2)
     assert nested == {"x": 2}
 
 

@@ -36,7 +36,7 @@ def test_diffs(a, b, items):
     assert diff(a, b) == items
 
 
-def test_e13_additions_go_first_then_removals_then_changes_at_every_level():
+def test_r13_additions_go_first_then_removals_then_changes_at_every_level():
     a = {"z": 1, "y": 2, "x": {"q": 1, "w": 2, "e": 3}}
     b = {"y": 3, "x": {"w": 5, "e": 3, "r": 4}, "n": 1}
     assert diff(a, b) == (
@@ -49,7 +49,7 @@ def test_e13_additions_go_first_then_removals_then_changes_at_every_level():
     )
 
 
-def test_e35_items_equal_tuples_and_lists_of_their_parts():
+def test_r35_items_equal_tuples_and_lists_of_their_parts():
     (item,) = diff({"a": 1}, {"a": 2})
     for other in (("change", ("a",), 1, 2), ["change", ("a",), 1, 2], item):
         assert item == other

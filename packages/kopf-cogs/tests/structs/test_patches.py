@@ -198,7 +198,7 @@ def test_unknown_bodies():
 
 
 @pytest.mark.parametrize("name", ["metadata", "spec", "status"])
-def test_e35_parts_are_the_same_objects_while_they_are_held(name):
+def test_r35_parts_are_the_same_objects_while_they_are_held(name):
     patch = Patch()
     assert patch.meta is patch.metadata
     part = getattr(patch, name)

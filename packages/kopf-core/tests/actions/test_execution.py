@@ -188,14 +188,14 @@ class Evil(Exception):
     __repr__ = __str__
 
 
-async def test_e20_errors_with_evil_texts(attempt, logged):
+async def test_r20_errors_with_evil_texts(attempt, logged):
     outcome = await attempt(make_handler(exc=Evil()))
     assert not outcome.final
     assert "<unprintable Evil>" in logged(logging.ERROR)[0]
 
 
 @pytest.mark.parametrize("exc", [OverflowError(), SystemExit(1), asyncio.CancelledError()])
-async def test_e12_e20_failing_backoffs_are_replaced(attempt, logged, exc):
+async def test_r12_r20_failing_backoffs_are_replaced(attempt, logged, exc):
     def backoff(_):
         raise exc
 
@@ -553,7 +553,7 @@ def test_results_are_of_those_who_succeeded_and_returned_something():
 
 
 @pytest.mark.parametrize("days", [-1, 1])
-async def test_d11_e12_the_wall_clock_does_not_matter_within_the_process(
+async def test_d11_r12_the_wall_clock_does_not_matter_within_the_process(
     execution, make_cause, clock, days
 ):
     state = HandlerState(started=clock.now(), since=clock.monotonic())
@@ -567,7 +567,7 @@ async def test_d11_e12_the_wall_clock_does_not_matter_within_the_process(
     assert isinstance(outcome.exception, HandlerTimeoutError)
 
 
-async def test_d11_e12_jumps_during_an_attempt_do_not_matter(execution, make_cause, clock):
+async def test_d11_r12_jumps_during_an_attempt_do_not_matter(execution, make_cause, clock):
     def jump(**_):
         clock.set_wall_time(clock.now() + datetime.timedelta(days=1))
         raise Exception("oops")

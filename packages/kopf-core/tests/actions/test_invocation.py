@@ -207,7 +207,7 @@ async def test_outer_cancellation_goes_through_while_a_thread_runs():
     assert task.cancelled()
 
 
-async def test_o2_e15_outcomes_of_endured_threads_are_not_lost():
+async def test_o2_r15_outcomes_of_endured_threads_are_not_lost():
     """The first cancellation cannot interrupt the thread, so it does not interrupt the waiting."""
     started, release = threading.Event(), threading.Event()
 

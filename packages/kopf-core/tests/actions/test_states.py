@@ -307,7 +307,7 @@ def test_purging_of_nothing_is_no_patch(storage):
 
 
 @pytest.mark.parametrize("days", [-1, 1])
-def test_d11_e12_records_move_together_with_the_wall_clock(annotations, days):
+def test_d11_r12_records_move_together_with_the_wall_clock(annotations, days):
     """The clock is set forward or back between the attempts: neither timeouts nor long sleeps."""
     jump = datetime.timedelta(days=days)
     state = HandlerState(started=NOW, purpose="create").with_outcome(RETRY, LATER)
@@ -322,7 +322,7 @@ def test_d11_e12_records_move_together_with_the_wall_clock(annotations, days):
     assert patch  # all that is moved is stored as it is now
 
 
-def test_e9_handlers_can_start_anew(annotations):
+def test_r9_handlers_can_start_anew(annotations):
     body = annotated(fn=HandlerState(started=NOW, purpose="update", success=True).as_record())
     state = State.from_storage([handler("fn")], body=body, storage=annotations, now=LATER)
     renewed = state.without({"fn"}).with_purpose("delete", [handler("fn")])

@@ -124,7 +124,7 @@ async def test_cancellation_ends_the_activity_and_leaves_its_thread_known(settin
         await asyncio.sleep(0)
 
 
-async def test_e7_activities_do_not_wait_for_busy_handlers(settings):
+async def test_r7_activities_do_not_wait_for_busy_handlers(settings):
     settings.execution.max_workers = 1
     release = threading.Event()
     busy = settings.execution.executor.submit(release.wait)

@@ -169,7 +169,7 @@ async def test_b8_hanging_handlers_are_reported(authenticator, registry, monkeyp
         assert message in logged()
 
 
-async def test_e9_21_failed_logins_are_retried_soon_and_then_slower(
+async def test_r21_failed_logins_are_retried_soon_and_then_slower(
     authenticator, registry, vault, delays
 ):
     """By default, other handlers are retried in a minute: all requests would wait for it."""

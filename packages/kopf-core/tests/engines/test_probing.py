@@ -142,7 +142,7 @@ async def test_f7_failures_are_cheap_too_but_recover_soon(serve, registry, clock
         assert await get() == (200, '{"probe": "fine"}')
 
 
-async def test_e20_results_that_cannot_be_shown(serve, registry):
+async def test_r20_results_that_cannot_be_shown(serve, registry):
     class Evil:
         def __str__(self):
             raise SystemExit(1)

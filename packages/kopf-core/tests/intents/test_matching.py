@@ -429,7 +429,7 @@ def make_evil(exc):
 
 
 @pytest.mark.parametrize("exc", EVIL, ids=lambda exc: type(exc).__name__)
-def test_e4_e20_failing_filters_cost_only_their_own_handlers(make, make_event_cause, logged, exc):
+def test_r4_r20_failing_filters_cost_only_their_own_handlers(make, make_event_cause, logged, exc):
     bad, good = make(on.event, id="bad", when=make_evil(exc)), make(on.event, id="good")
     assert select([bad, good], make_event_cause()) == [good]
     (message,) = logged(logging.ERROR)
@@ -438,14 +438,14 @@ def test_e4_e20_failing_filters_cost_only_their_own_handlers(make, make_event_ca
     assert "test_matching.py:" in message
 
 
-def test_e4_failing_filters_leave_running_handlers_as_they_are(make, make_cause):
+def test_r4_failing_filters_leave_running_handlers_as_they_are(make, make_cause):
     bad = make(on.daemon, id="bad", when=fail)
     assert select([bad], make_cause()) == []
     assert select([bad], make_cause(), running={"bad"}) == [bad]
 
 
 @pytest.mark.parametrize("reason", [CREATE, UPDATE, RESUME])
-async def test_e4_change_handlers_with_failing_filters_are_tried_again(
+async def test_r4_change_handlers_with_failing_filters_are_tried_again(
     make, make_cause, execution, clock, reason
 ):
     bad, good = make(on.field, id="bad", field="spec.f", when=fail, backoff=7), make(on.event)
@@ -457,7 +457,7 @@ async def test_e4_change_handlers_with_failing_filters_are_tried_again(
     assert (outcome.final, outcome.delay) == (False, 7)
 
 
-async def test_e4_deletions_end_whatever_the_filters_are(make, make_cause, execution, clock):
+async def test_r4_deletions_end_whatever_the_filters_are(make, make_cause, execution, clock):
     bad = make(on.delete, id="bad", when=fail)
     cause = make_cause(DELETE)
     (selected,) = select([bad], cause)
@@ -466,7 +466,7 @@ async def test_e4_deletions_end_whatever_the_filters_are(make, make_cause, execu
     assert isinstance(outcome.exception, FilterError)
 
 
-def test_e4_objects_are_not_released_while_the_interest_is_unknown(make, make_cause, registry):
+def test_r4_objects_are_not_released_while_the_interest_is_unknown(make, make_cause, registry):
     make(on.delete, id="bad", when=fail)
     handlers = ResourceHandlers(changing=tuple(registry.resource_handlers))
     assert handlers.is_interested(make_cause())

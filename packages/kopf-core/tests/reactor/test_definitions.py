@@ -103,7 +103,7 @@ def test_groups_that_are_not_scanned_are_not_expected(definitions: Definitions) 
         ({"version": {"subresources": {"status": {}}}}, {"subresources": frozenset({"status"})}),
     ],
 )
-def test_e6_discovery_can_be_late_for_definitions_changed_in_place(
+def test_r6_discovery_can_be_late_for_definitions_changed_in_place(
     definitions: Definitions, change: Any, fields: Any
 ) -> None:
     definition = make_definition(v1=True)

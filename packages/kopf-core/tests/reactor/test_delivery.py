@@ -119,7 +119,7 @@ def make_event(version: str, type: Any = None) -> Any:
     return {"type": type, "object": {"metadata": {"name": "x", "resourceVersion": version}}}
 
 
-def test_e2_a14_lists_from_the_past_do_not_make_us_forget_our_own_patches() -> None:
+def test_r2_a14_lists_from_the_past_do_not_make_us_forget_our_own_patches() -> None:
     """The pages of a list are as old as the first one, and we patch the objects meanwhile."""
     delivery, turn = make_delivery(), make_turn()
     turn.item.latest = make_event("10")["object"]
@@ -131,7 +131,7 @@ def test_e2_a14_lists_from_the_past_do_not_make_us_forget_our_own_patches() -> N
     assert turn.memory.patched_version == 10
 
 
-def test_e2_lists_from_the_past_are_outdated_when_the_object_is_not_in_the_queue() -> None:
+def test_r2_lists_from_the_past_are_outdated_when_the_object_is_not_in_the_queue() -> None:
     delivery, turn = make_delivery(), make_turn()
     turn.memory.patched_version = 10
     delivery.notice(turn, make_event("9"))
@@ -140,7 +140,7 @@ def test_e2_lists_from_the_past_are_outdated_when_the_object_is_not_in_the_queue
     assert not turn.memory.is_outdated(make_event("10")["object"])
 
 
-def test_e2_a14_lists_of_restored_clusters_are_the_newest_states() -> None:
+def test_r2_a14_lists_of_restored_clusters_are_the_newest_states() -> None:
     memories = ObjectMemories(None)
     delivery, turn = make_delivery(), make_turn()
     turn.memory = memories.recall("uid")

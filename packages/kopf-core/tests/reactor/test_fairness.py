@@ -86,7 +86,7 @@ class Load:
         await self.queue.close(1)
 
 
-def test_e8_d14_a_hot_object_starves_nobody_and_is_handled_in_its_final_state() -> None:
+def test_r8_d14_a_hot_object_starves_nobody_and_is_handled_in_its_final_state() -> None:
     clock = VirtualTime()
     load = Load(clock, keeps_events=False)
     clock.run(load.run())
@@ -95,7 +95,7 @@ def test_e8_d14_a_hot_object_starves_nobody_and_is_handled_in_its_final_state() 
     assert load.handled == {key: version for key, (version, _) in load.changed.items()}
 
 
-def test_e8_d14_also_when_every_event_is_kept() -> None:
+def test_r8_d14_also_when_every_event_is_kept() -> None:
     """The events are kept until the next turn only; the turns are as fair as without them."""
     clock = VirtualTime()
     load = Load(clock, keeps_events=True)

@@ -126,7 +126,7 @@ async def test_selected_objects_only(pool, cluster, journal) -> None:
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), asyncio.CancelledError()], ids=repr)
-async def test_e18_failing_subscribers_do_not_end_the_stream(pool, cluster, journal, error):
+async def test_r18_failing_subscribers_do_not_end_the_stream(pool, cluster, journal, error):
     await cluster.create("a")
     pool.subscribe(ALL, Collector(journal, error))
     await journal.until(lambda calls: calls == [(None, "a"), "LISTED"])
@@ -134,7 +134,7 @@ async def test_e18_failing_subscribers_do_not_end_the_stream(pool, cluster, jour
     await journal.until(lambda calls: ("ADDED", "b") in calls)
 
 
-async def test_e3_a21_streams_cancelled_by_anybody_else_are_started_again(pool, cluster, journal):
+async def test_r3_a21_streams_cancelled_by_anybody_else_are_started_again(pool, cluster, journal):
     pool.subscribe(ALL, Collector(journal))
     await journal.until(lambda calls: calls == ["LISTED"])
     (task,) = [task for task in asyncio.all_tasks() if "kopf-informer" in task.get_name()]
@@ -142,7 +142,7 @@ async def test_e3_a21_streams_cancelled_by_anybody_else_are_started_again(pool, 
     await journal.until(lambda calls: calls == ["LISTED", "LISTED"])
 
 
-async def test_e3_nothing_is_started_after_the_stop(pool, cluster, journal) -> None:
+async def test_r3_nothing_is_started_after_the_stop(pool, cluster, journal) -> None:
     await pool.stop()
     pool.subscribe(ALL, Collector(journal))
     pool.resume()

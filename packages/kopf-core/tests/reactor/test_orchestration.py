@@ -14,7 +14,7 @@ def patches(cluster: Any) -> list[str]:
     return [entry.path for entry in cluster.sandbox.journal if entry.method == "PATCH"]
 
 
-async def test_e6_subresources_switched_on_and_off_are_followed(
+async def test_r6_subresources_switched_on_and_off_are_followed(
     cluster, operate, registry, journal, make_definition
 ):
     @on.create("kopfexamples", registry=registry)
@@ -49,7 +49,7 @@ async def until(check: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_e6_preferred_versions_are_followed_and_daemons_with_them(
+async def test_r6_preferred_versions_are_followed_and_daemons_with_them(
     cluster, operate, registry, journal, make_definition
 ):
     """Nobody is called anew only because the version is another one; daemons are restarted."""
@@ -75,7 +75,7 @@ async def test_e6_preferred_versions_are_followed_and_daemons_with_them(
     ] == ["v1", "a", "v2"]
 
 
-async def test_e6_objects_of_removed_streams_are_forgotten(cluster, operate, registry, journal):
+async def test_r6_objects_of_removed_streams_are_forgotten(cluster, operate, registry, journal):
     @on.create("kopfexamples", registry=registry)
     async def fn(name: str, **_: Any) -> None:
         journal(name)
@@ -92,7 +92,7 @@ async def test_e6_objects_of_removed_streams_are_forgotten(cluster, operate, reg
         )
 
 
-async def test_e3_nothing_is_served_after_the_stop(cluster, operate, registry, journal):
+async def test_r3_nothing_is_served_after_the_stop(cluster, operate, registry, journal):
     @on.event("kopfexamples", registry=registry)
     def fn(**_: Any) -> None:
         journal("called")
@@ -108,7 +108,7 @@ async def test_e3_nothing_is_served_after_the_stop(cluster, operate, registry, j
         assert not [task for task in asyncio.all_tasks() if "kopf-informer" in task.get_name()]
 
 
-async def test_e8_d16_hanging_index_functions_hold_neither_their_kind_nor_the_start(
+async def test_r8_d16_hanging_index_functions_hold_neither_their_kind_nor_the_start(
     cluster, operate, registry, journal, logged, monkeypatch
 ):
     monkeypatch.setattr(indexing, "PATIENCE", 0.05)
@@ -134,7 +134,7 @@ async def test_e8_d16_hanging_index_functions_hold_neither_their_kind_nor_the_st
     assert "'hanging'" in warnings[0]
 
 
-async def test_e25_daemons_of_throttled_objects_stop_at_once_when_deleted(
+async def test_r25_daemons_of_throttled_objects_stop_at_once_when_deleted(
     cluster, operate, registry, settings, journal, monkeypatch
 ):
     settings.queueing.error_delays = [9999]

@@ -230,7 +230,7 @@ async def test_held_objects_are_left_alone_for_their_time(make_queue, process):
 
 
 @pytest.mark.docs("configuration/throttling")
-async def test_e8_held_objects_keep_only_the_newest_state(make_queue, process):
+async def test_r8_held_objects_keep_only_the_newest_state(make_queue, process):
     queue = make_queue(keeps_events=False)
     process.responses["a"] = [later(0.05, is_held=True)]
     queue.put("a", event(1))
@@ -243,7 +243,7 @@ async def test_e8_held_objects_keep_only_the_newest_state(make_queue, process):
 
 
 @pytest.mark.docs("configuration/throttling")
-async def test_e8_events_are_delivered_though_the_object_is_held(make_queue, process):
+async def test_r8_events_are_delivered_though_the_object_is_held(make_queue, process):
     """They are promised to low-level handlers; everything else waits for its time."""
     queue = make_queue()
     hold = later(999, is_held=True)
@@ -265,7 +265,7 @@ async def test_e8_events_are_delivered_though_the_object_is_held(make_queue, pro
     [event(2, "DELETED"), event(2, deletionTimestamp="2020-01-01T00:00:00Z")],
     ids=["deleted", "deleting"],
 )
-async def test_e25_deletions_are_never_held(make_queue, process, deletion, keeps_events):
+async def test_r25_deletions_are_never_held(make_queue, process, deletion, keeps_events):
     queue = make_queue(keeps_events=keeps_events)
     process.responses["a"] = [later(999, is_held=True)]
     queue.put("a", event(1))
@@ -277,7 +277,7 @@ async def test_e25_deletions_are_never_held(make_queue, process, deletion, keeps
     assert not len(queue)
 
 
-async def test_e25_deletions_that_come_in_the_middle_of_a_failing_turn_are_not_held(
+async def test_r25_deletions_that_come_in_the_middle_of_a_failing_turn_are_not_held(
     make_queue, process
 ):
     queue = make_queue(keeps_events=False)
@@ -370,7 +370,7 @@ async def test_closed_queues_forget_everything_and_take_nothing(make_queue, proc
 # --- The newest states only ---
 
 
-async def test_e8_only_the_newest_state_is_kept_while_the_object_is_worked_on(make_queue, process):
+async def test_r8_only_the_newest_state_is_kept_while_the_object_is_worked_on(make_queue, process):
     queue = make_queue(keeps_events=False)
     process.gate.clear()
     queue.put("a", event(1))
@@ -587,7 +587,7 @@ async def test_tasks_cancelled_before_they_have_started_leave_nothing_behind(mak
     assert summarize(queue)["running"] == 0
 
 
-async def test_e18_turns_cancelled_by_others_are_repeated(make_queue, process, logged, monkeypatch):
+async def test_r18_turns_cancelled_by_others_are_repeated(make_queue, process, logged, monkeypatch):
     monkeypatch.setattr("kopf_core.reactor.queueing.FAILURE_DELAY", 0.001)
     queue = make_queue(keeps_events=False)
     process.responses["a"] = [asyncio.CancelledError()]

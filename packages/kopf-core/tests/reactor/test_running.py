@@ -121,7 +121,7 @@ async def test_f1_startup_is_interrupted_by_the_flag():
     assert scene.events == ["startup"]
 
 
-async def test_e3_repeated_cancellations_do_not_leave_the_operator_running():
+async def test_r3_repeated_cancellations_do_not_leave_the_operator_running():
     """AnyIO repeats them until the task ends; the cleanup goes on to its end nevertheless."""
     scene, release = Scene(), asyncio.Event()
     scene.add(on.startup)

@@ -17,7 +17,7 @@ async def watchdog():
 
 
 @pytest.mark.parametrize("is_observed", [False, True])
-async def test_d1_e23_blocking_handlers_are_named_once(
+async def test_d1_r23_blocking_handlers_are_named_once(
     watchdog, execution, make_cause, clock, logged, is_observed
 ):
     async def fn(**_):

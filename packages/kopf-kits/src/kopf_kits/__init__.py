@@ -1,5 +1,4 @@
-"""
-The tools around Kopf: hierarchies of objects, log formats, test runners, local clusters,
+"""The tools around Kopf: hierarchies of objects, log formats, test runners, local clusters,
 webhook servers.
 
 Everything listed here is public, the modules behind it are not. The names are imported when first

@@ -1,5 +1,4 @@
-"""
-Certificates made on the spot: for local control planes, and for webhook servers.
+"""Certificates made on the spot: for local control planes, and for webhook servers.
 
 They are made with the ``cryptography`` library, which is only imported when one is needed:
 operators with certificates from elsewhere do not need it.
@@ -66,8 +65,7 @@ def make_self_signed(
     validity: datetime.timedelta = VALIDITY,
     now: datetime.datetime | None = None,
 ) -> Pair:
-    """
-    Make a certificate of a server that is its own authority: who trusts it, trusts only it.
+    """Make a certificate of a server that is its own authority: who trusts it, trusts only it.
 
     The hostnames and addresses are its alternative names. The first hostname is the common name,
     or the first address if there are no hostnames. "Any" addresses (``0.0.0.0``, ``::``)

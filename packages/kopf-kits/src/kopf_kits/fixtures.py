@@ -1,6 +1,4 @@
-"""
-Fixtures for pytest. Nothing is enabled by itself: see :mod:`kopf.testing`.
-"""
+"""Fixtures for pytest. Nothing is enabled by itself: see :mod:`kopf.testing`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""
-Parents and children: labels, owners, names, and namespaces for the objects to be created.
+"""Parents and children: labels, owners, names, and namespaces for the objects to be created.
 
 The functions change the objects in memory before they are sent to the API by any client library.
 Where the parent is not specified, it is the object which is being handled by the current handler.
@@ -40,8 +39,7 @@ def append_owner_reference(
     controller: bool | None = True,
     block_owner_deletion: bool | None = True,
 ) -> None:
-    """
-    Add the owner to the owners of the object(s), unless it is already there.
+    """Add the owner to the owners of the object(s), unless it is already there.
 
     Kubernetes deletes the owned objects when their owner is deleted.
 
@@ -66,8 +64,7 @@ def append_owner_reference(
 def remove_owner_reference(
     objs: Any, owner: Body | RawBody | Mapping[str, Any] | Any | None = None
 ) -> None:
-    """
-    Remove the owner from the owners of the object(s); the owner is identified by its uid.
+    """Remove the owner from the owners of the object(s); the owner is identified by its uid.
 
     The parameters and the errors are the same as in :func:`append_owner_reference`.
     """
@@ -89,8 +86,7 @@ def label(
     nested: str | Iterable[FieldSpec] | None = None,
     force: bool | None = None,
 ) -> None:
-    """
-    Add labels to the object(s), and to the nested templates of objects.
+    """Add labels to the object(s), and to the nested templates of objects.
 
     :param objs: An object or an iterable of objects, each a dict or of a supported library.
     :param labels: The labels to add; by default, those of the object which is being handled.
@@ -119,8 +115,7 @@ def harmonize_naming(
     forced: bool = False,
     strict: bool = False,
 ) -> None:
-    """
-    Name the object(s): with the name as the prefix of generated names, or exactly so.
+    """Name the object(s): with the name as the prefix of generated names, or exactly so.
 
     :param objs: An object or an iterable of objects, each a dict or of a supported library.
     :param name: The name; by default, that of the object which is being handled.
@@ -144,8 +139,7 @@ def harmonize_naming(
 def adjust_namespace(
     objs: Any, namespace: str | _Unset | None = _Unset.token, *, forced: bool = False
 ) -> None:
-    """
-    Put the object(s) into a namespace.
+    """Put the object(s) into a namespace.
 
     :param objs: An object or an iterable of objects, each a dict or of a supported library.
     :param namespace: The namespace; by default, that of the object which is being handled.
@@ -169,8 +163,7 @@ def adopt(
     strict: bool = False,
     nested: str | Iterable[FieldSpec] | None = None,
 ) -> None:
-    """
-    Make the object(s) children of the owner: the owner's reference, name, namespace, and labels.
+    """Make the object(s) children of the owner: the owner's reference, name, namespace, and labels.
 
     It is the same as to call :func:`append_owner_reference`, :func:`harmonize_naming`,
     :func:`adjust_namespace`, and :func:`label`. The parameters have the same meaning as there.

@@ -1,6 +1,4 @@
-"""
-Loading the files and modules with handlers: the handlers are registered when imported.
-"""
+"""Loading the files and modules with handlers: the handlers are registered when imported."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ _FRAMEWORK = frozenset({"kopf", "kopf_cogs", "kopf_core", "kopf_kits"})
 
 
 class LoadingError(ImportError):
-    """
-    A file or a module with handlers cannot be loaded; the message is one line for the user.
+    """A file or a module with handlers cannot be loaded; the message is one line for the user.
 
     The original exception, if there was any, is the cause. ``details`` is its traceback
     in the user's code only.
@@ -32,8 +29,7 @@ class LoadingError(ImportError):
 
 
 def preload(paths: Iterable[str] = (), modules: Iterable[str] = ()) -> None:
-    """
-    Import the files and then the modules, in order.
+    """Import the files and then the modules, in order.
 
     As with Python itself, files can import other files from their own folders,
     modules are looked for in the current folder, too.

@@ -1,5 +1,4 @@
-"""
-Local clusters for development: the emulated one, or real servers, started in this process.
+"""Local clusters for development: the emulated one, or real servers, started in this process.
 
 Both are used in the same way: by a kubeconfig, as any other cluster.
 """
@@ -59,8 +58,7 @@ def local_cluster(
     port: int = 0,
     kubeconfig: pathlib.Path | None = None,
 ) -> Iterator[LocalCluster]:
-    """
-    Start a local cluster, and stop it at exit.
+    """Start a local cluster, and stop it at exit.
 
     :param port: The port on the loopback interface; 0 is any free port.
     :param kubeconfig: Where to write the kubeconfig, in an existing folder; by default,

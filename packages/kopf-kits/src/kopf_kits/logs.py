@@ -1,5 +1,4 @@
-"""
-Where the logs go and how they look: plain or full text lines, or JSON documents.
+"""Where the logs go and how they look: plain or full text lines, or JSON documents.
 
 It configures Python's own logging, once for the process: the operator's and the users' messages
 go the same way, and either can be tuned further with the usual means of :mod:`logging`.
@@ -253,8 +252,7 @@ def configure(
     log_kinds: bool | None = False,
     log_color: bool | None = None,
 ) -> None:
-    """
-    Configure the logs of this process, as ``kopf run`` does it.
+    """Configure the logs of this process, as ``kopf run`` does it.
 
     The level is INFO, or DEBUG if ``verbose`` or ``debug``, or WARNING if ``quiet``;
     only with ``debug``, the messages of asyncio are shown, too. The messages go to stderr.

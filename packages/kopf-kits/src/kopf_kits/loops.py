@@ -1,5 +1,4 @@
-"""
-Event loops for the command line: a faster one if it is installed.
+"""Event loops for the command line: a faster one if it is installed.
 
 Only the command line chooses a loop by itself. Those who embed the operator bring their own one.
 """

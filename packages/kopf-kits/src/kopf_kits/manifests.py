@@ -1,5 +1,4 @@
-"""
-Applying manifests to any cluster: files of YAML or JSON with one or many objects in each.
+"""Applying manifests to any cluster: files of YAML or JSON with one or many objects in each.
 
 This is for development and tests: custom resource definitions and sample objects for the sandbox.
 """
@@ -74,8 +73,7 @@ def _unpack(path: pathlib.Path, document: Any) -> Iterator[dict[str, Any]]:
 
 
 async def apply_manifests(client: Client, paths: Iterable[pathlib.Path]) -> list[str]:
-    """
-    Create or update the objects from the files, as ``kubectl apply --server-side`` does.
+    """Create or update the objects from the files, as ``kubectl apply --server-side`` does.
 
     The order is of the files, except that namespaces and custom resource definitions go first:
     all other objects can need them.

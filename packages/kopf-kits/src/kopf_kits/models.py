@@ -1,5 +1,4 @@
-"""
-One way to read and write the metadata of objects, whatever library they are of.
+"""One way to read and write the metadata of objects, whatever library they are of.
 
 Supported are dictionaries and other mutable mappings, the objects of pykube-ng, and the models
 of the official client, sync or async. The libraries are not imported: their objects are recognised
@@ -155,8 +154,7 @@ def _as_mapping(obj: Any) -> Mapping[str, Any]:
 
 
 def walk(objs: Any, nested: str | Iterable[FieldSpec] | None = None) -> Iterator[Node]:
-    """
-    Go through one object or through several ones, and through the nested fields of each.
+    """Go through one object or through several ones, and through the nested fields of each.
 
     ``nested`` is one field or several, each as ``"spec.template"`` or ``("spec", "template")``.
     Where such a field is absent, it is skipped. Iterables of objects can contain other iterables.

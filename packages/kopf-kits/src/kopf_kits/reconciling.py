@@ -1,6 +1,4 @@
-"""
-One pass of a reconciler as pure data: for unit tests with no cluster, no operator, no waiting.
-"""
+"""One pass of a reconciler as pure data: for unit tests with no cluster and no waiting."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ Obj = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Reconciled:
-    """
-    What has come out of one pass of a reconciler.
-    """
+    """What has come out of one pass of a reconciler."""
 
     objects: list[dict[str, Any]] = field(default_factory=list)
     """What was wanted, in the order of wanting, exactly as the function has said it."""
@@ -62,8 +58,7 @@ def reconcile(
     memo: Any = None,
     **kwargs: Any,
 ) -> Reconciled:
-    """
-    Call the reconciler for the object, as the operator would do, but with nothing applied.
+    """Call the reconciler for the object, as the operator would do, but with nothing applied.
 
     ``children`` are what the object owns already; ``related`` are what it is related to. What is
     wanted comes back to generators merged into the child of the same kind and name, if there is

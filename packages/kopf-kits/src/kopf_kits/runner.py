@@ -1,6 +1,4 @@
-"""
-Running operators in tests: in the background of a test, in the same process.
-"""
+"""Running operators in tests: in the background of a test, in the same process."""
 
 from __future__ import annotations
 
@@ -31,8 +29,7 @@ POLLING = 0.01  # seconds between the looks at the two ways to become ready: sta
 
 
 class KopfRunner:
-    """
-    Run an operator in the background while the test does something in the foreground.
+    """Run an operator in the background while the test does something in the foreground.
 
     The arguments are those of ``kopf``, as a list or in one string::
 

@@ -109,7 +109,7 @@ def test_options_from_environment(called: dict[str, Any], handlers: str) -> None
         ("KOPF_RUN_PRIORITY", "7", "priority", 7),
     ],
 )
-def test_e28_all_options_have_variables(
+def test_r28_all_options_have_variables(
     called: dict[str, Any], handlers: str, variable: str, value: str, name: str, expected: object
 ) -> None:
     assert invoke(handlers, env={variable: value}).exit_code == 0
@@ -117,7 +117,7 @@ def test_e28_all_options_have_variables(
 
 
 @pytest.mark.parametrize("variable", ["KOPF_RUN_MODULE", "KOPF_RUN_MODULES"])
-def test_e28_modules_are_a_list_in_their_variable(
+def test_r28_modules_are_a_list_in_their_variable(
     called: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
@@ -128,7 +128,7 @@ def test_e28_modules_are_a_list_in_their_variable(
     assert {"mod1_of_e28", "mod2_of_e28"} <= sys.modules.keys()
 
 
-def test_e28_options_in_the_command_line_win(called: dict[str, Any], handlers: str) -> None:
+def test_r28_options_in_the_command_line_win(called: dict[str, Any], handlers: str) -> None:
     env = {"KOPF_RUN_NAMESPACE": "ns1", "KOPF_RUN_PEERING": "other"}
     assert invoke("-n", "ns2", "-P", "peers", handlers, env=env).exit_code == 0
     assert (called["namespaces"], called["peering_name"]) == (("ns2",), "peers")

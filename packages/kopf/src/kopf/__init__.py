@@ -1,5 +1,4 @@
-"""
-Kopf: write a Kubernetes operator in a few decorated functions.
+"""Kopf: write a Kubernetes operator in a few decorated functions.
 
 This package is the facade: everything that operators need is here, and nothing else is.
 The names are loaded when first used: an operator that only reacts to changes does not pay

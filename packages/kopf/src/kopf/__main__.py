@@ -1,6 +1,4 @@
-"""
-The command line as a module: ``python -m kopf run ...``.
-"""
+"""The command line as a module: ``python -m kopf run ...``."""
 
 from kopf_kits.cli.__main__ import start
 

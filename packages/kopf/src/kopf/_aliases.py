@@ -1,5 +1,4 @@
-"""
-The modules of the predecessor which operators used to import, though they were private.
+"""The modules of the predecessor which operators used to import, though they were private.
 
 The names that we have are given, with a warning of where they are now. Nothing is loaded before
 a name is asked for. The rest stays out: it would be a promise to work as the predecessor inside.

@@ -1,5 +1,4 @@
-"""
-Other objects of the cluster, from inside of async handlers: ``await kopf.api.get(...)``.
+"""Other objects of the cluster, from inside of async handlers: ``await kopf.api.get(...)``.
 
 All requests go through the operator's own client: with its credentials, retries, and limits.
 Kinds are named in any notation of the decorators, e.g. ``pods`` or ``deployments.apps``.

@@ -1,5 +1,4 @@
-"""
-The orders in which several handlers of one object are called.
+"""The orders in which several handlers of one object are called.
 
 To be passed as ``kopf.run(lifecycle=...)``, or set with ``kopf.set_default_lifecycle()``.
 """

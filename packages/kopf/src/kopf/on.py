@@ -1,6 +1,4 @@
-"""
-The decorators for handlers: ``@kopf.on.create('kopfexamples')`` and the like.
-"""
+"""The decorators for handlers: ``@kopf.on.create('kopfexamples')`` and the like."""
 
 from kopf_core.intents.callbacks import (
     ActivityDecorator,

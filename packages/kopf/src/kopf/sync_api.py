@@ -1,5 +1,4 @@
-"""
-Other objects of the cluster, from inside of sync handlers: ``kopf.sync_api.get(...)``.
+"""Other objects of the cluster, from inside of sync handlers: ``kopf.sync_api.get(...)``.
 
 The same as :mod:`kopf.api`, for functions that run in threads: nothing is to be awaited.
 """

@@ -1,5 +1,4 @@
-"""
-Testing tools for operators: running them in the background, and a local API to run them on.
+"""Testing tools for operators: running them in the background, and a local API to run them on.
 
 The sandbox is both a context manager and a fixture of pytest, which is to be imported
 into ``conftest.py``, or listed there as ``pytest_plugins = ["kopf.testing"]``::

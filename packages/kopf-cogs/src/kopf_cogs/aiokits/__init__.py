@@ -1,5 +1,4 @@
-"""
-Asyncio primitives: clocks, sleeps, flags, latches, threads, and what must not be interrupted.
+"""Asyncio primitives: clocks, sleeps, flags, latches, threads, and what must not be interrupted.
 
 They know nothing of Kubernetes, nor of operators and handlers.
 """

@@ -1,6 +1,4 @@
-"""
-Where the time comes from, so that tests can put their own in its place.
-"""
+"""Where the time comes from, so that tests can put their own in its place."""
 
 import datetime
 import time

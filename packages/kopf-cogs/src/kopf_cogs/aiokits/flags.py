@@ -1,5 +1,4 @@
-"""
-Flags of the embedding applications: to stop the operator, or to learn that it is ready.
+"""Flags of the embedding applications: to stop the operator, or to learn that it is ready.
 
 The applications can have loops of their own, or threads, or nothing, hence four types of flags.
 """
@@ -41,8 +40,7 @@ def raise_flag(flag: Flag | None) -> None:
 
 
 async def wait_flag(flag: Flag | None) -> Any:
-    """
-    Wait until the flag is raised. Return the result if it is a future, or ``True`` if an event.
+    """Wait until the flag is raised. Return the result if it is a future, or ``True`` if an event.
 
     Can be cancelled without affecting the flag. An absent flag is waited for forever.
     """
@@ -60,9 +58,7 @@ async def wait_flag(flag: Flag | None) -> Any:
 
 
 async def _wait_thread_event(event: threading.Event) -> bool:
-    """
-    Wait in a thread of its own: the loop's executor can be busy, and it is joined at exit.
-    """
+    """Wait in a thread of its own: the loop's executor can be busy, and it is joined at exit."""
     if event.is_set():
         return True
     loop = asyncio.get_running_loop()

@@ -1,15 +1,11 @@
-"""
-Latches: what is set once in the event loop, and is waited for from there and from threads.
-"""
+"""Latches: what is set once in the event loop, and is waited for from there and from threads."""
 
 import asyncio
 import threading
 
 
 class Latch:
-    """
-    An event that is never cleared. It costs little until somebody waits for it.
-    """
+    """An event that is never cleared. It costs little until somebody waits for it."""
 
     __slots__ = ("_events", "_is_set", "_waiters")
 

@@ -1,6 +1,4 @@
-"""
-Threads for what must neither block the event loop nor wait for anything else that is in threads.
-"""
+"""Threads for what must neither block the event loop nor wait for anything else in threads."""
 
 import asyncio
 import contextlib
@@ -12,8 +10,7 @@ T = TypeVar("T")
 
 
 async def call_in_thread(fn: Callable[[], T], *, name: str) -> T:
-    """
-    Call the function in a new thread of its own, and return what it returns, or raise its error.
+    """Call the function in a new thread of its own, and return what it returns, or raise its error.
 
     If cancelled, the function goes on, and its outcome is ignored; it does not hold the process.
     """

@@ -1,3 +1,1 @@
-"""
-The client of Kubernetes APIs: requests, lists, watches, patches, discovery, authentication.
-"""
+"""The client of Kubernetes APIs: requests, lists, watches, patches, discovery, authentication."""

@@ -1,6 +1,4 @@
-"""
-HTTP sessions made of credentials, and closed when both refused and unused.
-"""
+"""HTTP sessions made of credentials, and closed when both refused and unused."""
 
 import asyncio
 import logging
@@ -21,8 +19,7 @@ _READ_BUFFER = 256 * 1024
 
 
 class Connection:
-    """
-    A pool of connections to one API server with the same credentials.
+    """A pool of connections to one API server with the same credentials.
 
     It is closed not at the moment it is retired, but when the last of its requests is finished:
     the requests that run in parallel with the refused one should end with their own outcomes.
@@ -124,8 +121,7 @@ class ConnectionPool:
         return [connection for connection in self._retired if not connection.closed]
 
     async def acquire(self) -> Connection:
-        """
-        Choose a connection to use; wait for the credentials if necessary.
+        """Choose a connection to use; wait for the credentials if necessary.
 
         Raises :class:`LoginError` if there are none, or if they are unusable.
         """

@@ -1,6 +1,4 @@
-"""
-Creating objects.
-"""
+"""Creating objects."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -17,8 +15,7 @@ async def create_object(
     *,
     backoffs: float | Iterable[float] | None = None,
 ) -> bodies.RawBody:
-    """
-    Create the object, and return it as it is stored: with the uid, the version, and the defaults.
+    """Create the object, and return it as it is stored: with the uid, the version, the defaults.
 
     ``apiVersion`` and ``kind`` can be omitted: they are those of the resource then.
     Raises :class:`APIConflictError` if it exists, :class:`APIUnprocessableError` if it is wrong.

@@ -1,5 +1,4 @@
-"""
-Discovery: which kinds of objects the cluster serves.
+"""Discovery: which kinds of objects the cluster serves.
 
 Modern servers tell everything in two requests (for the core API and for all other groups);
 this is called "aggregated discovery". From others, it is collected version by version.
@@ -61,8 +60,7 @@ class _Version:
 
 
 async def scan(client: session.Client, *, groups: Collection[str] | None = None) -> ScanResult:
-    """
-    Get all kinds of objects: of all API groups, or only of the specified ones.
+    """Get all kinds of objects: of all API groups, or only of the specified ones.
 
     The core API is the group with the empty name. The groups that do not exist have no kinds.
     Groups can be served by other servers behind the main one, and these can be broken.

@@ -1,5 +1,4 @@
-"""
-The errors of the API client, all in one tree::
+"""The errors of the API client, all in one tree::
 
     APIError                        anything that went wrong with a request
      ├── APIConnectionError         no reply: network, TLS, timeouts; see ``__cause__``
@@ -201,8 +200,7 @@ def make_status_error(
     message: str | None = None,
     retry_after: str | None = None,
 ) -> APIStatusError:
-    """
-    Make an error of the proper class for a Kubernetes status: of a response or of an ERROR event.
+    """Make an error of the proper class for a status: of a response or of an ERROR event.
 
     Without the HTTP status, the code of the payload is used; without both, it is 500.
     """
@@ -225,8 +223,7 @@ def make_status_error(
 
 
 async def parse_status_error(response: aiohttp.ClientResponse) -> APIStatusError:
-    """
-    Convert the error response to an error to be raised. Reads not more than 64 KiB of its body.
+    """Convert the error response to an error to be raised. Reads not more than 64 KiB of its body.
 
     The bodies that are not Kubernetes statuses (e.g. HTML pages of proxies) are not quoted.
     """

@@ -1,6 +1,4 @@
-"""
-Posting of Kubernetes events: what people see at the end of ``kubectl describe``.
-"""
+"""Posting of Kubernetes events: what people see at the end of ``kubectl describe``."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -23,8 +21,7 @@ async def post_event(
     message: str = "",
     backoffs: float | Iterable[float] | None = None,
 ) -> Any:
-    """
-    Post an event about the object; get the event as it is created, if it is.
+    """Post an event about the object; get the event as it is created, if it is.
 
     ``type`` is Normal, Warning, or any other word; ``reason`` is a word in CamelCase.
     Long messages are cut in the middle. Who reports the event is said by ``settings.posting``.
@@ -65,8 +62,7 @@ async def post_event(
 
 
 async def aggregate_event(client: session.Client, *, namespace: str, name: str, count: int) -> None:
-    """
-    Count a repetition of an event instead of posting the same event again.
+    """Count a repetition of an event instead of posting the same event again.
 
     Raises :class:`APINotFoundError` if the event has expired already.
     """

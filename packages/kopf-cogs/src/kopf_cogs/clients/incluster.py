@@ -1,6 +1,4 @@
-"""
-Logging in with the service account of the pod which the operator runs in.
-"""
+"""Logging in with the service account of the pod which the operator runs in."""
 
 import os
 import pathlib
@@ -22,8 +20,7 @@ _FOLDER = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
 def login_with_service_account(
     *, settings: "OperatorSettings | None" = None, **_: Any
 ) -> credentials.ConnectionInfo | None:
-    """
-    Get the credentials from the files that Kubernetes mounts to all pods.
+    """Get the credentials from the files that Kubernetes mounts to all pods.
 
     Returns ``None`` if there are no such files, i.e. outside of a cluster.
     Raises :class:`LoginError` if the files are there, but are unusable.

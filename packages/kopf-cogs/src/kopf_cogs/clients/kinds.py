@@ -1,6 +1,4 @@
-"""
-Names of kinds, as people write them, resolved to the resources of the cluster on demand.
-"""
+"""Names of kinds, as people write them, resolved to the resources of the cluster on demand."""
 
 import asyncio
 from collections.abc import Mapping
@@ -25,8 +23,7 @@ class AmbiguousKindError(errors.APIError):
 
 
 class Kinds:
-    """
-    The kinds that the cluster serves, as far as they were asked for.
+    """The kinds that the cluster serves, as far as they were asked for.
 
     Only the API groups in question are discovered; what is found is remembered.
     What is not found is looked for every time: it can be defined at any moment.
@@ -39,8 +36,7 @@ class Kinds:
         self._lock = asyncio.Lock()
 
     async def resolve(self, kind: Kind) -> Resource:
-        """
-        Find the resource by any notation of its name.
+        """Find the resource by any notation of its name.
 
         Raises :class:`UnknownKindError` and :class:`AmbiguousKindError`, and :class:`TypeError`
         if the notation itself makes no sense or means many kinds (e.g. a category).
@@ -59,8 +55,7 @@ class Kinds:
         return found
 
     async def resolve_body(self, body: Mapping[str, Any]) -> Resource:
-        """
-        Find the resource of the object by its own ``apiVersion`` and ``kind``.
+        """Find the resource of the object by its own ``apiVersion`` and ``kind``.
 
         Raises :class:`ValueError` if it has none, and the same errors as for the names.
         """

@@ -1,5 +1,4 @@
-"""
-Logging in with kubeconfig files: the same that kubectl uses, but with no other tools needed.
+"""Logging in with kubeconfig files: the same that kubectl uses, but with no other tools needed.
 
 The files are merged as kubectl does it: the first file to define a cluster, a user, a context,
 or the current context, wins; absent files are skipped; paths are relative to their files.
@@ -24,8 +23,7 @@ PRIORITY = 10
 def login_with_kubeconfig(
     *, settings: "OperatorSettings | None" = None, **_: Any
 ) -> credentials.ConnectionInfo | None:
-    """
-    Get the credentials of the current context from the files in ``$KUBECONFIG``.
+    """Get the credentials of the current context from the files in ``$KUBECONFIG``.
 
     If it is not set, ``~/.kube/config`` is used; and if there is no such file, it returns ``None``.
     An exec plugin is run if the user of the context needs it, so it can take a minute.

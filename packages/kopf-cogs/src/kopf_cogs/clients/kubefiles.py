@@ -1,5 +1,4 @@
-"""
-Kubeconfig files as one, merged as kubectl does it: the first file to define something wins.
+"""Kubeconfig files as one, merged as kubectl does it: the first file to define something wins.
 
 The named entries remember the files they came from: the paths in them are relative to these files.
 """

@@ -1,6 +1,4 @@
-"""
-Listing of objects, all at once or page by page.
-"""
+"""Listing of objects, all at once or page by page."""
 
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, NamedTuple
@@ -36,8 +34,7 @@ async def list_objects(
     chunk_size: int | None = None,
     params: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Page, None]:
-    """
-    List the objects of the namespace, or of the whole cluster if it is not specified.
+    """List the objects of the namespace, or of the whole cluster if it is not specified.
 
     Not more than ``chunk_size`` objects are requested and kept in memory at once;
     ``None`` is for ``DEFAULT_CHUNK_SIZE``, and zero is for no limit.

@@ -1,6 +1,4 @@
-"""
-Objects of any kind by their names: what operators do with objects other than the handled ones.
-"""
+"""Objects of any kind by their names: what operators do with objects but the handled ones."""
 
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from typing import Any, Literal, cast
@@ -17,8 +15,7 @@ Propagation = Literal["Foreground", "Background", "Orphan"]
 
 
 class Listing:
-    """
-    Objects being listed: to be iterated page by page, or awaited to get them all at once.
+    """Objects being listed: to be iterated page by page, or awaited to get them all at once.
 
     Every iteration is a new request. While iterating, only one page is kept in memory.
     """
@@ -65,8 +62,7 @@ class Listing:
 
 
 class ObjectsAPI:
-    """
-    Reading and writing objects of any kind, through one client with its credentials and retries.
+    """Reading and writing objects of any kind, through one client with its credentials and retries.
 
     ``kind`` is any notation of the decorators, e.g. ``pods`` or ``deployments.apps``.
     ``namespace`` is ignored for cluster-scoped kinds. ``dry_run`` checks everything on the server,
@@ -112,8 +108,7 @@ class ObjectsAPI:
         fields: Mapping[str, str] | str | None = None,
         chunk_size: int | None = None,
     ) -> Listing:
-        """
-        List the objects: ``await`` for all of them, or ``async for`` to go over them by pages.
+        """List the objects: ``await`` for all of them, or ``async for`` to go over them by pages.
 
         Without a namespace, those of the whole cluster. ``labels`` and ``fields`` are selectors
         as in kubectl, or mappings of exact values. ``chunk_size`` is the size of a page.
@@ -130,8 +125,7 @@ class ObjectsAPI:
         namespace: str | None = None,
         dry_run: bool = False,
     ) -> bodies.RawBody:
-        """
-        Create the object. Raises :class:`APIConflictError` if there is one of this name already.
+        """Create the object. Raises :class:`APIConflictError` if there is one of this name already.
 
         Objects with generated names are never sent twice: the first reply could have been lost.
         """
@@ -152,8 +146,7 @@ class ObjectsAPI:
         force: bool = True,
         dry_run: bool = False,
     ) -> bodies.RawBody:
-        """
-        Make the object have these fields, whether it exists or not: the server-side apply.
+        """Make the object have these fields, whether it exists or not: the server-side apply.
 
         The fields that were applied before, and are not in the body now, are removed; those of
         other managers are left as they are. If others have set the same fields, they lose them;
@@ -180,8 +173,7 @@ class ObjectsAPI:
         strategic: bool = False,
         dry_run: bool = False,
     ) -> bodies.RawBody:
-        """
-        Change some fields of the object: by a merge patch if it is a mapping, a JSON patch if
+        """Change some fields of the object: by a merge patch if it is a mapping, a JSON patch if
         it is a list of operations, or a strategic merge patch (of built-in kinds only) on demand.
         """
         resource = await self.kinds.resolve(kind)
@@ -209,8 +201,7 @@ class ObjectsAPI:
         missing_ok: bool = False,
         dry_run: bool = False,
     ) -> None:
-        """
-        Delete the object: it vanishes at once, or when all its finalizers are removed.
+        """Delete the object: it vanishes at once, or when all its finalizers are removed.
 
         With ``uid``, only that very object; another one of the same name is not touched.
         ``grace_period`` is in seconds. With ``missing_ok``, an absent object is not an error.

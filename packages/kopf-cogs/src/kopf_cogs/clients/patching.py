@@ -1,6 +1,4 @@
-"""
-Patching of objects: as few requests as possible for whatever is to be changed.
-"""
+"""Patching of objects: as few requests as possible for whatever is to be changed."""
 
 import asyncio
 import dataclasses
@@ -186,8 +184,7 @@ async def patch_object(
     uid: str | None = None,
     logger: Logger = logger,
 ) -> PatchResult:
-    """
-    Apply the patch: its fields as merge-patches, its functions as JSON patches.
+    """Apply the patch: its fields as merge-patches, its functions as JSON patches.
 
     If the status is a subresource, its fields are patched separately, so there are up to
     four requests; and none if there is nothing to change. The functions are called with copies

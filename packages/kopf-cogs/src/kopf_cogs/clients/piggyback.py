@@ -1,5 +1,4 @@
-"""
-Logging in as other Kubernetes clients do: their authentication methods, but our requests.
+"""Logging in as other Kubernetes clients do: their authentication methods, but our requests.
 
 This is the only module that imports those clients, and only when their functions are called:
 their imports are slow. If they are not installed, the functions return nothing.
@@ -44,8 +43,7 @@ def _is_installed(name: str) -> bool:
 def login_via_client(
     *, logger: "Logger", settings: "OperatorSettings", **_: Any
 ) -> credentials.ConnectionInfo | None:
-    """
-    Log in with the official client library: ``kubernetes``.
+    """Log in with the official client library: ``kubernetes``.
 
     Raises :class:`LoginError` if the library is installed, but cannot log in.
     """
@@ -77,8 +75,7 @@ def _get_kubeconfig() -> str | None:
 async def login_via_async_client(
     *, logger: "Logger", settings: "OperatorSettings", **_: Any
 ) -> credentials.ConnectionInfo | None:
-    """
-    Log in with the asynchronous client library: ``kubernetes_asyncio``.
+    """Log in with the asynchronous client library: ``kubernetes_asyncio``.
 
     If it is not installed, the asynchronous part of the official library is used, if any.
     Raises :class:`LoginError` if the library is installed, but cannot log in.
@@ -149,8 +146,7 @@ def _convert_client_config(
 def login_via_pykube(
     *, logger: "Logger", settings: "OperatorSettings", **_: Any
 ) -> credentials.ConnectionInfo | None:
-    """
-    Log in with the ``pykube-ng`` library.
+    """Log in with the ``pykube-ng`` library.
 
     Raises :class:`LoginError` if the library is installed, but cannot log in.
     """

@@ -1,5 +1,4 @@
-"""
-Logging in with exec plugins: the programs that kubeconfigs name, and that print credentials.
+"""Logging in with exec plugins: the programs that kubeconfigs name, and that print credentials.
 
 This is how EKS, GKE, AKS, and OIDC log in. Nothing of the plugins' output gets to the logs:
 not only what they print, but also what they complain of can be secret.
@@ -55,8 +54,7 @@ class ExecPlugin:
     timeout: float = TIMEOUT
 
     def renew(self, info: credentials.ConnectionInfo) -> credentials.ConnectionInfo:
-        """
-        Run the plugin, and put what it has printed into the credentials.
+        """Run the plugin, and put what it has printed into the credentials.
 
         Raises :class:`LoginError` if there is nothing to put for any reason.
         """

@@ -1,5 +1,4 @@
-"""
-What can be learned of the objects that cannot be handled, and must not harm the others.
+"""What can be learned of the objects that cannot be handled, and must not harm the others.
 
 Some make no sense: no metadata, no name, numbers in place of strings. No API server does so,
 but there are proxies, aggregated API servers, and conversion webhooks.
@@ -121,8 +120,7 @@ def split_list(raw: bytes) -> tuple[dict[str, Any], list[Quarantined]]:
 
 
 def _iter_values(raw: bytes, depth: int) -> Iterator[tuple[Path, int, int]]:
-    """
-    Go through the values in a document: where they are in the structure and in the bytes.
+    """Go through the values in a document: where they are in the structure and in the bytes.
 
     Lists add ``None`` to the paths. The strings in lists are not reported.
     """

@@ -1,5 +1,4 @@
-"""
-Reflecting a kind of objects: list them, watch them, and recover from whatever happens to that.
+"""Reflecting a kind of objects: list them, watch them, and recover from whatever happens to that.
 
 Kubernetes has two requests for this: the list gives all objects and a version,
 the watch gives the changes since that version. Both can fail in many ways, and versions expire.
@@ -52,8 +51,7 @@ class Traffic:
 
 
 class Reflector:
-    """
-    A never-ending list-and-watch of one resource kind: in one namespace or in the whole cluster.
+    """A never-ending list-and-watch of one resource kind: in one namespace or in the whole cluster.
 
     The selectors, timeouts, and chunk sizes are those of ``settings.watching``;
     ``selector`` is one more label selector for this stream only.
@@ -109,8 +107,7 @@ class Reflector:
         return self._state.known.keys()
 
     async def run(self) -> NoReturn:
-        """
-        Reflect until cancelled. When run again after that, it begins with listing.
+        """Reflect until cancelled. When run again after that, it begins with listing.
 
         Raises :class:`APINotFoundError` if there is no such resource kind anymore.
         Raises :class:`LoginError` if there are no credentials and there will be none.
@@ -199,8 +196,7 @@ class Reflector:
         await self._sink.drain()
 
     async def _verify_version(self) -> None:
-        """
-        Check that the server, which was not there for some time, is not a restored backup.
+        """Check that the server, which was not there for some time, is not a restored backup.
 
         It would accept our resource version, and would be silent until it gets that far again.
         """
@@ -315,8 +311,7 @@ class Reflector:
         self._backoff.reset()
 
     def _handle_failure(self, exc: BaseException) -> None:
-        """
-        Something is wrong with what the server says, or with those who process it.
+        """Something is wrong with what the server says, or with those who process it.
 
         Nothing is known of what has got lost in the middle, so everything is listed anew.
         """
@@ -324,8 +319,7 @@ class Reflector:
         self._relist()
 
     def _handle_silence(self, exc: watching.StreamStalled) -> None:
-        """
-        Nothing happens, or the server waits for the resource version which will never come.
+        """Nothing happens, or the server waits for the resource version which will never come.
 
         The latter is rare, and servers without bookmarks do exist, so it is checked ever rarer.
         """

@@ -1,5 +1,4 @@
-"""
-Renewing the credentials before they end, with no login handlers called and no requests stopped.
+"""Renewing the credentials before they end, with no login handlers called and no requests stopped.
 
 Service-account tokens, certificates, and keys are in files, which are replaced by someone else:
 the files are read again from time to time. Exec plugins say when their credentials expire:

@@ -1,6 +1,4 @@
-"""
-When and how many times the failed requests are repeated.
-"""
+"""When and how many times the failed requests are repeated."""
 
 import email.utils
 import math
@@ -27,8 +25,7 @@ def iter_backoffs(backoffs: float | Iterable[float]) -> Iterator[float]:
 
 
 def is_retriable(exc: errors.APIError) -> bool:
-    """
-    Whether the error is presumably temporary.
+    """Whether the error is presumably temporary.
 
     Such are network errors, unreadable replies, HTTP 5xx ("the server is wrong"), and HTTP 429.
     All other HTTP 4xx ("the client is wrong") remain the same if repeated.
@@ -37,8 +34,7 @@ def is_retriable(exc: errors.APIError) -> bool:
 
 
 def parse_retry_after(value: str | None, clock: clocks.Clock) -> float | None:
-    """
-    Parse the ``Retry-After`` header: seconds, or an HTTP date. In seconds from now.
+    """Parse the ``Retry-After`` header: seconds, or an HTTP date. In seconds from now.
 
     Negative, infinite, and otherwise senseless values are as if there were none.
     Too big values are cut to :const:`MAX_RETRY_AFTER`: operators must recover some day.
@@ -70,8 +66,7 @@ def choose_delay(
     clock: clocks.Clock,
     enforce: bool = False,
 ) -> float:
-    """
-    The delay before the next attempt: our own, or the server's one if it is longer.
+    """The delay before the next attempt: our own, or the server's one if it is longer.
 
     If enforced, the server's delay is used even if it is shorter.
     Our own delays are used as they are: they come from users, who can randomise them as needed.
@@ -85,8 +80,7 @@ def choose_delay(
 
 
 class Backoff:
-    """
-    Ever growing delays, for what is repeated until it succeeds: the watch-streams.
+    """Ever growing delays, for what is repeated until it succeeds: the watch-streams.
 
     The first delay is the initial one. Every next is twice as long, up to the limit.
     They all are made longer by a random part (up to a half), so that many clients that have been

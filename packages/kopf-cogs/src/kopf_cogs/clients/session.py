@@ -1,6 +1,4 @@
-"""
-The client of a Kubernetes API: requests with credentials, timeouts, and retries.
-"""
+"""The client of a Kubernetes API: requests with credentials, timeouts, and retries."""
 
 import asyncio
 import contextlib
@@ -57,8 +55,7 @@ class Fence(Protocol):
 
 
 class Client:
-    """
-    A client of one Kubernetes cluster: all requests go through it, there is no global state.
+    """A client of one Kubernetes cluster: all requests go through it, there is no global state.
 
     It is made of credentials, or of a vault of credentials that are renewed by someone else.
     All timeouts and retries are as in the settings, and can be changed there at any time.
@@ -151,8 +148,7 @@ class Client:
         timeout: float | None = None,
         backoffs: float | Iterable[float] | None = None,
     ) -> Any:
-        """
-        Do the request, and return the decoded JSON of the response (``None`` if it is empty).
+        """Do the request, and return the decoded JSON of the response (``None`` if it is empty).
 
         ``url`` is relative to the server and must be escaped already; ``params`` are escaped here.
         ``timeout`` and ``backoffs`` (in seconds) are of the settings unless specified;
@@ -244,8 +240,7 @@ class Client:
         timeout: float | None = None,
         connect_timeout: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """
-        Open a long-living response, to be read in parts; it is not retried if broken.
+        """Open a long-living response, to be read in parts; it is not retried if broken.
 
         ``timeout`` limits the life of the response in seconds (unlimited by default),
         ``connect_timeout`` limits the TCP handshake (by default, as for all other requests).

@@ -1,5 +1,4 @@
-"""
-What is known of a resource kind, and how the lists and the streams are turned into events.
+"""What is known of a resource kind, and how the lists and the streams are turned into events.
 
 There are no requests here: only the bookkeeping between the raw data and the sink of the events.
 """
@@ -117,8 +116,7 @@ class StreamState:
         self._sink.on_listed()
 
     def add_batch(self, batch: list[Any]) -> None:
-        """
-        Report a part of the stream. It is called rarely, but the loop inside is hot.
+        """Report a part of the stream. It is called rarely, but the loop inside is hot.
 
         Raises the error for an ERROR event, after everything before it has been reported.
         """

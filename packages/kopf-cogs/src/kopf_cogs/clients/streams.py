@@ -1,6 +1,4 @@
-"""
-Streams of JSON documents, one per line: how Kubernetes sends watch-events.
-"""
+"""Streams of JSON documents, one per line: how Kubernetes sends watch-events."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -25,8 +23,7 @@ class Unparsed:
 
 
 async def iter_batches(content: aiohttp.StreamReader) -> AsyncGenerator[list[Any]]:
-    """
-    Parse the lines of the response as they come, all that came at once as one batch.
+    """Parse the lines of the response as they come, all that came at once as one batch.
 
     There is one wake-up per chunk of data, not per line; there is no limit on the line's length;
     the time is linear even if a line comes in many chunks. Empty lines are ignored. Too deeply

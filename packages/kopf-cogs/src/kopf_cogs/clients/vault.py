@@ -1,5 +1,4 @@
-"""
-Where the credentials are kept, and how they are chosen, refused, and replaced.
+"""Where the credentials are kept, and how they are chosen, refused, and replaced.
 
 The login handlers put the credentials in; the client takes them for every request, and reports
 those refused by the API servers (HTTP 401). When nothing is left, all requests wait until
@@ -48,8 +47,7 @@ class _Refusal:
 
 
 class Vault:
-    """
-    A container of credentials. To be used in one event loop; not thread-safe.
+    """A container of credentials. To be used in one event loop; not thread-safe.
 
     Refused credentials are never used again if there are others. But if the login handlers bring
     the same ones again, they could be refused by mistake, e.g. when the API server cannot reach
@@ -111,8 +109,7 @@ class Vault:
             await self._settled.wait()
 
     async def wait_for_emptiness(self) -> None:
-        """
-        Wait until all the credentials are refused or expired, or are doubted: time to log in again.
+        """Wait until all the credentials are refused, expired, or doubted: time to log in again.
 
         Raises :class:`LoginError` if that has been done already with no result.
         """
@@ -127,8 +124,7 @@ class Vault:
             await sleeps.sleep(timeout, self._changed)
 
     def populate(self, src: Mapping[str, credentials.KubeContext]) -> None:
-        """
-        Put the credentials in, as they have been retrieved by the login handlers.
+        """Put the credentials in, as they have been retrieved by the login handlers.
 
         The same credentials as before are left as they are. If there is nothing usable in the end,
         all those waiting for the credentials get :class:`LoginError`.
@@ -155,8 +151,7 @@ class Vault:
             self._refresh()
 
     def doubt(self, item: VaultItem, exc: Exception) -> None:
-        """
-        Ask for newer credentials, while these remain in use: the server cannot be trusted by them.
+        """Ask for newer credentials, while these are in use: the server cannot be trusted by them.
 
         Its certificates could be replaced while we have the old CA; or it does not like ours.
         There can be many such failures in a row, so this is a reason to log in from time to time.
@@ -200,8 +195,7 @@ class Vault:
         self._refusals.pop(item.key, None)
 
     def invalidate(self, item: VaultItem, exc: Exception | None = None) -> None:
-        """
-        Exclude the credentials which the API server has refused. Others can be used instead.
+        """Exclude the credentials which the API server has refused. Others can be used instead.
 
         It does nothing if they are excluded or replaced already: many parallel requests are
         usually refused at once, but this is a reason for one re-authentication only.

@@ -1,6 +1,4 @@
-"""
-A single watch-stream: from its request to its end, for whatever reason.
-"""
+"""A single watch-stream: from its request to its end, for whatever reason."""
 
 import asyncio
 import contextlib
@@ -26,8 +24,7 @@ class StreamStalled(Exception):
 
 
 class Watchdog:
-    """
-    Interrupts the waiting if nothing comes for too long.
+    """Interrupts the waiting if nothing comes for too long.
 
     It is a single timer that compares the times once in a while, so it costs nothing per event.
     Only the time of waiting for the server counts: neither the time when the consumer is busy,
@@ -78,8 +75,7 @@ async def watch(
     on_open: Callable[[], None],
     on_batch: Callable[[list[Any]], Awaitable[None]],
 ) -> None:
-    """
-    Watch until the stream ends: by the server, or by the client as it is configured.
+    """Watch until the stream ends: by the server, or by the client as it is configured.
 
     The callbacks get whatever comes, nothing is interpreted. The stream is not read
     until the batch is processed.

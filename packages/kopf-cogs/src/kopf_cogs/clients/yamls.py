@@ -1,6 +1,4 @@
-"""
-Loading of YAML files that are written by people and tools, with no surprises.
-"""
+"""Loading of YAML files that are written by people and tools, with no surprises."""
 
 import contextlib
 import json
@@ -14,8 +12,7 @@ MAX_PAIRS = 10_000
 
 
 def load(data: bytes) -> Any:
-    """
-    Load a single document. Raises :class:`ValueError` if it is not possible for any reason.
+    """Load a single document. Raises :class:`ValueError` if it is not possible for any reason.
 
     The documents that take too much time or memory (e.g. "YAML bombs") are refused.
     The texts of errors have the line numbers, but not the content: it can be secret.

@@ -1,3 +1,1 @@
-"""
-Small things of no particular layer: versions, host names, JSON parsers.
-"""
+"""Small things of no particular layer: versions, host names, JSON parsers."""

@@ -1,6 +1,4 @@
-"""
-Who runs this process, and where: for the identities in peering and in logs.
-"""
+"""Who runs this process, and where: for the identities in peering and in logs."""
 
 import getpass
 import os

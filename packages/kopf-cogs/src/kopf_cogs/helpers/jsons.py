@@ -1,5 +1,4 @@
-"""
-JSON parsing and serialisation: with orjson if it is installed, with the same results if not.
+"""JSON parsing and serialisation: with orjson if it is installed, with the same results if not.
 
 ``orjson`` is several times faster, but stricter than the standard library. Whatever it refuses
 is tried with the standard library, so the outcome does not depend on what is installed.
@@ -35,8 +34,7 @@ class TooDeepError(ValueError):
 
 
 def loads(data: bytes | str) -> Any:
-    """
-    Parse a document, preferably from bytes.
+    """Parse a document, preferably from bytes.
 
     Raises :class:`TooDeepError` for "depth bombs": they exhaust the stack later,
     if not here. Raises :class:`ValueError` if this is not JSON or not UTF-8.
@@ -79,8 +77,7 @@ def _is_deep(raw: bytes) -> bool:
 
 
 def dumps(obj: Any) -> bytes:
-    """
-    Serialise to compact JSON in UTF-8. Mappings of all kinds are accepted.
+    """Serialise to compact JSON in UTF-8. Mappings of all kinds are accepted.
 
     Raises :class:`TypeError` or :class:`ValueError` for what JSON cannot express: sets, bytes,
     dates, NaNs, circular structures, too deep structures.

@@ -1,6 +1,4 @@
-"""
-The version of the framework, as it is installed.
-"""
+"""The version of the framework, as it is installed."""
 
 import functools
 

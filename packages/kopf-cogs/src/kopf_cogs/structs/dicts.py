@@ -235,11 +235,15 @@ class ReplaceableMappingView(MappingView[_K, _V], Generic[_K, _V]):
 
     __slots__ = ()
 
-    def _replace_with(self, src: Mapping[_K, _V]) -> None:
-        self._cell[0] = src
 
-    def _replace_from(self, other: "ReplaceableMappingView[_K, _V]") -> None:
-        self._cell[0] = other._cell[0]
+def is_view_of(view: MappingView[Any, Any], src: Mapping[Any, Any]) -> bool:
+    """Whether the view shows this very mapping, not one equal to it."""
+    return view._cell[0] is src
+
+
+def replace_source(view: ReplaceableMappingView[_K, _V], src: Mapping[_K, _V]) -> None:
+    """Make the view, and all the views to its parts, show another mapping or view from now on."""
+    view._cell[0] = src._cell[0] if isinstance(src, ReplaceableMappingView) else src
 
 
 class MutableMappingView(MappingView[_K, _V], MutableMapping[_K, _V], Generic[_K, _V]):

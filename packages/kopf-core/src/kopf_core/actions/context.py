@@ -6,19 +6,23 @@ parameters. Two context variables serve them, each holding one immutable object.
 """
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, ObjectReference
 from kopf_cogs.structs.ids import HandlerId
+from kopf_core.actions.bases import BaseCause, BaseHandler
+from kopf_core.actions.lifecycles import Lifecycle
+from kopf_core.actions.outcomes import Outcome
+from kopf_core.actions.states import State
 
 if TYPE_CHECKING:
     from kopf_cogs.clients.objects import ObjectsAPI
     from kopf_cogs.clients.session import Client
-    from kopf_core.actions.bases import BaseCause, BaseHandler
-    from kopf_core.actions.execution import Execution
 
 
 class Recorder(Protocol):
@@ -33,6 +37,23 @@ class Recorder(Protocol):
         message: str,
         backoffs: Any = None,
     ) -> None: ...
+
+
+class Executing(Protocol):
+    """How the handler is executed; its sub-handlers are executed in the same way."""
+
+    @property
+    def settings(self) -> OperatorSettings: ...
+    @property
+    def clock(self) -> Clock: ...
+
+    async def run(
+        self,
+        handlers: Sequence[BaseHandler],
+        cause: BaseCause,
+        state: State,
+        lifecycle: Lifecycle | None = None,
+    ) -> Mapping[HandlerId, Outcome]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +80,10 @@ class Invocation:
     when the handler returns, unless it did so by itself.
     """
 
-    handler: "BaseHandler"
-    cause: "BaseCause"
-    execution: "Execution"
-    subhandlers: "list[BaseHandler]" = field(default_factory=list)
+    handler: BaseHandler
+    cause: BaseCause
+    execution: Executing
+    subhandlers: list[BaseHandler] = field(default_factory=list)
     subrefs: set[HandlerId] = field(default_factory=set)
     executed: list[bool] = field(default_factory=list)
     """Not empty if the handler has run its sub-handlers explicitly."""

@@ -15,6 +15,7 @@ from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, RawEvent
+from kopf_cogs.structs.dicts import is_view_of
 from kopf_cogs.structs.diffs import EMPTY, diff
 from kopf_cogs.structs.finalizers import (
     allow_deletion,
@@ -249,7 +250,7 @@ class Reconciler:
         if item.latest is None:
             return DONE
         turn.type = item.type
-        if turn.body._cell[0] is not item.latest:
+        if not is_view_of(turn.body, item.latest):
             turn.body = Body(item.latest)
         if turn.type == "DELETED":
             return await self.reconcile(turn)

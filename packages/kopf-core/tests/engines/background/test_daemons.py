@@ -853,7 +853,7 @@ async def test_stop_flags_are_for_the_kind_of_the_function(yard, style, checker)
 
 
 @timeless
-async def test_e5_the_last_patch_is_not_interrupted(yard):
+async def test_r5_the_last_patch_is_not_interrupted(yard):
     """The function has exited when it was asked, but it would be cancelled while it is patching."""
 
     @yard.daemon(cancellation_timeout=10)
@@ -871,7 +871,7 @@ async def test_e5_the_last_patch_is_not_interrupted(yard):
 
 
 @timeless
-async def test_e5_the_last_patch_of_cancelled_functions_is_sent(yard):
+async def test_r5_the_last_patch_of_cancelled_functions_is_sent(yard):
     @yard.daemon(cancellation_timeout=10)
     async def fn(patch, **_):
         try:
@@ -889,7 +889,7 @@ async def test_e5_the_last_patch_of_cancelled_functions_is_sent(yard):
 
 
 @timeless
-async def test_e5_hanging_patches_do_not_hold_the_exit(yard):
+async def test_r5_hanging_patches_do_not_hold_the_exit(yard):
     @yard.daemon(cancellation_timeout=10)
     async def fn(stopped, patch, **_):
         await stopped.wait()

@@ -1,5 +1,4 @@
-"""
-The command line: ``kopf run``, ``kopf sandbox``, and others.
+"""The command line: ``kopf run``, ``kopf sandbox``, and others.
 
 Other command lines can be built of it: :func:`logging_options` adds the same logging options
 to any command of click, :class:`CLIControls` gives the means to control the operator from outside.

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class CLIControls:
-    """
-    What cannot be said in the command line, but can be passed as ``obj`` of a click command.
+    """What cannot be said in the command line, but can be passed as ``obj`` of a click command.
 
     The flags are raised to stop the operator, and by the operator when it is ready.
     All the rest replaces what the operator would make by itself.

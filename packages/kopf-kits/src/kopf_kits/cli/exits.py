@@ -1,5 +1,4 @@
-"""
-How the process of ``kopf run`` exits: on signals at any moment, and within a limited time.
+"""How the process of ``kopf run`` exits: on signals at any moment, and within a limited time.
 
 The operator handles the signals while it runs, and exits within its own time. Here is what happens
 right before and after that, and what ends the process if it does not end by itself: because

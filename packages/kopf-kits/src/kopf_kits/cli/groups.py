@@ -20,8 +20,7 @@ COMMANDS = {
 
 
 class OperatorGroup(click.Group):
-    """
-    A group of commands that explains failures in one line instead of a traceback.
+    """A group of commands that explains failures in one line instead of a traceback.
 
     It is so only when called as a program. In code (``main.main()``, click's test runner,
     ``KopfRunner``), the exceptions are raised as they are, also those of users' files.

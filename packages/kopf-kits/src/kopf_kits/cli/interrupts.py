@@ -13,8 +13,7 @@ from click.exceptions import Exit
 
 @contextlib.contextmanager
 def exiting_when_interrupted() -> Iterator[None]:
-    """
-    Exit quietly and successfully if interrupted inside of the block.
+    """Exit quietly and successfully if interrupted inside of the block.
 
     Everything that is entered inside of the block is properly left.
     In threads other than the main one, signals are not seen, so there is nothing to do.

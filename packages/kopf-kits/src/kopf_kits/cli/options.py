@@ -30,8 +30,7 @@ class LogFormatParamType(click.Choice):  # type: ignore[type-arg,unused-ignore]
 
 
 def logging_options(fn: F) -> F:
-    """
-    Add the options of logging to a command of click, and configure the logs before it starts.
+    """Add the options of logging to a command of click, and configure the logs before it starts.
 
     The command itself does not get these options. The verbosity is in ``ctx.meta``
     under ``"kopf.verbose"`` and ``"kopf.debug"``.

@@ -22,8 +22,7 @@ from kopf_kits.cli.options import logging_options, manifest_options
 )
 @manifest_options
 def sandbox(port: int, kubeconfig: str | None, engine: str, files: Collection[str]) -> None:
-    """
-    Serve a local Kubernetes API until stopped, for development and tests.
+    """Serve a local Kubernetes API until stopped, for development and tests.
 
     It listens on the loopback interface only. The emulator checks no credentials.
     """

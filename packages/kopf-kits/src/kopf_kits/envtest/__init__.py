@@ -1,5 +1,4 @@
-"""
-A real control plane on this machine: etcd and kube-apiserver, by the convention of envtest.
+"""A real control plane on this machine: etcd and kube-apiserver, by the convention of envtest.
 
 Unlike the sandbox, it is not ours but the real thing: as slow to start as some seconds,
 and only where the binaries of Kubernetes are at hand.

@@ -15,8 +15,7 @@ VARIABLE = "KUBEBUILDER_ASSETS"
 
 @dataclasses.dataclass(frozen=True)
 class Assets:
-    """
-    The binaries of one control plane.
+    """The binaries of one control plane.
 
     The controller manager is optional. Without it, namespaces remain "Terminating" forever,
     and owned objects outlive their owners: as in any control plane without controllers.
@@ -32,8 +31,7 @@ class Assets:
 
 
 def find_assets(environ: Mapping[str, str] | None = None) -> Assets:
-    """
-    Find the binaries of the control plane, following the convention of envtest.
+    """Find the binaries of the control plane, following the convention of envtest.
 
     The first place with both ``kube-apiserver`` and ``etcd`` wins: the folder in the environment
     variable ``KUBEBUILDER_ASSETS``, the folders in ``PATH``, the latest build in the user's cache

@@ -16,8 +16,7 @@ ADMIN, ADMINS = "kopf-envtest-admin", "system:masters"
 
 
 def write_certificates(folder: pathlib.Path) -> None:
-    """
-    Write all files that the servers and their admin need for TLS and tokens.
+    """Write all files that the servers and their admin need for TLS and tokens.
 
     They are: ``ca.crt``; ``server.crt`` and ``server.key`` for the API server; ``admin.crt`` and
     ``admin.key`` for its client with all rights; ``accounts.key`` for service account tokens.

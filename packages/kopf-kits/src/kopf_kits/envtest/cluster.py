@@ -27,8 +27,7 @@ PORT_TAKEN = "address already in use"
 
 
 class Envtest:
-    """
-    A real Kubernetes control plane for development and tests, without nodes.
+    """A real Kubernetes control plane for development and tests, without nodes.
 
     It is a context manager, both sync and async, and has :meth:`start` and :meth:`stop` for those
     who cannot use one. The servers listen on loopback only, keep their data in a private temporary
@@ -142,8 +141,7 @@ class Envtest:
         return pathlib.Path(path)
 
     def compact(self, resource_version: int) -> None:
-        """
-        Make the control plane forget all states of all objects before the resource version.
+        """Make the control plane forget all states of all objects before the resource version.
 
         Real clusters do so by themselves every few minutes. Then, lists to be continued from there
         fail with HTTP 410 "Expired".

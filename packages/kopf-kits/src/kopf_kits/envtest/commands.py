@@ -15,8 +15,7 @@ SERVICE_RANGE = "10.0.0.0/24"
 
 
 def make_etcd_command(assets: Assets, folder: pathlib.Path) -> list[str]:
-    """
-    Make the command of etcd: for one start, so nothing has to survive on the disk.
+    """Make the command of etcd: for one start, so nothing has to survive on the disk.
 
     It listens on sockets in the private folder (its current one): there, no other user
     of the machine can reach it, and no port can be in use.
@@ -39,8 +38,7 @@ def make_etcd_command(assets: Assets, folder: pathlib.Path) -> list[str]:
 def make_apiserver_command(
     assets: Assets, folder: pathlib.Path, port: int, extra: Sequence[str]
 ) -> list[str]:
-    """
-    Make the command of the API server: RBAC on, all other features as they are by default.
+    """Make the command of the API server: RBAC on, all other features as they are by default.
 
     The admission of service accounts is off, as in all such control planes: there is no controller
     to make a "default" account in each namespace, so no pod could be created.

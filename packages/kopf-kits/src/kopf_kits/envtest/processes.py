@@ -19,8 +19,7 @@ STOP_TIMEOUT = 30.0
 
 
 class Servers:
-    """
-    The running servers of one control plane.
+    """The running servers of one control plane.
 
     They live as long as this object is not closed and as long as this process lives, whatever
     kills it: see :mod:`.supervisor`.

@@ -1,5 +1,4 @@
-"""
-The process that owns the servers of one control plane, so that none of them outlives its user.
+"""The process that owns the servers of one control plane, so that none of them outlives its user.
 
 It is run as a script of its own, with only the standard library. It reads commands from its stdin,
 one JSON object a line, and reports on its stdout in the same way. When stdin ends, for whatever
@@ -112,8 +111,7 @@ def report(**message: Any) -> None:
 
 
 def make_death_wish() -> Callable[[], None] | None:
-    """
-    Let the kernel kill the servers if this very process is killed. Only Linux can do so.
+    """Let the kernel kill the servers if this very process is killed. Only Linux can do so.
 
     It would not do in the user's process: there, it is tied to the life of the starting thread.
     """

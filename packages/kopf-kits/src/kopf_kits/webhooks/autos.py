@@ -14,8 +14,7 @@ logger = logging.getLogger("kopf.webhooks")
 
 
 class WebhookAutoServer(ClusterDetector, WebhookServer):
-    """
-    A local server which guesses its hostname for K3d, Minikube, and Docker Desktop.
+    """A local server which guesses its hostname for K3d, Minikube, and Docker Desktop.
 
     For all other clusters, it is the same as :class:`WebhookServer`. It never tunnels.
     """
@@ -28,8 +27,7 @@ class WebhookAutoServer(ClusterDetector, WebhookServer):
 
 
 class WebhookAutoTunnel(ClusterDetector, WebhookContextManager):
-    """
-    A local server if the cluster is recognised, or else a tunnel through ngrok.
+    """A local server if the cluster is recognised, or else a tunnel through ngrok.
 
     ``addr``, ``port``, ``path`` are of the local server; there are no other parameters, as there
     are none in common. Use specific classes if you need them.

@@ -8,8 +8,7 @@ from kopf_cogs.structs.reviews import WebhookClientConfig, WebhookFn
 
 
 class WebhookContextManager:
-    """
-    A callable server or tunnel, which is also a context manager, though it can do without.
+    """A callable server or tunnel, which is also a context manager, though it can do without.
 
     Generators are closed when they are forgotten, which can be late or never.
     So, all those that were given out are closed when the context is exited.

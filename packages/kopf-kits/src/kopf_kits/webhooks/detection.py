@@ -23,8 +23,7 @@ class ClusterDetector:
 
     @staticmethod
     async def guess_host() -> str | None:
-        """
-        The hostname of this machine as seen from the cluster; ``None`` if the cluster is not known.
+        """The hostname of this machine as seen from the cluster; ``None`` if it is not known.
 
         Nodes are looked at if it is permitted, and the version of the API server if it is not.
         """

@@ -36,8 +36,7 @@ class Refusal(ReviewError):
 
 
 class ReviewEndpoint:
-    """
-    All URLs under one path: the rest of the URL's path is the id of the webhook.
+    """All URLs under one path: the rest of the URL's path is the id of the webhook.
 
     Whatever comes in a request, the response is 4xx with one line of text, and never an exception.
     """
@@ -105,8 +104,7 @@ def make_root(path: str | None) -> str:
 
 
 def parse_webhook(raw_path: str, root: str) -> str | None:
-    """
-    Get the id of the webhook, if there is one, from what is in the request's first line.
+    """Get the id of the webhook, if there is one, from what is in the request's first line.
 
     Raises :class:`Refusal` if this is not under our path, or tries to get out of it.
     """

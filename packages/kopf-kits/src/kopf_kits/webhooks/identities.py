@@ -144,8 +144,7 @@ class GeneratedProvider:
 
 
 class IdentityKeeper:
-    """
-    Makes contexts for TLS of what a provider gives, and again when it gives something else.
+    """Makes contexts for TLS of what a provider gives, and again when it gives something else.
 
     What cannot be used is complained of once, and is tried again every time: files are often
     replaced one by one, and do not match for a while. The server keeps using what it had.
@@ -166,8 +165,7 @@ class IdentityKeeper:
         self._is_good = False
 
     async def load(self) -> Identity:
-        """
-        Get the first identity.
+        """Get the first identity.
 
         Raises :class:`CertificateError` with one line for the user if there is none.
         """
@@ -245,8 +243,7 @@ def _ask_nobody() -> str:
 
 
 def find_problem(context: ssl.SSLContext, trusted: bytes) -> str | None:
-    """
-    Why a client would refuse the server if it trusts these certificates; ``None`` if it would not.
+    """Why a client that trusts these certificates would refuse the server; ``None`` if not.
 
     E.g., if the certificate has expired, or is of another authority. Hostnames are not checked.
     A client and a server shake hands in memory: so, no other libraries are needed.

@@ -36,8 +36,7 @@ class WebhookServerError(Exception):
 
 
 class Listener:
-    """
-    An HTTP server on one socket.
+    """An HTTP server on one socket.
 
     A TLS context cannot be changed as a whole while it is in use. So, a new one gets a duplicate
     of the socket, and the previous duplicate is closed. The queue of connections is common for
@@ -133,8 +132,7 @@ class _Refusing(asyncio.Protocol):
 
 
 def open_socket(addr: str | None, port: int | None) -> socket.socket:
-    """
-    Listen on the address (all addresses by default) and the port (any free one by default).
+    """Listen on the address (all addresses by default) and the port (any free one by default).
 
     Raises :class:`WebhookServerError` if it is not possible.
     """

@@ -41,8 +41,7 @@ ANY_ADDRESSES = {None: "localhost", "": "localhost", "0.0.0.0": "127.0.0.1", "::
 
 
 class WebhookServer(WebhookContextManager):
-    """
-    A local HTTPS server for admission requests; or an HTTP server if it is ``insecure``.
+    """A local HTTPS server for admission requests; or an HTTP server if it is ``insecure``.
 
     - ``addr`` and ``port`` are where to listen: by default, all addresses and any free port.
     - ``path`` is the beginning of all URLs (none by default); the ids of handlers come after it.
@@ -111,8 +110,7 @@ class WebhookServer(WebhookContextManager):
     def build_certificate(
         hostnames: Collection[str], password: str | None = None
     ) -> tuple[bytes, bytes]:
-        """
-        Make a self-signed certificate for these hostnames and addresses.
+        """Make a self-signed certificate for these hostnames and addresses.
 
         Returns the certificate and its private key, both in PEM; the key is encrypted if there is
         a password. The first hostname is its common name, or the first address if there are none.
@@ -235,8 +233,7 @@ class WebhookDockerDesktopServer(WebhookServer):
 async def rotate(
     listener: Listener, keeper: IdentityKeeper, identity: Identity, interval: float
 ) -> AsyncGenerator[bytes | None, None]:
-    """
-    Put new certificates in use when they come; yield what is to be trusted when it changes.
+    """Put new certificates in use when they come; yield what is to be trusted when it changes.
 
     First, the clients have to trust both the old and the new one; then the new one is used; then
     only the new one is to be trusted. Otherwise, they would refuse us for some moments.
@@ -259,8 +256,7 @@ async def rotate(
 
 
 def dump_bundle(path: Path, bundle: bytes) -> None:
-    """
-    Save the certificates for other tools, readable for all.
+    """Save the certificates for other tools, readable for all.
 
     The file is replaced as a whole: it is never seen half-written, and if there is a symlink put
     by somebody else, it is replaced, and what it leads to is not touched.

@@ -16,8 +16,7 @@ from .shared import SecretProvider
 
 
 class WebhookServiceServer(WebhookServer):
-    """
-    A server for operators in the cluster: any number of replicas behind one Service.
+    """A server for operators in the cluster: any number of replicas behind one Service.
 
     - ``service`` is the name of the Service, ``service_port`` is its port.
     - ``namespace`` is where the Service is; by default, where the operator itself runs.

@@ -56,8 +56,7 @@ class Stored:
 
 
 class SecretProvider:
-    """
-    The certificate in a Secret: whoever comes first, makes it; the others read it.
+    """The certificate in a Secret: whoever comes first, makes it; the others read it.
 
     It is renewed in the same way, when a third of its life is left: the versions of the object
     decide who is the first. The previous certificate stays among the trusted ones then,

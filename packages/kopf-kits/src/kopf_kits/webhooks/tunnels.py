@@ -22,8 +22,7 @@ logger = logging.getLogger("kopf.webhooks")
 
 
 class WebhookNgrokTunnel(WebhookContextManager):
-    """
-    A tunnel through ngrok: to develop webhooks for clusters that cannot reach this machine.
+    """A tunnel through ngrok: to develop webhooks for clusters that cannot reach this machine.
 
     - ``addr``, ``port``, ``path`` are of the local server, as in :class:`WebhookServer`.
     - ``token`` is of your account; by default, the one that ngrok itself is configured with.

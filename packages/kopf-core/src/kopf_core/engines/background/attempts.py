@@ -11,6 +11,7 @@ from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.dicts import replace_source
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import apply_patches, deliver_results, warn_of_inconsistencies
 from kopf_core.actions.execution import Execution
@@ -118,7 +119,7 @@ class Attempts:
     async def _apply(self, cause: DaemonCause, outcome: Outcome) -> None:
         """Send the results and the patch. Those functions that have conflicted are kept."""
         marks, body = Marks(), Body({})
-        body._replace_from(self._object.body)
+        replace_source(body, self._object.body)
         if outcome.result is not None:
             deliver_results({self._handler.id: outcome.result}, marks=marks, logger=cause.logger)
         try:

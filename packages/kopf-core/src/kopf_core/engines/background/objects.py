@@ -2,6 +2,7 @@
 
 from kopf_cogs.configs.settings import PersistenceSettings
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.dicts import replace_source
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.memos import AnyMemo
 from kopf_cogs.structs.resources import Resource
@@ -19,7 +20,7 @@ class LiveObject:
 
         self.body = Body({})
         """The live body: the views to it, given to functions, always show the newest state."""
-        self.body._replace_from(body)
+        replace_source(self.body, body)
 
         self.finished: frozenset[HandlerId] = frozenset()
         """What is over for good, and is not to be started again in this process."""
@@ -35,7 +36,7 @@ class LiveObject:
         changed = persistence is not None and is_changed(self.body, body, persistence)
         if changed:
             self.changed_at = now
-        self.body._replace_from(body)
+        replace_source(self.body, body)
         return changed
 
     def finish(self, id: HandlerId) -> None:
