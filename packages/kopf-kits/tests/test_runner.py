@@ -181,7 +181,7 @@ def test_r32_exits_on_demand_are_in_the_info(args: list[str]) -> None:
     assert runner.exc_info[0] is SystemExit
 
 
-def test_e33_lines_that_suites_wait_for_are_there_in_their_order(handlers: str) -> None:
+def test_r33_lines_that_suites_wait_for_are_there_in_their_order(handlers: str) -> None:
     with KopfRunner(["run", "--sandbox", "--verbose", handlers], timeout=30) as runner:
         pass
     lines = [
@@ -198,7 +198,7 @@ def test_e33_lines_that_suites_wait_for_are_there_in_their_order(handlers: str) 
     assert found == sorted(found)
 
 
-def test_e33_logins_say_what_they_are_configured_with(tmp_path: Path) -> None:
+def test_r33_logins_say_what_they_are_configured_with(tmp_path: Path) -> None:
     path = tmp_path / "handlers.py"
     path.write_text(PROBING)
     with KopfRunner(["run", "--sandbox", "--verbose", str(path)], timeout=30) as runner:
