@@ -10,6 +10,19 @@ from pathlib import Path
 from .cases import CASES, Case
 from .expected import EXPECTED
 
+ELSEWHERE = (
+    "**Exits are bounded**: when the time is over, the process ends with the code 1, and the line "
+    "with `AbandonedError` names what was left. The predecessor can wait for ever.",
+    "**Messages of several lines** are escaped in the text formats of logs, so that no line can "
+    "be forged; tracebacks are as they were.",
+    "**Admission**: requests to an unknown path are refused with 404; the empty path calls all "
+    "handlers. The declared operations are checked, not only registered. "
+    "What is not a review is answered with 4xx: with 415, if it is not JSON.",
+    "**Admission patches** of validating handlers and of deletions are dropped, as API servers "
+    "refuse them. Patches of fields below absent ones or nulls work.",
+    "**Kubeconfigs** which `kubectl` refuses are refused, with the reason and the file.",
+)
+
 OUTPUT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "compatibility.md"
 NAMES = re.compile(r"\bkopf\.((?:on\.|lifecycles\.)?[A-Za-z_]+)")
 
@@ -44,6 +57,8 @@ def _render_differences() -> Iterator[str]:
         places.setdefault(item.reason, []).append(cases)
     for reason, cases in places.items():
         yield f"| {reason} | {', '.join(dict.fromkeys(cases))} |"
+    yield "\nBesides these, there are differences beyond the cases:\n"
+    yield from (f"- {text}" for text in ELSEWHERE)
 
 
 def _render_cases() -> Iterator[str]:

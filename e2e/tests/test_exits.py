@@ -17,7 +17,10 @@ import pytest
 
 from e2e.tests.harness import GROUP, get_essence, get_progress
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals.")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals."),
+    pytest.mark.timeout(600),  # each of the many processes can be slow to start
+]
 
 FOREVER = 120.0  # seconds: it is not what is tested, only the limit for broken operators
 

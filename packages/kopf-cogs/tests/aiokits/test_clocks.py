@@ -25,7 +25,7 @@ def test_fake_clock_moves_only_when_moved():
     assert (clock.monotonic(), clock.now()) == (90, start + datetime.timedelta(seconds=90))
 
 
-def test_f11_wall_time_can_jump_with_no_effect_on_intervals():
+def test_wall_time_of_the_fake_clock_jumps_alone():
     clock = FakeClock()
     clock.advance(5)
     moment = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)

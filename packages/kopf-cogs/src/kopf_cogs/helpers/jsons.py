@@ -29,6 +29,9 @@ _ALIKE = bytes.maketrans(b"[]", b"{}")
 _STRINGS = re.compile(rb'"[^"]*"')
 
 
+_ABSENT: Any = object()
+
+
 class TooDeepError(ValueError):
     """The document is nested deeper than :const:`MAX_DEPTH`."""
 
@@ -40,14 +43,15 @@ def loads(data: bytes | str) -> Any:
     if not here. Raises :class:`ValueError` if this is not JSON or not UTF-8.
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    if _is_deep(raw):
-        raise TooDeepError(f"JSON is nested deeper than {MAX_DEPTH} levels.")
+    obj: Any = _ABSENT
     if orjson is not None:
         try:
-            return orjson.loads(raw)
+            obj = orjson.loads(raw)
         except ValueError:
-            pass
-    return _loads_slowly(raw)
+            pass  # incl. too deep documents
+    if _has_many_brackets(raw) and not _is_surely_shallow(obj) and _is_deep(raw):
+        raise TooDeepError(f"JSON is nested deeper than {MAX_DEPTH} levels.")
+    return _loads_slowly(raw) if obj is _ABSENT else obj
 
 
 def _loads_slowly(raw: bytes) -> Any:
@@ -57,10 +61,27 @@ def _loads_slowly(raw: bytes) -> Any:
         raise TooDeepError("JSON is nested too deep.") from None
 
 
+def _has_many_brackets(raw: bytes) -> bool:
+    """Whether it can be deep at all, whatever the order of the brackets is."""
+    return raw.count(b"{") + raw.count(b"[") > MAX_DEPTH
+
+
+def _is_surely_shallow(obj: Any) -> bool:
+    """Whether orjson can serialise it back: it refuses what is nested deeper than 254 levels.
+
+    Big lists are checked so: it is several times faster than looking for the brackets.
+    """
+    if obj is _ABSENT or not _REFUSES_DEPTH:
+        return False
+    try:
+        orjson.dumps(obj)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _is_deep(raw: bytes) -> bool:
     """Whether the brackets are nested deeper than allowed. All loops are in C."""
-    if raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
-        return False  # it cannot be deep, whatever the order is
     unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
     # Most strings have no brackets in them, and vanish at once; others are cut out more slowly.
     brackets = unescaped.translate(_ALIKE, _NOT_BRACKETS).replace(b'""', b"")
@@ -128,3 +149,20 @@ def _has_nans(obj: Any) -> bool:
 _ORJSON_OPTIONS = (
     0 if orjson is None else orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 )
+
+
+def _refuses_depth() -> bool:
+    """Whether this version of orjson has the limit that is relied on."""
+    if orjson is None:
+        return False
+    deep: list[Any] = []
+    for _ in range(MAX_DEPTH):
+        deep = [deep]
+    try:
+        orjson.dumps(deep)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+_REFUSES_DEPTH = _refuses_depth()

@@ -258,13 +258,14 @@ class WorkQueue:
     def _reconsider(self, item: WorkItem) -> None:
         """Something has come for an object that waits: is it what it waits for?"""
         if self._is_due(item):
-            if item.is_leaving:
+            if item.rest is not DONE and item.is_leaving:
                 item.rest = DONE  # a deletion is never held
-            item.set_timer(None)
+            if item.timer is not None:
+                item.set_timer(None)
             self._line_up(item)
 
     def _is_due(self, item: WorkItem) -> bool:
-        if item.events and (self._keeps_events or item.is_leaving):
+        if item.rest is DONE or (item.events and (self._keeps_events or item.is_leaving)):
             return True
         match item.rest:
             case Requeue(is_held=True):
@@ -312,7 +313,7 @@ class WorkQueue:
             item.rest = await self._make_turn(item)
             if item.is_backlog:
                 self._leave_backlog(item)
-            if not self._is_to_continue(item):
+            if item.generation == item.observed or not self._is_to_continue(item):
                 break
         self._release(item)
 
@@ -334,8 +335,7 @@ class WorkQueue:
 
     def _is_to_continue(self, item: WorkItem) -> bool:
         return (
-            item.generation != item.observed
-            and item.stage is Stage.WORKING
+            item.stage is Stage.WORKING
             and self._gate is Gate.OPEN
             and not self._line
             and item.held is None
@@ -351,9 +351,12 @@ class WorkQueue:
         self._occupancy.leave(item.key)
         if item.stage is Stage.WORKING:
             self._settle(item)
-        self._grant_places()
+        if self._limit is not None or self._line:
+            self._grant_places()
 
     def _settle(self, item: WorkItem) -> None:
+        if item.rest is DONE and item.wanted_at is None and item.generation == item.observed:
+            return self._drop(item)  # what is the most frequent, goes first
         item.stage = Stage.DELAYED if item.held is None else Stage.HELD
         if item.generation != item.observed:
             self._reconsider(item)
@@ -396,6 +399,7 @@ class WorkQueue:
     def _drop(self, item: WorkItem) -> None:
         if item.is_backlog:
             self._leave_backlog(item)
-        item.set_timer(None)
+        if item.timer is not None:
+            item.set_timer(None)
         item.stage = Stage.DROPPED
         self._items.pop(item.key, None)

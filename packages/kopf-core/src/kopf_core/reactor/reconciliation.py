@@ -110,7 +110,7 @@ class Reconciler:
                 await self.on_event(turn, item.events.popleft())
                 if item.events and not item.held and (turn.patch or turn.marks):
                     await self._delivery.apply(turn)
-            if item.held is not None:
+            if item.rest is not DONE and item.held is not None:
                 return self._keep_held(turn, item.held)
             if item.take_reasons() and item.latest is not None and item.type != "DELETED":
                 turn.body = Body(item.latest)
