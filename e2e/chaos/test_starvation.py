@@ -20,7 +20,7 @@ def d(**_):
 """
 
 
-async def test_e17_finalizers_are_put_on_objects_that_never_rest(world):
+async def test_r17_finalizers_are_put_on_objects_that_never_rest(world):
     """Five changes a second by somebody else, and streams that lag."""
     world.api.lag(0.3)
     world.api.create(spec={"x": 1})

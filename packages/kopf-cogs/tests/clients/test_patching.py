@@ -260,7 +260,7 @@ async def test_b12_other_replies_are_errors_if_the_object_is_not_patched(
     assert [request.method for request in server.requests] == ["PATCH", "GET"]
 
 
-async def test_e27_objects_released_with_a_status_are_gone(server, client, resource):
+async def test_r27_objects_released_with_a_status_are_gone(server, client, resource):
     server.script(server.reply(STATUS), server.error(404))
     patch = Patch(fns=[add_finalizer])
     result = await patch_object(client, resource, "ns", "name1", patch, body(1), uid="uid1")

@@ -151,8 +151,7 @@ class Envtest:
         histories.compact(self.folder, resource_version)
 
     def restart(self) -> None:
-        """
-        Kill the API server, and start it again with the same data at the same port.
+        """Kill the API server, and start it again with the same data at the same port.
 
         It is as in a crash: all connections are lost, all caches are empty. It blocks for some
         seconds until the API server is ready. Raises :class:`EnvtestError` if it never is.
