@@ -1,5 +1,4 @@
-"""
-Owners with children on a real API server: an operator of ours, and one with controller-runtime.
+"""Owners with children on a real API server: an operator of ours, and one with controller-runtime.
 
 Usage: ``python -m bench.owners [--owners N] [--engines ours,go]``. It needs the control plane
 (``make e2e-assets``), and for ``go`` also the toolchain of Go: it builds ``bench/go`` first.
