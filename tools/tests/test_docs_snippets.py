@@ -78,9 +78,13 @@ def get_startup_handlers(registry: kopf.OperatorRegistry) -> list[ActivityHandle
     return registry.get_activity_handlers(causes.Activity.STARTUP)
 
 
+def get_groups(settings: OperatorSettings) -> list["dataclasses.Field[Any]"]:
+    return [field for field in dataclasses.fields(settings) if not field.name.startswith("_")]
+
+
 def assert_nothing_invented(settings: OperatorSettings) -> None:
     """Any attribute can be set, so the misspelled ones are not noticed otherwise."""
-    for group in dataclasses.fields(settings):
+    for group in get_groups(settings):
         values = getattr(settings, group.name)
         known = {field.name for field in dataclasses.fields(values)}
         assert vars(values).keys() <= known, f"There are no such settings in {group.name}."
@@ -97,7 +101,7 @@ def test_all_settings_are_documented_with_their_defaults() -> None:
     settings = OperatorSettings()
     existing = {
         f"settings.{group.name}.{name}": getattr(getattr(settings, group.name), name)
-        for group in dataclasses.fields(settings)
+        for group in get_groups(settings)
         for name in get_setting_names(group.name, getattr(settings, group.name))
     }
     assert documented.keys() == existing.keys()
