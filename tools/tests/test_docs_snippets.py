@@ -78,7 +78,7 @@ def get_startup_handlers(registry: kopf.OperatorRegistry) -> list[ActivityHandle
     return registry.get_activity_handlers(causes.Activity.STARTUP)
 
 
-def get_groups(settings: OperatorSettings) -> list["dataclasses.Field[Any]"]:
+def get_groups(settings: OperatorSettings) -> list[dataclasses.Field[Any]]:
     return [field for field in dataclasses.fields(settings) if not field.name.startswith("_")]
 
 
