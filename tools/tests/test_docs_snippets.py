@@ -79,7 +79,8 @@ def get_startup_handlers(registry: kopf.OperatorRegistry) -> list[ActivityHandle
 
 
 def get_groups(settings: OperatorSettings) -> list[dataclasses.Field[Any]]:
-    return [field for field in dataclasses.fields(settings) if not field.name.startswith("_")]
+    fields = dataclasses.fields(settings)
+    return [field for field in fields if dataclasses.is_dataclass(getattr(settings, field.name))]
 
 
 def assert_nothing_invented(settings: OperatorSettings) -> None:
