@@ -39,10 +39,10 @@ test: $(UV) ## Run the unit and behaviour tests of all packages and tools
 	$(RUN) pytest $(ARGS)
 
 e2e: $(UV) ## Run the end-to-end tests on the emulator (no cluster needed)
-	$(RUN) pytest e2e --ignore e2e/chaos --cluster emulator $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --cluster emulator -n 2 $(ARGS)
 
 e2e-real: e2e-assets ## Run the end-to-end tests on a real kube-apiserver with etcd
-	$(RUN) pytest e2e --ignore e2e/chaos --cluster envtest $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --cluster envtest -n 2 $(ARGS)
 
 e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted here (K3S_VERSION=...)
 	$(RUN) pytest e2e --ignore e2e/chaos --cluster k3d $(ARGS)
