@@ -6,7 +6,35 @@ from .comparing import Expected
 
 RELEASED = r'^-PATCH .* merge-patch\+json .*": null|^[+-]PATCH .* json-patch.*/metadata/finalizers'
 
+RELEASING = (
+    "delete-*",
+    "handover-deletion",
+    "re*-deleted*",
+    "subs-of-fields",
+    "storage-*",
+    "many-objects",
+    "foreign-finalizers",
+    "resume-mixed",
+    "filters-fields",
+)
+"""The cases with deletions after which there is some progress to be removed."""
+
 EXPECTED: tuple[Expected, ...] = (
+    *(
+        Expected(
+            case,
+            "requests",
+            RELEASED,
+            "The progress of deletions is removed together with the finalizer, in one request.",
+        )
+        for case in RELEASING
+    ),
+    Expected(
+        "errors-messages",
+        "logs",
+        r"Handler 'multi' failed",
+        "Messages of several lines are logged as one line, so that no line can be forged.",
+    ),
     Expected(
         "daemon-ending",
         "[lor]*",
@@ -169,48 +197,6 @@ EXPECTED: tuple[Expected, ...] = (
         "[clr]*",
         r"^[+-].*(\bd2\b|'a'|\bDeletion is processed|kopf\.zalando\.org/a)",
         "A success of a creation or an update is not a success of the deletion under the same id.",
-    ),
-    Expected(
-        "delete-*",
-        "requests",
-        RELEASED,
-        "The progress of deletions is removed together with the finalizer, in one request.",
-    ),
-    Expected(
-        "handover-deletion",
-        "requests",
-        RELEASED,
-        "The progress of deletions is removed together with the finalizer, in one request.",
-    ),
-    Expected(
-        "re*-deleted*",
-        "requests",
-        RELEASED,
-        "The progress of deletions is removed together with the finalizer, in one request.",
-    ),
-    Expected(
-        "subs-of-fields",
-        "requests",
-        RELEASED,
-        "The progress of deletions is removed together with the finalizer, in one request.",
-    ),
-    Expected(
-        "storage-*",
-        "requests",
-        RELEASED,
-        "The progress of deletions is removed together with the finalizer, in one request.",
-    ),
-    Expected(
-        "many-objects",
-        "requests",
-        RELEASED,
-        "The progress of deletions is removed together with the finalizer, in one request.",
-    ),
-    Expected(
-        "foreign-finalizers",
-        "requests",
-        RELEASED,
-        "The progress of deletions is removed together with the finalizer, in one request.",
     ),
     Expected(
         "patch-status",

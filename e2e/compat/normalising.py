@@ -25,6 +25,9 @@ LOG_LINE = re.compile(
     r"^\[[^\]]+\] (?P<logger>\S+)\s+\[(?P<level>\w+)\s*\] \[(?P<ref>[^\]]+)\] (?P<text>.*)$"
 )
 
+# The kwargs that the predecessor does not have; it calls everybody with what it has.
+OURS_ONLY = ("conditions",)
+
 # The kwargs of those handlers, of which all calls are compared in their order.
 EXACT = {"reason", "activity"}
 
@@ -80,6 +83,8 @@ def _get_calls(journal: Iterable[dict[str, Any]], replace: Callable[[str], str])
 def _format_call(entry: dict[str, Any]) -> str:
     kwargs = dict(entry["kwargs"])
     kwargs.pop("name", None)
+    for name in OURS_ONLY:
+        kwargs.pop(name, None)
     if "stopped" in kwargs:  # the patches of parallel daemons and timers mix
         kwargs.pop("status", None)
     if isinstance(kwargs.get("status"), dict):  # the touches of the predecessor
@@ -92,7 +97,7 @@ def _format_call(entry: dict[str, Any]) -> str:
         if isinstance(kwargs.get(key), dict):
             kwargs[key] = _drop_internal(kwargs[key])
     others = {key: val for key, val in entry.items() if key not in ("handler", "kwargs", "names")}
-    names = ",".join(entry["names"])
+    names = ",".join(name for name in entry["names"] if name not in OURS_ONLY)
     kwargs_line = json.dumps({**kwargs, **others}, sort_keys=True, ensure_ascii=False)
     return f"{entry['handler']}({names}) {kwargs_line}"
 
