@@ -18,7 +18,7 @@ RUN := $(UV) run
 # Extra arguments for the tool behind a target, e.g. `make test ARGS="-k diffs -x"`.
 ARGS ?=
 
-.PHONY: help install demo test e2e e2e-real e2e-k3d e2e-assets chaos chaos-all compat lint format typecheck imports \
+.PHONY: help install demo test e2e e2e-real e2e-long e2e-k3d e2e-assets chaos chaos-all compat lint format typecheck imports \
 	bench docs changelog build all clean
 
 help: ## Show this list
@@ -39,10 +39,13 @@ test: $(UV) ## Run the unit and behaviour tests of all packages and tools
 	$(RUN) pytest $(ARGS)
 
 e2e: $(UV) ## Run the end-to-end tests on the emulator (no cluster needed)
-	$(RUN) pytest e2e --ignore e2e/chaos --cluster emulator -n 2 $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --cluster emulator -m "not long" $(ARGS)
 
 e2e-real: e2e-assets ## Run the end-to-end tests on a real kube-apiserver with etcd
-	$(RUN) pytest e2e --ignore e2e/chaos --cluster envtest -n 2 $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --cluster envtest -m "not long" $(ARGS)
+
+e2e-long: $(UV) ## Run those end-to-end tests that live through the lifetimes of real records (peering)
+	$(RUN) pytest e2e --ignore e2e/chaos --cluster emulator -m long $(ARGS)
 
 e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted here (K3S_VERSION=...)
 	$(RUN) pytest e2e --ignore e2e/chaos --cluster k3d $(ARGS)

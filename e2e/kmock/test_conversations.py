@@ -53,6 +53,7 @@ class Script:
         self.lists: list[Any] = [{"metadata": {"resourceVersion": "1"}, "items": []}]
         self.watches: list[Any] = [b""]
         self.patches: list[Any] = []
+        self.objects: list[Any] = [lambda: respond(404, {"kind": "Status", "code": 404})]
         self.listed: list[dict[str, str]] = []
         self.watched: list[dict[str, str]] = []
         self.patched: list[Any] = []
@@ -63,6 +64,7 @@ class Script:
         server["get /apis/kopf.dev"] << GROUP
         server["get /apis/kopf.dev/v1"] << {"groupVersion": "kopf.dev/v1", "resources": [KIND]}
         server[f"get {LIST}"] << self._answer_list_or_watch
+        server["get /apis/kopf.dev/v1/namespaces/ns/kopfexamples/x"] << self._answer_object
         server[kmock.method("PATCH")] << self._answer_patch
 
     async def _answer_list_or_watch(self, request: Any) -> Any:
@@ -72,6 +74,9 @@ class Script:
             return await self._next(self.watches)
         self.listed.append(params)
         return await self._next(self.lists)
+
+    async def _answer_object(self, request: Any) -> Any:
+        return await self._next(self.objects)
 
     async def _answer_patch(self, request: Any) -> Any:
         self.patched.append(request.data)
@@ -373,6 +378,7 @@ async def test_b10_functions_are_sent_with_the_version_they_were_made_for(
     ours["metadata"]["annotations"] = newer["metadata"]["annotations"] = handled
     script.lists = [{"metadata": {"resourceVersion": "1"}, "items": [make_object()]}]
     script.patches = [ours, lambda: respond(422, kind), lambda: respond(200, make_object(4))]
+    script.objects = [newer]
     script.watches = [lambda: until_patched(script, 2, make_line("MODIFIED", newer)), b""]
     async with running(kmock, registry):
         await script.until(lambda: len(script.patched) >= 3)

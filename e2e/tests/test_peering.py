@@ -27,6 +27,8 @@ PEERINGS = "/apis/kopf.dev/v1/namespaces/{}/kopfpeerings"
 LIFETIME = 6
 PATIENCE = 60.0
 
+pytestmark = pytest.mark.long  # it lives through the lifetimes of real records
+
 SCRIPT = """
 import asyncio, datetime, os, time
 
