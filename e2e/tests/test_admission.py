@@ -291,7 +291,7 @@ async def test_handled_objects_are_judged_by_the_same_operator(hooks: Hooks) -> 
         if "n" not in spec:
             deny("There is no n.")
 
-    @on.create("kexes", id="made", registry=hooks.world.registry)
+    @on.create(GROUP, "kexes", id="made", registry=hooks.world.registry)
     async def made(spec: Any, **_: Any) -> dict[str, Any]:
         return {"n": spec["n"]}
 
@@ -433,7 +433,7 @@ async def test_two_operators_can_share_a_configuration(hooks: Hooks) -> None:
     )
     other.settings.admission.managed = hooks.managed
     other.settings.admission.server = WebhookServer(addr="127.0.0.1")
-    on.validate("kexes", id="two", registry=other.registry)(lambda **_: None)
+    on.validate(GROUP, "kexes", id="two", registry=other.registry)(lambda **_: None)
     ids = ("one", "two", "probe-validate")
     try:
         async with hooks.serving():

@@ -188,7 +188,7 @@ async def test_c21_broken_api_services_are_skipped_until_they_recover(world, clu
         "insecureSkipTLSVerify": True,
     }
 
-    @on.create("kexes", id="fn", registry=world.registry)
+    @on.create(*KEX, id="fn", registry=world.registry)
     def fn(name: str, **_: Any) -> None:
         world.calls(name)
 

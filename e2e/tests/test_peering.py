@@ -50,8 +50,8 @@ def configure(settings, **_):
     settings.peering.lifetime = int(os.environ["LIFETIME"])
     settings.posting.enabled = False
 
-@kopf.on.create("kexes")
-@kopf.on.update("kexes")
+@kopf.on.create("e2e.kopf.dev", "kexes")
+@kopf.on.update("e2e.kopf.dev", "kexes")
 async def handle(name, spec, **_):
     note("begin", os.environ["POD_ID"], name, spec["n"], time.monotonic())
     await asyncio.sleep(0.05)
