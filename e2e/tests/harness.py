@@ -182,6 +182,7 @@ class World:
             headers=headers, connector=aiohttp.TCPConnector(ssl=context or True)
         )
         self.calls = Calls()
+        self.patience = PATIENCE
         self.registry = OperatorRegistry()
         self.settings = OperatorSettings()
         self.settings.posting.enabled = False
@@ -259,7 +260,7 @@ class World:
         """Watch the object until it is as expected; ``None`` stands for an absent object."""
         seen: Obj | None = None
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.patience):
                 async for seen in self._follow(name):
                     if check(seen):
                         return seen

@@ -102,11 +102,13 @@ class Process:
         self._reader = asyncio.create_task(self._read())
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, type: object, *_: object) -> None:
         if self._process.returncode is None:
             self._process.kill()
         await self._process.wait()
         await self._reader
+        if type is not None:
+            print(f"The log of {self.who}:", *self.lines, sep="\n")  # it is shown for failed tests
 
     async def _read(self) -> None:
         assert self._process.stdout is not None
@@ -142,6 +144,7 @@ class Stage:
 
     def __init__(self, world: World, folder: pathlib.Path) -> None:
         self.world = world
+        self.world.patience = PATIENCE
         self.folder = folder
         self.url = PEERINGS.format(world.namespace)
         (folder / "op.py").write_text(SCRIPT)

@@ -57,6 +57,13 @@ def test_workers_are_counted(value):
         set_one("execution.max_workers", value)
 
 
+@pytest.mark.parametrize("value", [0, -1, 0.5, float("inf"), float("nan")])
+def test_lifetimes_of_peers_are_whole_seconds(value):
+    """They are written to the records: with zero, everybody is always dead for all others."""
+    with pytest.raises(SettingError, match=r"settings\.peering\.lifetime must be an integer of at"):
+        set_one("peering.lifetime", value)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

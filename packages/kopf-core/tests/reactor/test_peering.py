@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kopf_cogs.aiokits.clocks import Clock, FakeClock, SystemClock
+from kopf_cogs.clients.retries import Backoff
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo
@@ -127,6 +128,7 @@ def make_settings(**peering: Any) -> OperatorSettings:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "TICK", 0.02)
     monkeypatch.setattr(timing, "RETRY", 0.02)
+    monkeypatch.setattr(timing, "MAX_RETRY", 0.1)
     monkeypatch.setattr(timing, "RESTART", 0.02)
     monkeypatch.setattr(engine, "HANDOVER_RESERVE", 0.0)
 
@@ -355,6 +357,97 @@ async def test_frozen_operators_say_why(peering, launch, logged):
         assert one.operator.is_paused
         [text] = [text for text in logged(logging.INFO) if "in favour of" in text]
     assert text.endswith("in favour of me@laptop (priority 100: migration).")
+
+
+# Permissions.
+
+DENIAL = 'User "me" cannot {} resource "clusterkopfpeerings" in API group "kopf.dev"'
+
+
+async def test_b3_operators_are_alone_while_they_may_not_look(cluster, peering, launch, logged):
+    await peering.create()
+    await peering.write({"other": make_record(1)})
+    fault = cluster.sandbox.faults.fail(403, path="*peerings", message=DENIAL.format("list"))
+    await cluster.create("a")
+    async with launch() as one:
+        await one.until_handled("a")
+        async with asyncio.timeout(PATIENCE):
+            await cluster.sandbox.journal.wait("GET", "*peerings", count=3)
+        fault.release()
+        await one.until_paused()
+    [warning] = [text for text in logged(logging.WARNING) if "cannot" in text]
+    assert DENIAL.format("list") in warning
+    assert "works as if there is no peering" in warning
+
+
+async def test_b3_mandatory_peerings_are_waited_for_until_permitted(
+    cluster, peering, launch, logged
+):
+    await peering.create()
+    fault = cluster.sandbox.faults.fail(403, path="*peerings", message=DENIAL.format("list"))
+    await cluster.create("a")
+    async with launch(mandatory=True) as one:
+        async with asyncio.timeout(PATIENCE):
+            await cluster.sandbox.journal.wait("GET", "*peerings", count=3)
+        assert one.operator.is_paused
+        fault.release()
+        await one.until_handled("a")
+    [warning] = [text for text in logged(logging.WARNING) if "cannot" in text]
+    assert "The operator waits, as the peering is mandatory" in warning
+
+
+async def test_b3_those_who_cannot_be_watched_are_read_in_keep_alives(
+    cluster, peering, launch, logged
+):
+    await peering.create()
+    cluster.sandbox.faults.fail(403, path="*peerings", watch=True, message=DENIAL.format("watch"))
+    await cluster.create("a")
+    async with launch(lifetime=1) as one:
+        await one.until_handled("a")
+        await peering.write({"other": make_record(1)})
+        await one.until_paused()
+        await peering.write({"other": None})
+        await one.until_paused(False)
+    assert len([text for text in logged(logging.WARNING) if "cannot watch" in text]) == 1
+
+
+async def test_b4_those_who_cannot_be_seen_do_not_work(cluster, peering, launch, logged):
+    await peering.create()
+    fault = cluster.sandbox.faults.fail(
+        403, method="PATCH", path="*peerings/default", message=DENIAL.format("patch")
+    )
+    await cluster.create("a")
+    async with launch() as one:
+        async with asyncio.timeout(PATIENCE):
+            await cluster.sandbox.journal.wait("PATCH", "*peerings/default", count=5)
+        assert one.operator.is_paused
+        fault.release()
+        await one.until_handled("a")
+    [warning] = [text for text in logged(logging.WARNING) if "cannot" in text]
+    assert DENIAL.format("patch") in warning
+    assert "handles nothing" in warning
+
+
+async def test_o3_every_failing_keep_alive_is_followed_by_a_delay(
+    cluster, peering, launch, monkeypatch
+):
+    delays: list[float] = []
+
+    class Recorded(Backoff):
+        def advance(self) -> float:
+            delays.append(super().advance())
+            return delays[-1]
+
+    monkeypatch.setattr(timing, "Backoff", Recorded)
+    await peering.create()
+    cluster.sandbox.faults.fail(503, method="PATCH", path="*peerings/default")
+    async with launch() as one:
+        async with asyncio.timeout(PATIENCE):
+            await cluster.sandbox.journal.wait("PATCH", "*peerings/default", count=8)
+        assert one.operator.is_paused
+    requests = [r for r in cluster.sandbox.journal if r.method == "PATCH"]
+    assert len(requests) <= len(delays) + 2  # one is in work, one is at the exit
+    assert delays[2] > delays[0]
 
 
 # F8: clocks, deaths, and junk.

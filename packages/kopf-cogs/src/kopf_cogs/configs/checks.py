@@ -28,6 +28,9 @@ class AtLeast:
 Seconds = Annotated[float, AtLeast(0)]
 """A time, or a delay."""
 
+WholeSeconds = Annotated[int, AtLeast(1)]
+"""A time that is told to others, who expect an integer."""
+
 Delays = Seconds | Iterable[Seconds]
 """One delay for one more attempt, or as many attempts as there are delays."""
 

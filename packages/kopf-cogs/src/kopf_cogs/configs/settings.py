@@ -14,6 +14,7 @@ from kopf_cogs.configs.checks import (
     Delays,
     Limit,
     Seconds,
+    WholeSeconds,
     SettingError,
     SettingsGroup,
 )
@@ -102,7 +103,7 @@ class PeeringSettings(SettingsGroup):
     priority: int = 0
     """The priority of this operator. Those with lower priorities are paused."""
 
-    lifetime: Seconds = 60
+    lifetime: WholeSeconds = 60
     """How long (in seconds) the operator is considered alive after its last sign of life."""
 
     mandatory: bool = False

@@ -36,6 +36,9 @@ APPLY_PATCH = "application/apply-patch+yaml"
 POLLING_INTERVAL = 60.0
 """How often (in seconds) the configuration is restored if its changes cannot be watched."""
 
+RETRY = 1.0
+"""The first delay (in seconds) before it is tried again after a failure; others are longer."""
+
 EXIT_TIMEOUT = 5.0
 """How long (in seconds) the cleaning up may take when the operator is exiting."""
 
@@ -45,7 +48,7 @@ MAX_CONFLICTS = 5
 
 
 class ConfigurationError(Exception):
-    """The configuration is refused by the API, so the webhooks cannot be called."""
+    """The configuration is refused by the API as it is declared, and no time can help."""
 
     expected = True
 
@@ -58,6 +61,12 @@ def make_manager(handlers: Collection[WebhookHandler]) -> str:
     ids = sorted(f"{handler.type.value}/{handler.id}" for handler in handlers)
     digest = hashlib.md5("\n".join(ids).encode("utf-8", "replace"), usedforsecurity=False)
     return f"kopf-{digest.hexdigest()[:8]}"
+
+
+def is_final(error: APIError) -> bool:
+    """Whether it is about what is declared; permissions can be granted at any time."""
+    is_refused = isinstance(error, APIClientError) and not error.is_temporary
+    return is_refused and not isinstance(error, APIForbiddenError)
 
 
 def find_unwanted(body: Mapping[str, Any], names: Collection[str]) -> list[int]:
@@ -99,12 +108,14 @@ class ConfigurationKeeper:
         self._name = name
         self._manager = manager
         self._wanted: Sequence[Webhook] | None = None
+        self._announced: Sequence[Webhook] | None = None
         self._applied: set[str] | None = None
         self._version: str | None = None
         self._is_released = False
         self._lock = asyncio.Lock()
         self._wakeup = asyncio.Event()
-        self._backoff = ExponentialBackoff(initial=1.0, maximum=POLLING_INTERVAL)
+        self._complaint: str | None = None
+        self._backoff = ExponentialBackoff(initial=RETRY, maximum=POLLING_INTERVAL)
 
     def want(self, webhooks: Sequence[Webhook]) -> None:
         """Set what must be there."""
@@ -131,11 +142,11 @@ class ConfigurationKeeper:
             delay = interval
             try:
                 await self._apply()
-                failures = 0
-            except APIClientError as e:
-                raise ConfigurationError(self._explain(e)) from e
+                failures, self._complaint = 0, None
             except APIError as e:
-                logger.warning(f"{self._explain(e)} Will retry.")
+                if is_final(e):
+                    raise ConfigurationError(self._explain(e)) from e
+                self._complain(e)
                 delay = self._backoff(failures)
                 failures += 1
             await self._sleep(delay)
@@ -150,7 +161,9 @@ class ConfigurationKeeper:
     async def _apply(self) -> None:
         async with self._lock:
             if not self._is_released:
-                logger.info(f"Reconfiguring the {self._type.value} webhook {self._name}.")
+                level = logging.DEBUG if self._wanted == self._announced else logging.INFO
+                logger.log(level, f"Reconfiguring the {self._type.value} webhook {self._name}.")
+                self._announced = self._wanted
                 await self._put(self._wanted or ())
 
     async def release(self, webhooks: Sequence[Webhook]) -> bool:
@@ -166,7 +179,8 @@ class ConfigurationKeeper:
                 self._is_released = True
                 await self._put(webhooks, backoffs=())
         except (APIError, TimeoutError) as e:
-            logger.error(f"The webhooks remain in {self._name}: {describe(e)}")
+            level = logging.DEBUG if self._complaint else logging.ERROR  # it is known already
+            logger.log(level, f"The webhooks remain in {self._name}: {describe(e)}")
         return [*webhooks] != [*self._wanted]
 
     async def _put(self, webhooks: Sequence[Webhook], **options: Any) -> None:
@@ -240,6 +254,14 @@ class ConfigurationKeeper:
 
     def _explain(self, error: APIError) -> str:
         return f"The {self._type.value} webhook configuration {self._name!r} is not set up: {error}"
+
+    def _complain(self, error: APIError) -> None:
+        """Log the problem, but only once while it lasts."""
+        text = f"{self._explain(error).rstrip('.')}. Will retry."
+        if isinstance(error, APIForbiddenError):
+            text += " Grant the permissions, or do not set `settings.admission.managed`."
+        logger.log(logging.DEBUG if text == self._complaint else logging.WARNING, text)
+        self._complaint = text
 
 
 class _Sink:

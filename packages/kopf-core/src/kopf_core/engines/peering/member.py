@@ -26,7 +26,10 @@ TICK = 1.0
 """How often (in seconds) the time itself is checked: silence of others, and our own."""
 
 RETRY = 1.0
-"""How soon (in seconds) to try again if our record could not be written."""
+"""How soon (in seconds) to try again if our record could not be written; then, ever later."""
+
+MAX_RETRY = 10.0
+"""The longest delay (in seconds) of those; or a third of the lifetime if it is shorter."""
 
 RESTART = 0.5
 """The first delay (in seconds) before the peering object is listed & watched again."""
@@ -91,7 +94,9 @@ class Member:
         except APINotFoundError:
             pass
         except (APIError, TimeoutError) as e:
-            logger.warning(f"The record in the peering {self.place} could not be removed: {e!r}")
+            level = logging.DEBUG if self._complaint else logging.WARNING  # it is known already
+            reason = str(e) or type(e).__name__
+            logger.log(level, f"The record in the peering {self.place} is not removed: {reason}")
 
     def reassess(self) -> None:
         """See whether anything has changed, be it only the time."""
@@ -168,20 +173,32 @@ class Member:
             f"Grant the permissions, or use --standalone."
         )
 
+    def _describe_failure(self, exc: Exception) -> str:
+        if isinstance(exc, APIForbiddenError):
+            return (
+                f"Not enough permissions to patch {self.place.resource}: {exc}. The operator "
+                f"handles nothing, as others cannot see it. "
+                f"Grant the permissions, or use --standalone."
+            )
+        reason = str(exc) or type(exc).__name__
+        return f"Keep-alive in {self.place} has failed, retrying: {reason}"
+
     # The record.
 
     async def _keep_alive(self) -> None:
+        backoff = Backoff(RETRY, limit=MAX_RETRY)
         while True:
-            delay = self._get_period()
-            if self._membership.is_present:
-                try:
+            try:
+                if self._membership.is_present:
                     await self._announce()
-                except APINotFoundError:
-                    self._note("not found")
-                except (APIError, TimeoutError) as e:
-                    delay = RETRY
-                    self._complain(f"Keep-alive in {self.place} has failed, retrying: {e!r}")
-            await sleep(delay, self._wakeup)
+                backoff.reset()
+            except APINotFoundError:
+                self._note("not found")
+            except (APIError, TimeoutError) as e:
+                self._complain(self._describe_failure(e))
+                await asyncio.sleep(min(backoff.advance(), self._get_period()))
+                continue  # whatever happens, not sooner
+            await sleep(self._get_period(), self._wakeup)
             self._wakeup.clear()
 
     async def _announce(self) -> None:

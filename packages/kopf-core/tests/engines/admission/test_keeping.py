@@ -1,0 +1,168 @@
+"""Configurations of webhooks in a local API server: what is refused, polled, and retried."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_cogs.structs.resources import VALIDATING_WEBHOOK
+from kopf_core.engines.admission import ConfigurationError, managing
+from kopf_core.engines.admission.managing import ConfigurationKeeper
+from kopf_core.intents.admission import WebhookType
+
+NAME = "auto.kopf.dev"
+URL = VALIDATING_WEBHOOK.get_url(name=NAME)
+PATIENCE = 30.0
+DENIAL = 'User "me" cannot {} resource "validatingwebhookconfigurations" at the cluster scope'
+
+
+def make_webhook(id: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "name": f"{id}.{NAME}",
+        "clientConfig": {"url": "https://127.0.0.1:1/x"},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        **fields,
+    }
+
+
+class Served:
+    """The configuration as it is in the cluster."""
+
+    def __init__(self, sandbox: Any, client: Client) -> None:
+        self.sandbox = sandbox
+        self.client = client
+
+    async def get(self) -> Any:
+        return await self.client.get(URL)
+
+    async def until(self, *ids: str) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                with contextlib.suppress(Exception):
+                    names = [webhook["name"] for webhook in (await self.get())["webhooks"]]
+                    if names == [f"{id}.{NAME}" for id in ids]:
+                        return
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(managing, "POLLING_INTERVAL", 0.02)
+    monkeypatch.setattr(managing, "RETRY", 0.01)
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    sandboxes = pytest.importorskip("kopf_kits.sandbox")
+    async with sandboxes.Sandbox() as sandbox:
+        async with Client(ConnectionInfo(server=sandbox.url)) as client:
+            yield Served(sandbox, client)
+
+
+@pytest.fixture
+async def keeper(served: Served, settings: OperatorSettings) -> AsyncIterator[ConfigurationKeeper]:
+    settings.networking.error_backoffs = []
+    async with Client(ConnectionInfo(server=served.sandbox.url), settings) as client:
+        yield ConfigurationKeeper(
+            client, WebhookType.VALIDATING, VALIDATING_WEBHOOK, name=NAME, manager="kopf-1"
+        )
+
+
+@pytest.fixture
+def keep(keeper: ConfigurationKeeper) -> Callable[..., Any]:
+    """Keep these webhooks in the cluster; the errors are raised in the end."""
+
+    @contextlib.asynccontextmanager
+    async def keep(*ids: str) -> AsyncIterator[None]:
+        keeper.want([make_webhook(id) for id in ids])
+        task = asyncio.create_task(keeper.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    return keep
+
+
+@pytest.mark.parametrize("verb", ["create", "patch"])
+async def test_b4_forbidden_configurations_are_told_once_until_permitted(
+    served, keep, logged, verb
+):
+    fault = served.sandbox.faults.fail(403, method="PATCH", path=URL, message=DENIAL.format(verb))
+    async with keep("x"):
+        async with asyncio.timeout(PATIENCE):
+            await served.sandbox.journal.wait("PATCH", URL, count=5)
+        fault.release()
+        await served.until("x")
+    (warning,) = logged(logging.WARNING)
+    assert warning.startswith(f"The validating webhook configuration '{NAME}' is not set up: 403")
+    assert DENIAL.format(verb) in warning
+    assert "Grant the permissions" in warning
+
+
+async def test_b4_forbidden_configurations_do_not_disturb_the_exit(served, keep, keeper, logged):
+    served.sandbox.faults.fail(403, method="PATCH", path=URL, message=DENIAL.format("patch"))
+    async with keep("x"):
+        async with asyncio.timeout(PATIENCE):
+            await served.sandbox.journal.wait("PATCH", URL, count=3)
+        await keeper.release([])
+    assert len(logged(logging.WARNING)) == 1  # it was told already, and is not an error
+
+
+@pytest.mark.parametrize("status", [409, 429, 500, 503])
+async def test_temporary_failures_are_retried(served, keep, logged, status):
+    fault = served.sandbox.faults.fail(status, method="PATCH", path=URL)
+    async with keep("x"):
+        async with asyncio.timeout(PATIENCE):
+            await served.sandbox.journal.wait("PATCH", URL, count=3)
+        fault.release()
+        await served.until("x")
+    assert len({*logged(logging.WARNING)}) == 1
+
+
+@pytest.mark.parametrize("status", [400, 404, 422])
+async def test_impossible_configurations_end_the_operator(served, keeper, status):
+    served.sandbox.faults.fail(status, method="PATCH", path=URL, message="It makes no sense.")
+    keeper.want([make_webhook("x")])
+    with pytest.raises(ConfigurationError, match=f"is not set up: {status}.*makes no sense"):
+        async with asyncio.timeout(PATIENCE):
+            await keeper.run()
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_changes_are_found_by_polling_if_they_cannot_be_watched(
+    served, keep, logged, is_deleted
+):
+    listing = VALIDATING_WEBHOOK.get_url()
+    served.sandbox.faults.fail(403, method="GET", path=listing, message=DENIAL.format("list"))
+    async with keep("x"):
+        await served.until("x")
+        if is_deleted:
+            await served.client.delete(URL)
+        else:
+            await served.client.patch(
+                URL, {"webhooks": []}, content_type="application/merge-patch+json"
+            )
+        await served.until("x")
+    assert not logged(logging.WARNING)
+    assert len(logged(logging.INFO)) == 1
+
+
+async def test_polling_changes_nothing_if_all_is_well(served, keep):
+    listing = VALIDATING_WEBHOOK.get_url()
+    served.sandbox.faults.fail(403, method="GET", path=listing, message=DENIAL.format("list"))
+    async with keep("x"):
+        await served.until("x")
+        before = await served.get()
+        async with asyncio.timeout(PATIENCE):
+            await served.sandbox.journal.wait("PATCH", URL, count=6)
+        assert await served.get() == before
