@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
+import logging
 import pathlib
 from typing import Any
 
 import yaml
 
 from e2e.clusters import Cluster
-from e2e.tests.harness import World
+from e2e.tests.harness import PATIENCE, World
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 MANIFESTS = pathlib.Path(__file__).parents[2] / "deploy" / "rbac"
@@ -50,6 +52,10 @@ class Account:
     def _url(self, kind: str) -> str:
         return URLS[kind].format(ns=self.world.namespace)
 
+    def extend(self, rules: list[Obj]) -> None:
+        """Grant something else, too."""
+        self._role["rules"] += rules
+
     async def create(self) -> None:
         for obj in self._objects:
             await self.world.request("POST", self._url(obj["kind"]), obj)
@@ -80,11 +86,11 @@ class Account:
         token: str = answer["status"]["token"]
         return token
 
-    async def restrict(self, verb: str, resource: str) -> None:
+    async def restrict(self, verb: str, *resources: str) -> None:
         """Take one right away."""
         rules = copy.deepcopy(self._role["rules"])
         for rule in rules:
-            if resource in rule["resources"]:
+            if {*resources} & {*rule["resources"]}:
                 rule["verbs"].remove(verb)
         await self._set_rules([rule for rule in rules if rule["verbs"]])
 
@@ -95,3 +101,29 @@ class Account:
     async def _set_rules(self, rules: list[Obj]) -> None:
         url = f"{self._url(self._role['kind'])}/{self._role['metadata']['name']}"
         await self.world.request("PATCH", url, {"rules": rules}, "application/merge-patch+json")
+
+
+class Messages(logging.Handler):
+    """What the framework says, which can be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self._records: list[logging.LogRecord] = []
+        self._changed = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._records.append(record)
+        self._changed.set()
+
+    def find(self, text: str = "", level: int = logging.WARNING) -> list[str]:
+        messages = [r.getMessage() for r in self._records if r.levelno >= level]
+        return [message for message in messages if text in message]
+
+    async def until(self, text: str, times: int = 1) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while len(self.find(text, logging.DEBUG)) < times:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise AssertionError(f"It is not said: {text!r}; but: {self.find()!r}") from None

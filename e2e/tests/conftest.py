@@ -7,10 +7,12 @@ import contextlib
 import logging
 import pathlib
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
 from e2e.clusters import Cluster
+from e2e.tests.accounts import Account, Messages
 from e2e.tests.harness import CRDS, DEFINITIONS, World, make_namespace
 from kopf_kits.sandbox import Sandbox
 
@@ -120,3 +122,40 @@ async def faulty(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Asy
         finally:
             sandbox.faults.clear()
             await world.close()
+
+
+@pytest.fixture
+def rules() -> list[Any]:
+    """What the account is granted besides the rules of its manifest."""
+    return []
+
+
+@pytest.fixture
+async def account(
+    request: pytest.FixtureRequest,
+    cluster: Cluster,
+    world: World,
+    rules: list[Any],
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Account]:
+    """A service account of a manifest; the operators of the test are run with it."""
+    manifest = getattr(request, "param", "namespaced")
+    account = Account(world, cluster, manifest, tmp_path, "subs", "rares")
+    account.extend(rules)
+    await account.create()
+    monkeypatch.setenv("KUBECONFIG", str(account.kubeconfig_path))
+    yield account
+    await account.delete()
+
+
+@pytest.fixture
+async def messages(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Messages]:
+    handler = Messages()
+    loggers = [logging.getLogger("kopf"), logging.getLogger("kopf_cogs")]
+    for logger in loggers:
+        caplog.set_level(logging.DEBUG, logger.name)
+        logger.addHandler(handler)
+    yield handler
+    for logger in loggers:
+        logger.removeHandler(handler)

@@ -7,13 +7,11 @@ import datetime
 import json
 import logging
 import pathlib
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from e2e.clusters import Cluster
-from e2e.tests.accounts import Account
 from e2e.tests.harness import CRDS, GROUP, PATIENCE, World, make_crd
 from kopf_cogs.clients.errors import APIUnauthorizedError
 from kopf_cogs.clients.session import Client
@@ -27,22 +25,6 @@ KEX = (GROUP, "kexes")
 def _real(cluster: Cluster) -> None:
     if cluster.name == "emulator":
         pytest.skip("the emulator checks neither tokens nor permissions")
-
-
-@pytest.fixture
-async def account(
-    request: pytest.FixtureRequest,
-    cluster: Cluster,
-    world: World,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> AsyncIterator[Account]:
-    manifest = getattr(request, "param", "namespaced")
-    account = Account(world, cluster, manifest, tmp_path, "subs", "rares")
-    await account.create()
-    monkeypatch.setenv("KUBECONFIG", str(account.kubeconfig_path))
-    yield account
-    await account.delete()
 
 
 @pytest.fixture
@@ -67,44 +49,6 @@ async def until_refused(world: World, cluster: Cluster, token: str) -> None:
                 except APIUnauthorizedError:
                     return
             await asyncio.sleep(0.2)
-
-
-class Messages(logging.Handler):
-    """What the framework says, which can be waited for."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self._records: list[logging.LogRecord] = []
-        self._changed = asyncio.Event()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._records.append(record)
-        self._changed.set()
-
-    def find(self, text: str = "", level: int = logging.WARNING) -> list[str]:
-        messages = [r.getMessage() for r in self._records if r.levelno >= level]
-        return [message for message in messages if text in message]
-
-    async def until(self, text: str, times: int = 1) -> None:
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while len(self.find(text, logging.DEBUG)) < times:
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError:
-            raise AssertionError(f"It is not said: {text!r}; but: {self.find()!r}") from None
-
-
-@pytest.fixture
-async def messages(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Messages]:
-    handler = Messages()
-    loggers = [logging.getLogger("kopf"), logging.getLogger("kopf_cogs")]
-    for logger in loggers:
-        caplog.set_level(logging.DEBUG, logger.name)
-        logger.addHandler(handler)
-    yield handler
-    for logger in loggers:
-        logger.removeHandler(handler)
 
 
 @pytest.mark.usefixtures("_handlers")

@@ -14,9 +14,9 @@ from kopf_cogs.configs.checks import (
     Delays,
     Limit,
     Seconds,
-    WholeSeconds,
     SettingError,
     SettingsGroup,
+    WholeSeconds,
 )
 from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage, DiffBaseStorage
 from kopf_cogs.configs.progress import ProgressStorage, SmartProgressStorage

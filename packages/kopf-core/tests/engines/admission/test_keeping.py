@@ -61,9 +61,11 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
     sandboxes = pytest.importorskip("kopf_kits.sandbox")
-    async with sandboxes.Sandbox() as sandbox:
-        async with Client(ConnectionInfo(server=sandbox.url)) as client:
-            yield Served(sandbox, client)
+    async with (
+        sandboxes.Sandbox() as sandbox,
+        Client(ConnectionInfo(server=sandbox.url)) as client,
+    ):
+        yield Served(sandbox, client)
 
 
 @pytest.fixture

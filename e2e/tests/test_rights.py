@@ -1,0 +1,182 @@
+"""Rights to take part in peering and to keep the configurations of webhooks, on a real API server.
+
+When one of them is absent, it is told once, nothing ends, and all works as soon as it is granted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pathlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.clusters import Cluster
+from e2e.tests.harness import CRDS, GROUP, PATIENCE, World
+from kopf_core.intents import decorators as on
+from kopf_kits.webhooks import WebhookServer
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KEX = (GROUP, "kexes")
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/{}"
+TYPES = ("validating", "mutating")
+RESOURCES = [f"{type}webhookconfigurations" for type in TYPES]
+
+
+@pytest.fixture(autouse=True)
+def _real(cluster: Cluster) -> None:
+    if cluster.name == "emulator":
+        pytest.skip("the emulator does not check permissions")
+
+
+@pytest.fixture(autouse=True)
+def _handlers(world: World) -> None:
+    world.settings.scanning.disabled = True
+
+    @on.create(*KEX, id="fn", registry=world.registry)
+    def fn(name: str, **_: Any) -> None:
+        world.calls(name)
+
+
+# --- Peering ---
+
+
+@pytest.fixture
+async def peering(world: World) -> AsyncIterator[str]:
+    """The URL of the peering object in the namespace of the test."""
+    documents = yaml.safe_load_all((ROOT / "examples" / "peering.yaml").read_text())
+    [definition] = [doc for doc in documents if doc["metadata"]["name"].startswith("kopfpeerings.")]
+    crd = f"{CRDS}/{definition['metadata']['name']}"
+    body = {"apiVersion": "kopf.dev/v1", "kind": "KopfPeering", "metadata": {"name": "default"}}
+    url = f"/apis/kopf.dev/v1/namespaces/{world.namespace}/kopfpeerings"
+    with contextlib.suppress(AssertionError):  # from other tests on a shared server
+        await world.request("POST", CRDS, definition)
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(Exception):  # it takes a moment until it is served
+                await world.request("POST", url, body)
+                break
+            await asyncio.sleep(0.1)
+    yield f"{url}/default"
+    await world.request("DELETE", crd)
+    async with asyncio.timeout(PATIENCE):
+        while (await world.attempt("GET", crd)).status != 404:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def until_recorded(world: World, url: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not (await world.request("GET", url)).get("status"):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("verb", ["list", "watch", "patch"])
+async def test_b3_b4_absent_rights_to_peerings_are_named_once_and_recovered_from(
+    world, peering, account, messages, verb
+):
+    text = f'cannot {verb} resource "kopfpeerings" in API group "kopf.dev" in the namespace'
+    await account.restrict(verb, "kopfpeerings")
+    await world.create(name="before")
+    async with world.operator() as operator:
+        await messages.until(text, times=2)
+        if verb == "patch":
+            assert operator.is_paused
+            assert not world.calls
+        else:
+            await world.until_handled("before")
+        complaints = messages.find()
+        await account.restore()
+        await until_recorded(world, peering)
+        await world.create(name="after")
+        await world.until_handled("after")
+        await world.until_handled("before")
+    assert not (await world.request("GET", peering)).get("status")
+    [complaint] = complaints
+    assert text in complaint
+    assert sorted(world.calls) == ["after", "before"]
+    assert messages.find() == complaints
+
+
+async def test_documented_rights_to_peerings_are_enough(world, peering, account, messages):
+    async with world.operator():
+        await until_recorded(world, peering)
+        await world.create()
+        await world.until_handled()
+    assert not (await world.request("GET", peering)).get("status")
+    assert not messages.find()
+
+
+# --- Webhooks ---
+
+
+@pytest.fixture
+def rules() -> list[Any]:
+    documents = yaml.safe_load_all((ROOT / "deploy" / "webhooks" / "rbac.yaml").read_text())
+    [role] = [doc for doc in documents if doc["kind"] == "ClusterRole"]
+    return [r for r in role["rules"] if r["apiGroups"] == ["admissionregistration.k8s.io"]]
+
+
+@pytest.fixture
+async def judged(world: World) -> AsyncIterator[str]:
+    """The name of the configurations; there are warnings when they are in use."""
+    name = f"{world.namespace}.kopf.dev"
+    world.settings.admission.managed = name
+    world.settings.admission.server = WebhookServer(addr="127.0.0.1")
+    selector = {"kubernetes.io/metadata.name": world.namespace}
+
+    @on.validate(*KEX, id="judge", namespace_selector=selector, registry=world.registry)
+    def judge(warnings: list[str], **_: Any) -> None:
+        warnings.append("It is judged.")
+
+    yield name
+    for type in TYPES:
+        await world.attempt("DELETE", CONFIGURATIONS.format(type, name))
+
+
+async def until_judged(world: World) -> None:
+    body = world.make(name="dry")
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            answer = await world.attempt("POST", world.path() + "?dryRun=All", body)
+            if answer.warnings == ["It is judged."]:
+                break
+            await asyncio.sleep(0.1)  # nobody tells when an API server has noticed the webhooks
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("account", ["cluster-wide"], indirect=True)
+@pytest.mark.parametrize("verb", ["create", "patch"])
+async def test_b4_absent_rights_to_webhooks_are_named_once_and_recovered_from(
+    world, judged, account, messages, verb
+):
+    await account.restrict(verb, *RESOURCES)
+    async with world.operator():
+        for type in TYPES:
+            await messages.until(f'cannot {verb} resource "{type}webhookconfigurations"', times=2)
+        await world.create()
+        await world.until_handled()
+        complaints = messages.find()
+        await account.restore()
+        await until_judged(world)
+    assert sorted(text.split()[1] for text in complaints) == ["mutating", "validating"]
+    assert all('API group "admissionregistration.k8s.io" at the cluster' in c for c in complaints)
+    assert messages.find() == complaints
+
+
+@pytest.mark.parametrize("account", ["cluster-wide"], indirect=True)
+@pytest.mark.parametrize("verb", [None, "list"])
+async def test_documented_rights_to_webhooks_are_enough(world, judged, account, messages, verb):
+    if verb is not None:
+        await account.restrict(verb, *RESOURCES)
+    async with world.operator():
+        await until_judged(world)
+        await world.create()
+        await world.until_handled()
+    for type in TYPES:
+        found = await world.attempt("GET", CONFIGURATIONS.format(type, judged))
+        assert found.status == 404 or not found.body.get("webhooks")
+    assert not messages.find()
