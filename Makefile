@@ -18,7 +18,7 @@ RUN := $(UV) run
 # Extra arguments for the tool behind a target, e.g. `make test ARGS="-k diffs -x"`.
 ARGS ?=
 
-.PHONY: help install demo test e2e e2e-real e2e-long e2e-k3d e2e-assets chaos chaos-all compat lint format typecheck imports \
+.PHONY: help install demo test e2e e2e-real e2e-long e2e-k3d e2e-assets chaos chaos-all compat field lint format typecheck imports \
 	bench docs changelog build all clean
 
 help: ## Show this list
@@ -39,16 +39,16 @@ test: $(UV) ## Run the unit and behaviour tests of all packages and tools
 	$(RUN) pytest $(ARGS)
 
 e2e: $(UV) ## Run the end-to-end tests on the emulator (no cluster needed)
-	$(RUN) pytest e2e --ignore e2e/chaos --cluster emulator -m "not long" $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster emulator -m "not long" $(ARGS)
 
 e2e-real: e2e-assets ## Run the end-to-end tests on a real kube-apiserver with etcd
-	$(RUN) pytest e2e --ignore e2e/chaos --cluster envtest -m "not long" $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster envtest -m "not long" $(ARGS)
 
 e2e-long: $(UV) ## Run those end-to-end tests that live through the lifetimes of real records (peering)
-	$(RUN) pytest e2e --ignore e2e/chaos --cluster emulator -m long $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster emulator -m long $(ARGS)
 
 e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted here (K3S_VERSION=...)
-	$(RUN) pytest e2e --ignore e2e/chaos --cluster k3d $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster k3d $(ARGS)
 
 chaos: $(UV) ## Kill, stop, and lie to operators on a fake API; CHAOS_SEED and CHAOS_ROUNDS for more
 	$(RUN) pytest e2e/chaos -n 2 -m "not long" $(ARGS)
@@ -62,6 +62,9 @@ e2e-assets: $(UV) ## Build kube-apiserver and etcd with Go, once for each versio
 compat: e2e-assets ## Compare with the previous generation, run as a black box, on both clusters
 	$(RUN) python -m e2e.compat --cluster emulator $(ARGS)
 	$(RUN) python -m e2e.compat --cluster envtest $(ARGS)
+
+field: $(UV) ## Run operators of others, as released, with our wheels instead of the previous generation
+	UV="$(UV)" $(RUN) pytest e2e/field --cluster emulator $(ARGS)
 
 lint: $(UV) ## Check the style, the layers of imports, and the lockstep of versions
 	$(RUN) ruff check .

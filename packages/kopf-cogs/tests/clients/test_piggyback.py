@@ -94,6 +94,20 @@ async def test_tokens(login, kubeconfig, settings):
     assert "tok" not in repr(info).replace("token", "")
 
 
+@pytest.mark.parametrize("key", ["BearerToken", "authorization"])
+async def test_tokens_in_versions_with_no_aliases_of_keys(kubeconfig, settings, monkeypatch, key):
+    kubernetes = pytest.importorskip("kubernetes")
+    config = kubernetes.client.Configuration()
+    config.api_key = {key: "Bearer tok"}
+    monkeypatch.setattr(
+        type(config), "get_api_key_with_prefix", lambda self, name: self.api_key.get(name)
+    )
+    monkeypatch.setattr(type(config), "get_default_copy", classmethod(lambda cls: config))
+    kubeconfig({})
+    info = await via_client(settings)
+    assert info.as_http_headers() == {"Authorization": "Bearer tok"}
+
+
 async def test_passwords(login, kubeconfig, settings):
     kubeconfig({"username": "usr", "password": "pwd"})
     info = await login(settings)

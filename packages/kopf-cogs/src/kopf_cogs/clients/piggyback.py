@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 PRIORITY_OF_CLIENT = 10
 PRIORITY_OF_PYKUBE = 20
 
+HEADER_KEYS = ("BearerToken", "authorization")
+"""Where the client libraries keep the header. Only some versions know that they are the same."""
+
 
 def has_client() -> bool:
     """Whether the official client library is installed."""
@@ -63,7 +66,7 @@ def login_via_client(
         except failures as e:
             raise _make_login_error("the client library") from e
     config = kubernetes.client.Configuration.get_default_copy()
-    header = config.get_api_key_with_prefix("BearerToken", alias="authorization")
+    header = next(filter(None, map(config.get_api_key_with_prefix, HEADER_KEYS)), None)
     return _convert_client_config(config, header, settings)
 
 
@@ -95,9 +98,12 @@ async def login_via_async_client(
         except failures as e:
             raise _make_login_error("the async client library") from e
     config = client.Configuration.get_default_copy()
-    header = config.get_api_key_with_prefix("BearerToken", alias="authorization")
-    if inspect.isawaitable(header):  # it depends on the version
-        header = await header
+    for key in HEADER_KEYS:
+        header = config.get_api_key_with_prefix(key)
+        if inspect.isawaitable(header):  # it depends on the version
+            header = await header
+        if header:
+            break
     return _convert_client_config(config, header, settings)
 
 
