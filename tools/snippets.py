@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
+import logging
 import re
 import time
 import types
@@ -232,3 +234,15 @@ def hasten(module: types.ModuleType) -> None:
             shim = types.ModuleType(name)
             shim.__dict__.update(original.__dict__, sleep=function)
             setattr(module, name, shim)
+
+
+@contextlib.contextmanager
+def preserved_levels() -> Iterator[None]:
+    """Put the levels of all loggers back: some blocks show how to set them."""
+    loggers = [logging.getLogger(), *map(logging.getLogger, [*logging.root.manager.loggerDict])]
+    levels = [(logger, logger.level) for logger in loggers]
+    try:
+        yield
+    finally:
+        for logger, level in levels:
+            logger.setLevel(level)

@@ -51,7 +51,8 @@ def collect() -> list[Any]:
 def registry() -> Iterator[kopf.OperatorRegistry]:
     registry = kopf.OperatorRegistry()
     kopf.set_default_registry(registry)
-    yield registry
+    with snippets.preserved_levels():
+        yield registry
     kopf.set_default_registry(kopf.OperatorRegistry())
     kopf.set_default_lifecycle(None)
 
