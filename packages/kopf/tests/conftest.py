@@ -1,7 +1,7 @@
 """A local API with websites to be reconciled, and operators for them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,10 +15,12 @@ PATIENCE = 30.0
 """In seconds; it is only reached when a test fails."""
 
 
-def make_crd(plural: str, kind: str, spec: Any = None) -> dict[str, Any]:
-    """A definition where everything is permitted, except for what has a schema."""
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = anything if spec is None else {"type": "object", "properties": {"spec": spec}}
+ANYTHING: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def make_crd(plural: str, kind: str, **schemas: Any) -> dict[str, Any]:
+    """A definition where everything is permitted; or if there are schemas, only what they have."""
+    schema = {"type": "object", "properties": schemas} if schemas else ANYTHING
     version = {
         "name": "v1",
         "served": True,
@@ -50,6 +52,10 @@ class Websites:
         @kopf.on.login(registry=self.registry)
         def login(**_: Any) -> Any:
             return kopf.ConnectionInfo(server=sandbox.url)
+
+    async def define(self, **schemas: Any) -> None:
+        """Permit only this in the objects since now."""
+        await self.sandbox.apply(make_crd("websites", "Website", **schemas))
 
     def reconcile(self, **options: Any) -> Any:
         return kopf.reconcile(

@@ -11,11 +11,13 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import (
+    Applied,
     MAX_RESULT_SIZE,
     apply_patches,
     deliver_results,
     merge_into,
     merge_patches,
+    tell_of_losses,
     warn_of_inconsistencies,
 )
 from kopf_core.actions.loggers import objects_logger
@@ -51,7 +53,7 @@ def client():
 @pytest.fixture
 def apply(client, resource, make_body):
     async def apply(marks=None, patch=None):
-        return await apply_patches(
+        applied = await apply_patches(
             client=client,
             resource=resource,
             body=Body(make_body()),
@@ -59,6 +61,9 @@ def apply(client, resource, make_body):
             marks=Marks() if marks is None else marks,
             patch=patch or Patch(),
         )
+        rejected = Applied(rejections=applied.rejections)
+        tell_of_losses(rejected, resource, frozenset(), objects_logger)
+        return applied
 
     return apply
 
@@ -353,3 +358,43 @@ def test_c12_inconsistencies_are_warned_about_once_for_a_field(resource, caplog)
         "Merge-patching finished with inconsistencies: (('remove', ('status', 'x'), 1, None),)"
     )
     assert "other" in warned
+
+
+# --- Conditions ---
+
+READY = {"type": "Ready", "status": "True"}
+
+
+async def test_rejected_conditions_do_not_take_the_rest_with_them(client, apply, logged):
+    client.refuse = lambda payload: (
+        make_status_error({}, status=422) if "conditions" in payload.get("status", {}) else None
+    )
+    patch = Patch({"status": {"conditions": [READY], "observedGeneration": 1, "x": 1}})
+    patch["metadata"] = {"labels": {"a": "b"}}
+    applied = await apply(patch=patch)
+    assert [kind for kind, _ in client.sent] == ["merge-patch"] * len(client.sent)
+    assert client.sent[-1][1]["status"] == {"x": 1}
+    assert client.sent[-1][1]["metadata"]["labels"] == {"a": "b"}
+    [message] = [message for message in logged() if "rejected" in message]
+    assert message.startswith("The conditions are rejected and dropped: 422")
+    assert applied.rejections == (message,)
+
+
+async def test_conditions_are_not_blamed_for_the_rest(client, apply, logged):
+    client.refuse = lambda payload: (
+        make_status_error({}, status=422) if "x" in payload.get("status", {}) else None
+    )
+    await apply(patch=Patch({"status": {"conditions": [READY], "x": 1}}))
+    assert client.sent[-1][1]["status"] == {"conditions": [READY]}
+    [message] = [message for message in logged() if "rejected" in message]
+    assert message.startswith("The patch made by the handlers is rejected and dropped: 422")
+
+
+def test_rejections_of_conditions_are_told_of_once_until_they_are_accepted(resource, caplog):
+    caplog.set_level("DEBUG")
+    warned = frozenset({"another"})
+    rejected = Applied(rejections=("The conditions are rejected and dropped: 422",))
+    for applied in (rejected, rejected, Applied(), rejected):
+        warned = tell_of_losses(applied, resource, warned, objects_logger)
+    assert [r.levelname for r in caplog.records] == ["ERROR", "DEBUG", "ERROR"]
+    assert len(warned) == 2

@@ -7,7 +7,7 @@ the marks still are, so that the handlers that have succeeded are not run again.
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -33,6 +33,9 @@ MAX_RESULT_SIZE = 512 * 1024
 REJECTIONS = frozenset({400, 413, 422})
 """What API servers say of patches that can never be applied, as opposed to bad moments."""
 
+CONDITIONS = "The conditions are rejected"
+"""How the messages about the rejected conditions begin; and the topic of these warnings."""
+
 NOTHING = PatchResult(body=None, remaining=Patch())
 """What has come out of no requests."""
 
@@ -52,6 +55,9 @@ class Applied:
 
     is_gone: bool = False
     """The API does not know the object: it is deleted."""
+
+    rejections: tuple[str, ...] = ()
+    """What of the handlers' changes is dropped, and why: the API will never accept it."""
 
     inconsistencies: Diff = EMPTY
     """What the object has not become, though it was requested: e.g. pruned by its schema."""
@@ -100,13 +106,14 @@ async def apply_patches(
 ) -> Applied:
     """Apply the framework's marks and the user's patch in the least number of requests.
 
-    If they are rejected as never acceptable, it is tried without the user's patch, or without
-    the results, or without both; what is dropped is reported.
+    If they are rejected as never acceptable, it is tried without the conditions, without the rest
+    of the user's patch, without the results, or without all of them.
     """
     usable = _drop_unusable(patch, logger)
     result = NOTHING
     rejection: Exception | None = None
-    for kept in _relent(usable, marks.results):
+    dropped: Collection[str] = ()
+    for kept, dropped in _relent(usable, marks.results):
         try:
             result = await _send(client, resource, body, merge_patches(*kept, marks), logger)
             break
@@ -114,22 +121,37 @@ async def apply_patches(
             if not kept or not _is_hopeless(e):
                 raise
             rejection = rejection or e
-    if rejection is not None:
-        ids = ", ".join(repr(str(id)) for id in marks.results.get("status", ()))
-        if usable and usable not in kept:
-            logger.error(
-                f"The patch made by the handlers is rejected and dropped: {describe(rejection)}"
-            )
-        if marks.results and marks.results not in kept:
-            logger.error(f"The results of {ids} are rejected and dropped: {describe(rejection)}")
     carried = tuple(fn for fn in result.remaining.fns if fn in usable.fns)
     return Applied(
         result.body,
         carried=carried,
         is_refused=bool(result.remaining.fns),
         is_gone=result.gone,
+        rejections=tuple(
+            f"{what} and dropped: {describe(rejection)}"
+            for what in dropped
+            if rejection is not None
+        ),
         inconsistencies=result.inconsistencies,
     )
+
+
+def tell_of_losses(
+    applied: Applied, resource: Resource, warned: frozenset[str], logger: AnyLogger
+) -> frozenset[str]:
+    """Tell what of the changes is not in the object, though it was sent.
+
+    Takes the topics that were warned about already; returns those and the new ones. Conditions
+    are set again and again, so their rejections are told of once, until they are accepted.
+    """
+    for message in applied.rejections:
+        is_known = message.startswith(CONDITIONS) and CONDITIONS in warned
+        logger.log(logging.DEBUG if is_known else logging.ERROR, message)
+        if message.startswith(CONDITIONS):
+            warned |= {CONDITIONS}
+    if not applied.rejections and CONDITIONS in warned:
+        warned -= {CONDITIONS}
+    return warn_of_inconsistencies(applied.inconsistencies, resource, warned, logger)
 
 
 def warn_of_inconsistencies(
@@ -182,12 +204,38 @@ async def _send(
     )
 
 
-def _relent(*patches: Patch) -> Iterator[tuple[Patch, ...]]:
-    """All the patches at first, then fewer and fewer of them, the last ones being kept longer."""
-    useful = [patch for patch in patches if patch]
-    yield tuple(useful)
+def _relent(
+    patch: Patch, results: Patch
+) -> Iterator[tuple[Collection[Patch], Collection[str]]]:
+    """What to send, and the names of what is dropped: at first everything, then less and less.
+
+    The conditions are dropped first, then the rest of the patch; the results are kept longer.
+    """
+    yield [part for part in (patch, results) if part], ()
+    rest, conditions = _detach_conditions(patch)
+    ids = ", ".join(repr(str(id)) for id in results.get("status", ()))
+    parts = {
+        CONDITIONS: conditions,
+        "The patch made by the handlers is rejected": rest,
+        f"The results of {ids} are rejected": results,
+    }
+    useful = {name: part for name, part in parts.items() if part}
     for number in range(len(useful) - 1, -1, -1):
-        yield from reversed([*combinations(useful, number)])
+        for names in reversed([*combinations(useful, number)]):
+            yield [useful[name] for name in names], [n for n in useful if n not in names]
+
+
+def _detach_conditions(patch: Patch) -> tuple[Patch, Patch]:
+    """The patch without what says how the object is, and that part of it alone."""
+    status = patch.get("status")
+    if not isinstance(status, Mapping) or "conditions" not in status:
+        return patch, Patch()
+    own = {key: status[key] for key in ("conditions", "observedGeneration") if key in status}
+    others = {key: value for key, value in status.items() if key not in own}
+    rest = Patch({key: value for key, value in patch.items() if key != "status"}, fns=patch.fns)
+    if others:
+        rest["status"] = others
+    return rest, Patch({"status": own})
 
 
 def merge_patches(*patches: Patch) -> Patch:

@@ -5,6 +5,7 @@ run in threads. The requests are made in the operator's event loop; the thread w
 """
 
 import asyncio
+import concurrent.futures
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, ParamSpec, TypeVar
 
@@ -22,6 +23,11 @@ APINotFoundError = async_api.APINotFoundError
 APIUnprocessableError = async_api.APIUnprocessableError
 UnknownKindError = async_api.UnknownKindError
 HERE = async_api.HERE
+
+CHECK_INTERVAL = 1.0
+"""How often (in seconds) to look if the operator is still there, while it has not replied."""
+
+STOPPED = "kopf.sync_api does not work anymore: the operator has stopped."
 
 
 def _in_loop(fn: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
@@ -60,7 +66,31 @@ def _wait(make: Callable[[], Awaitable[R]]) -> R:
         running = None
     if loop is None or running is loop:
         raise RuntimeError("kopf.sync_api would block the operator here; await kopf.api instead.")
-    return asyncio.run_coroutine_threadsafe(_await(make), loop).result()
+    if not loop.is_running():
+        raise RuntimeError(STOPPED)
+    coro = _await(make)
+    try:
+        future = asyncio.run_coroutine_threadsafe(coro, loop)
+    except RuntimeError as e:  # it is closed right now
+        coro.close()
+        raise RuntimeError(STOPPED) from e
+    return _get_result(future, loop)
+
+
+def _get_result(future: concurrent.futures.Future[R], loop: asyncio.AbstractEventLoop) -> R:
+    """Wait for the loop to do it; but not for ever, if it does nothing anymore."""
+    while True:
+        was_running = loop.is_running()
+        try:
+            return future.result(CHECK_INTERVAL)
+        except concurrent.futures.CancelledError as e:
+            raise RuntimeError(STOPPED) from e
+        except TimeoutError:
+            if future.done():
+                return future.result()  # it is the timeout of the request
+            if not was_running:
+                future.cancel()
+                raise RuntimeError(STOPPED) from None
 
 
 async def _await(make: Callable[[], Awaitable[R]]) -> R:

@@ -15,7 +15,7 @@ from kopf_cogs.structs.finalizers import is_deletion_blocked
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_newer, is_same, parse_version
-from kopf_core.actions.effects import Applied, apply_patches, warn_of_inconsistencies
+from kopf_core.actions.effects import Applied, apply_patches, tell_of_losses
 from kopf_core.engines.memories import Stage
 from kopf_core.reactor.conflicts import get_conflict_delay, keep_refused
 from kopf_core.reactor.cycles import FOREVER
@@ -114,9 +114,8 @@ class Delivery:
         )
         memory.pending = None
         memory.settled_version = None
-        memory.warned = warn_of_inconsistencies(
-            applied.inconsistencies, self._resource, memory.warned, turn.logger
-        )
+        memory.warned = tell_of_losses(applied, self._resource, memory.warned, turn.logger)
+        turn.is_rejected = bool(applied.rejections)
         if applied.body is not None:
             if memory.stage is Stage.RELEASED:
                 if not is_deletion_blocked(applied.body, self._settings.persistence.finalizer):

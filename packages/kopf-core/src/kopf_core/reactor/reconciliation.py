@@ -191,7 +191,10 @@ class Reconciler:
             delay = _sooner(delay, await self.desired.make_passes(self._make_step(turn, cause)))
         if cause.reason is Reason.DELETE and delay is None:
             self._release(turn, cause)
-        return await self._delivery.apply(turn, delay)
+        result = await self._delivery.apply(turn, delay)
+        if self.desired is not None and turn.is_rejected is not None:
+            self.desired.on_delivered(turn.item.key, is_rejected=turn.is_rejected)
+        return result
 
     async def _clean_up(self, turn: Turn, cause: ChangingCause) -> bool:
         """Delete what is owned out of reach of garbage collection; get whether it is all gone."""

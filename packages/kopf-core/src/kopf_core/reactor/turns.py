@@ -72,6 +72,9 @@ class Turn:
     is_finished: bool = False
     """The handling cycle is over: there is nothing to come back for."""
 
+    is_rejected: bool | None = None
+    """Whether any changes of the handlers were rejected for good; unknown if there were none."""
+
     _logger: LocalObjectLogger | None = None
 
     @property

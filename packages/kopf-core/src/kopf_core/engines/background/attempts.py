@@ -13,7 +13,7 @@ from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.dicts import replace_source
 from kopf_cogs.structs.patches import Patch
-from kopf_core.actions.effects import apply_patches, deliver_results, warn_of_inconsistencies
+from kopf_core.actions.effects import apply_patches, deliver_results, tell_of_losses
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.marks import Marks
 from kopf_core.actions.outcomes import Outcome
@@ -140,8 +140,8 @@ class Attempts:
         else:
             self._complaint = None
             self._carried = applied.carried
-            self._warned = warn_of_inconsistencies(
-                applied.inconsistencies, self._object.resource, self._warned, cause.logger
+            self._warned = tell_of_losses(
+                applied, self._object.resource, self._warned, cause.logger
             )
 
     def _make_cause(self) -> DaemonCause:

@@ -8,6 +8,7 @@
 * :mod:`.ownership`: which objects belong to which ones, and by whom they were applied.
 * :mod:`.children`: what is owned and related, as handlers see it.
 * :mod:`.relations`: which objects are related to which ones.
+* :mod:`.statuses`: what is said of the objects themselves.
 * :mod:`.progress`: the attempts and the delays, as they are kept on the objects.
 * :mod:`.places`: how many objects are worked on at the same time.
 * :mod:`.triggers`: why and when a pass is to be made. Pure.

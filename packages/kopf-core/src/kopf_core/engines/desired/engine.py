@@ -25,6 +25,7 @@ from kopf_core.engines.desired.passes import Pass, delete_child
 from kopf_core.engines.desired.places import Places
 from kopf_core.engines.desired.progress import Progress, replace_delay
 from kopf_core.engines.desired.relations import Relation
+from kopf_core.engines.desired.statuses import drop_if_the_same, observe
 from kopf_core.engines.desired.triggers import NEVER, Plan, Trigger
 from kopf_core.intents.causes import ReconcilingCause, ResourceCause
 from kopf_core.intents.handlers import ReconcilingHandler
@@ -34,6 +35,9 @@ logger = logging.getLogger("kopf.desired")
 
 JITTER = 0.1
 """By which share the periodic passes are moved, so that all objects do not come at once."""
+
+REJECTION_DELAYS = (1.0, 10.0, 60.0)
+"""When to make passes anew (in seconds) if the API rejects what they say of the object itself."""
 
 Enqueue = Callable[[ObjectKey, str], Any]
 Sources = Callable[[Iterable[Any]], Mapping[Resource, Source]]
@@ -51,6 +55,9 @@ class ObjectPlans:
 
     awaited: frozenset[Any] = frozenset()
     """Which objects of others must be gone or released first."""
+
+    rejections: int = 0
+    """How many times in a row the conditions, or whatever else is patched, were rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +155,21 @@ class DesiredStates:
                     for key in keys:
                         self._trigger(key, Trigger("related", show(body)), (handler,))
 
+    def on_delivered(self, key: ObjectKey, *, is_rejected: bool) -> None:
+        """The object is patched; if not as it was told to be, say it anew: it can be a bad moment.
+
+        What was applied is not applied again: it is as wanted. Only the conditions are not.
+        """
+        known = self._objects.get(key)
+        if known is None:
+            return
+        known.rejections = known.rejections + 1 if is_rejected else 0
+        if is_rejected:
+            delay = REJECTION_DELAYS[min(known.rejections, len(REJECTION_DELAYS)) - 1]
+            for plan in known.plans.values():
+                plan.due["retry"] = self._clock.monotonic() + delay
+            self._enqueue(key, "the patch is rejected")
+
     def _trigger(
         self, key: ObjectKey, trigger: Trigger, handlers: Iterable[ReconcilingHandler]
     ) -> None:
@@ -171,7 +193,10 @@ class DesiredStates:
                 known.plans[handler.id] = self._make_plan(handler, step)
         for relation in self._relations.values():
             relation.track(step.key, step.cause.body)
+        is_untouched = not step.cause.patch
         delays = [await self._make_pass(handler, known, step) for handler in matching]
+        if is_untouched:
+            drop_if_the_same(step.cause.patch, step.cause.body)
         delay = min(delays, default=NEVER)
         return None if delay == NEVER else delay
 
@@ -246,7 +271,7 @@ class DesiredStates:
             (known.far.add if one.applier.is_far else known.far.discard)(handler.id)
             tell_of_peace(cause)
             if cause.kwargs["conditions"]:
-                _observe(step.cause)
+                observe(step.cause)
         self._progress.keep(handler.id, state, outcome, body=step.cause.body, marks=step.marks)
         if not outcome.final:
             plan.retry = now + (outcome.delay or 0.0)
@@ -393,10 +418,3 @@ def _settle(source: Any, indices: Mapping[str, Any]) -> Any:
     if isinstance(source, str) and source not in indices:
         return (source,)
     return source
-
-
-def _observe(cause: ResourceCause) -> None:
-    """Say which generation of the object has been reconciled completely."""
-    generation = cause.body.metadata.get("generation")
-    if generation is not None and cause.body.status.get("observedGeneration") != generation:
-        cause.patch.setdefault("status", {})["observedGeneration"] = generation

@@ -1,0 +1,69 @@
+"""``@kopf.reconcile`` where the definition of the kind does not let the conditions through."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+CONDITIONS = {"type": "array", "items": ANYTHING}
+MANY_CONDITIONS = CONDITIONS | {"minItems": 2}
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def make_status(**fields: Any) -> dict[str, Any]:
+    return {"spec": ANYTHING, "status": {"type": "object", "properties": fields}}
+
+
+def has_condition(message: str) -> Any:
+    def check(obj: Any) -> bool:
+        conditions = obj.get("status", {}).get("conditions", [])
+        return any(c["message"] == message for c in conditions)
+
+    return check
+
+
+@pytest.fixture
+def reconciler(websites: Any) -> Any:
+    @websites.reconcile(id="fn")
+    def fn(name: str, spec: Any, patch: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map(name, x=spec["x"])
+        patch.status["phase"] = spec["x"]
+        conditions.set("Ready", True, message=spec["x"])
+
+    return fn
+
+
+@pytest.mark.usefixtures("reconciler")
+async def test_absent_observed_generations_cost_no_writes_after_restarts(websites: Any) -> None:
+    await websites.define(**make_status(conditions=CONDITIONS, phase={"type": "string"}))
+    await websites.apply(x="1")
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=has_condition("1"))
+    since = websites.now
+    async with websites.operating():
+        await websites.apply("last", x="1")
+        await websites.wait(websites.kind, "last", check=has_condition("1"))
+    writes = [e for e in websites.sandbox.journal if e.number > since and e.method != "GET"]
+    assert not [entry for entry in writes if entry.path.endswith("/websites/web/status")]
+
+
+@pytest.mark.usefixtures("reconciler")
+async def test_rejected_conditions_are_told_of_once_and_the_rest_is_stored(
+    websites: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    await websites.define(**make_status(conditions=MANY_CONDITIONS, phase={"type": "string"}))
+    await websites.apply(x="1")
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", jsonpath="status.phase", value="1")
+        rejected = await websites.sandbox.journal.wait("PATCH", "*/websites/web/status", count=3)
+        assert rejected
+        await websites.define(**make_status(conditions=CONDITIONS, phase={"type": "string"}))
+        await websites.wait(websites.kind, "web", check=has_condition("1"))
+    errors = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
+    assert len(errors) == 1
+    assert "The conditions are rejected and dropped: 422" in errors[0]
+    assert [w for w in websites.writes() if w != "PATCH status"] == ["PATCH web"]
