@@ -166,9 +166,7 @@ class Gateway:
         await self._closing.wait()  # until the operator is killed, and the test is over
         raise ConnectionAbortedError
 
-    def _refuse(
-        self, incoming: web.Request, request: Request, status: int
-    ) -> web.StreamResponse:
+    def _refuse(self, incoming: web.Request, request: Request, status: int) -> web.StreamResponse:
         request.status = request.status or status
         if not status:
             if incoming.transport is not None:

@@ -144,7 +144,11 @@ class Phase:
 
     async def judge(self, name: str):
         """What is there; nothing was made twice, and nothing of others was deleted."""
-        made = {"create": FIRST["names"], "delete": FIRST["names"], "update": ["a", "b", "c", "far"]}
+        made = {
+            "create": FIRST["names"],
+            "delete": FIRST["names"],
+            "update": ["a", "b", "c", "far"],
+        }
         assert self.stage.creations(name) == [f"-{child}" for child in made[self.phase]]
         assert "alien" not in self.stage.deletions()
         children = await self.stage.children(name)

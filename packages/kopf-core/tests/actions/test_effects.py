@@ -11,8 +11,8 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import (
-    Applied,
     MAX_RESULT_SIZE,
+    Applied,
     apply_patches,
     deliver_results,
     merge_into,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.actions import sync_api
 from kopf_core.actions.context import OperatorContext, operator_var
-from kopf_cogs.configs.settings import OperatorSettings
 
 STOPPED = "kopf.sync_api does not work anymore: the operator has stopped."
 

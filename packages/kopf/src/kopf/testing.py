@@ -11,6 +11,7 @@ into ``conftest.py``, or listed there as ``pytest_plugins = ["kopf.testing"]``::
 
 import contextlib
 
+from kopf_kits.connecting import Connected
 from kopf_kits.envtest import Envtest, EnvtestError
 from kopf_kits.reconciling import Reconciled, reconcile
 from kopf_kits.runner import KopfRunner
@@ -21,6 +22,7 @@ with contextlib.suppress(ImportError):  # there are also other test frameworks
 
 __all__ = [
     "ClusterOptions",
+    "Connected",
     "Envtest",
     "EnvtestError",
     "KopfRunner",

@@ -81,6 +81,7 @@ class Vault:
         self._failure: credentials.LoginError | None = None
         self._settled = asyncio.Event()  # either usable, or failed
         self._needed = asyncio.Event()  # either depleted, or doubted
+        self._demanded = asyncio.Event()  # somebody waits
         self._changed = asyncio.Event()
         if src:
             self.populate(src)
@@ -106,7 +107,12 @@ class Vault:
         """Wait until there are credentials. Raises :class:`LoginError` if there will be none."""
         while self.select() is None:
             self._check()
+            self._demanded.set()
             await self._settled.wait()
+
+    async def wait_for_demand(self) -> None:
+        """Wait until somebody waits for the credentials, as there have been none so far."""
+        await self._demanded.wait()
 
     async def wait_for_emptiness(self) -> None:
         """Wait until all the credentials are refused, expired, or doubted: time to log in again.

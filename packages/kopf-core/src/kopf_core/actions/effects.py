@@ -112,26 +112,26 @@ async def apply_patches(
     usable = _drop_unusable(patch, logger)
     result = NOTHING
     rejection: Exception | None = None
-    dropped: Collection[str] = ()
+    rejections: tuple[str, ...] = ()
     for kept, dropped in _relent(usable, marks.results):
         try:
             result = await _send(client, resource, body, merge_patches(*kept, marks), logger)
-            break
         except Exception as e:
             if not kept or not _is_hopeless(e):
                 raise
             rejection = rejection or e
+        else:
+            if rejection is not None:
+                why = describe(rejection)
+                rejections = tuple(f"{what} and dropped: {why}" for what in dropped)
+            break
     carried = tuple(fn for fn in result.remaining.fns if fn in usable.fns)
     return Applied(
         result.body,
         carried=carried,
         is_refused=bool(result.remaining.fns),
         is_gone=result.gone,
-        rejections=tuple(
-            f"{what} and dropped: {describe(rejection)}"
-            for what in dropped
-            if rejection is not None
-        ),
+        rejections=rejections,
         inconsistencies=result.inconsistencies,
     )
 
@@ -204,9 +204,7 @@ async def _send(
     )
 
 
-def _relent(
-    patch: Patch, results: Patch
-) -> Iterator[tuple[Collection[Patch], Collection[str]]]:
+def _relent(patch: Patch, results: Patch) -> Iterator[tuple[Collection[Patch], Collection[str]]]:
     """What to send, and the names of what is dropped: at first everything, then less and less.
 
     The conditions are dropped first, then the rest of the patch; the results are kept longer.

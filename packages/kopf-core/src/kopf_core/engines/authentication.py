@@ -79,6 +79,14 @@ class Authenticator:
             await self._authenticate(self._title)
             self._since = None
 
+    async def run_on_demand(self) -> None:
+        """The same, but only since the first request: those of startup handlers can be the first.
+
+        Usually, they set up how to log in, so nobody must log in before them.
+        """
+        await self._vault.wait_for_demand()
+        await self.run()
+
     async def _authenticate(self, title: str) -> None:
         logger.info(f"{title} has been initiated.")
         handlers = self._registry.get_activity_handlers(Activity.AUTHENTICATION)

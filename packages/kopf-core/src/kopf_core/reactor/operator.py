@@ -49,6 +49,9 @@ class Operator:
         self.handling = Handling(essentials)
         self._options = options
         self.leadership = Leadership(essentials, self.handling)
+        self._authenticator = Authenticator(
+            vault=essentials.vault, registry=options.registry, activities=essentials.activities
+        )
         self._admission = AdmissionEngine(
             client=essentials.free_client,
             registry=options.registry,
@@ -145,17 +148,14 @@ class Operator:
     def _make_parts(self) -> dict[str, Coroutine[Any, Any, Any]]:
         """What works at the same time, each for as long as the operator serves."""
         options, essentials, handling = self._options, self.essentials, self.handling
-        authenticator = Authenticator(
-            vault=essentials.vault, registry=options.registry, activities=essentials.activities
-        )
 
         def find_problems() -> Collection[str]:
-            return [*authenticator.find_problems(), *handling.find_problems()]
+            return [*self._authenticator.find_problems(), *handling.find_problems()]
 
         return {
             "stop-flag": wait_flag(options.stop_flag),
             "stopping": self.exit.requested.wait(),
-            "credentials retriever": authenticator.run(),
+            "credentials retriever": self._authenticator.run(),
             "credentials renewer": Renewer(essentials.vault, clock=options.clock).run(),
             "resource observer": handling.observer.run(),
             "namespace observer": handling.observe_namespaces(),
@@ -219,7 +219,10 @@ class Operator:
     async def _start_up(self) -> bool:
         """Prepare to serve; or not, if the operator is stopped meanwhile."""
         return await self._run_activity(
-            Activity.STARTUP, self.exit.requested.wait(), wait_flag(self._options.stop_flag)
+            Activity.STARTUP,
+            self.exit.requested.wait(),
+            wait_flag(self._options.stop_flag),
+            self._authenticator.run_on_demand(),
         )
 
     async def _shut_down(self) -> None:
@@ -248,7 +251,10 @@ class Operator:
         return all(isinstance(call.handler, DaemonHandler) for call in self.essentials.ongoing)
 
     async def _run_activity(self, activity: Activity, *stoppers: Coroutine[Any, Any, Any]) -> bool:
-        """Run the activity unless any of the stoppers ends earlier: get whether it is complete."""
+        """Run the activity unless any of the stoppers ends earlier: get whether it is complete.
+
+        Raises the errors of the stoppers.
+        """
         handlers = self._options.registry.get_activity_handlers(activity)
         activities = self.essentials.activities
         running = asyncio.create_task(
@@ -257,6 +263,9 @@ class Operator:
         tasks = [running, *map(asyncio.ensure_future, stoppers)]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done() and task is not running:
+                    task.result()  # there can be no credentials for it
             if not running.done():
                 logger.warning(
                     f"The {activity.value} activity is interrupted: the operator is stopping."
