@@ -1,7 +1,8 @@
 """Makes the data files of the sandbox from what is published with Kubernetes.
 
 ``builtins.json`` is from the OpenAPI document, ``protobufs.json`` is from the protocol buffers.
-Only the structure is taken (the fields, their types, how lists are merged), not the descriptions.
+Only the structure is taken there (the fields, their types, how lists are merged). The descriptions
+are in ``descriptions.json.gz``: they are big, and are needed only for ``kubectl explain``.
 Run it with the paths to the sources of three Go modules of the same release::
 
     python generate_builtins.py k8s.io/kubernetes k8s.io/api k8s.io/apimachinery
@@ -9,6 +10,7 @@ Run it with the paths to the sources of three Go modules of the same release::
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
@@ -41,6 +43,12 @@ def simplify(spec: dict[str, Any]) -> dict[str, Any]:
     if "properties" in spec:
         result["properties"] = {key: simplify(value) for key, value in spec["properties"].items()}
     return result
+
+
+def collect_descriptions(spec: dict[str, Any]) -> dict[str, str]:
+    """The description of the definition itself (under an empty name) and of its fields."""
+    specs = {"": spec, **spec.get("properties", {})}
+    return {name: item["description"] for name, item in specs.items() if "description" in item}
 
 
 def references(spec: Any) -> set[str]:
@@ -94,6 +102,9 @@ def main(kubernetes: str, *roots: str) -> None:
         needed[name] = {"type": "object"} if opaque else simplify(definitions[name])
         queue |= references(needed[name]) - needed.keys()
     write("kinds/builtins.json", {"kinds": kinds, "definitions": needed})
+    described = {name: collect_descriptions(definitions[name]) for name in needed}
+    text = json.dumps(described, sort_keys=True, separators=(",", ":"))
+    (TARGET / "http/descriptions.json.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     write("http/protobufs.json", select_protobufs(kinds, definitions, read_protobufs(*roots)))
 
 

@@ -185,3 +185,12 @@ async def test_descriptions_of_custom_resources_are_explained(kubectl):
     await kubectl("apply", "-f", "-", stdin=[make_crd(schema={"openAPIV3Schema": schema})])
     await kubectl("get", "kex")  # to notice the new kind
     assert "Pods." in await kubectl("explain", "kex.spec.size")
+
+
+async def test_descriptions_of_built_in_kinds_are_explained(kubectl):
+    assert "Container image name" in await kubectl("explain", "pods.spec.containers.image")
+    output = await kubectl("explain", "deployment")
+    assert "Deployment enables declarative updates" in output
+    assert "Number of desired pods" in await kubectl("explain", "deploy.spec.replicas")
+    assert "Standard object" in output
+    assert "<empty>" not in await kubectl("explain", "configmaps", "--recursive=false")

@@ -25,6 +25,9 @@ class Page(NamedTuple):
     quarantined: list[quarantine.Quarantined]
     """The objects which are there, but make no sense, or are nested too deep to be used."""
 
+    remaining: int | None = None
+    """How many objects are left for the next pages; servers know it not always, nor exactly."""
+
 
 async def list_objects(
     client: session.Client,
@@ -60,7 +63,9 @@ async def list_objects(
         metadata = _get_metadata(payload)
         token = metadata.get("continue")
         items = _get_items(payload, resource, rejected)
-        yield Page(items, metadata.get("resourceVersion"), rejected)
+        remaining = metadata.get("remainingItemCount")
+        left = remaining if isinstance(remaining, int) else None
+        yield Page(items, metadata.get("resourceVersion"), rejected, left)
         del payload, items  # not to be kept while the next page is being requested
         if not token:
             return

@@ -18,7 +18,16 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kopf_cogs.clients import errors, listing, retries, session, stream_state, streams, watching
+from kopf_cogs.clients import (
+    errors,
+    listing,
+    progress,
+    retries,
+    session,
+    stream_state,
+    streams,
+    watching,
+)
 from kopf_cogs.clients.stream_state import EventSink as EventSink
 from kopf_cogs.clients.stream_state import Phase
 from kopf_cogs.structs import credentials, resources
@@ -178,6 +187,7 @@ class Reflector:
             return
         self._state.restart()
         version: str | None = None
+        told = progress.ListingProgress(self._title, self._client.clock, self._logger)
         async for page in listing.list_objects(
             self._client,
             self._resource,
@@ -191,6 +201,8 @@ class Reflector:
             self._state.add_page(page.items, page.quarantined)
             await self._sink.drain()
             self._see_success()
+            told.add_page(len(page.items), page.remaining)
+        told.finish()
         self._state.finish_list(version)
         self.synced = True
         await self._sink.drain()

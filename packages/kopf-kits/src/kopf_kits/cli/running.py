@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 import click
+from click.exceptions import Exit
 
+from kopf_kits.cli import reloading
 from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.interrupts import exiting_when_interrupted
 from kopf_kits.cli.options import check_liveness_url, is_given, logging_options, manifest_options
@@ -27,7 +29,16 @@ DEV_PRIORITY = 666
     help="Serve this namespace, or those matching the pattern (repeatable).",
 )
 @click.option("--standalone", is_flag=True, default=None, help="Ignore all other operators.")
-@click.option("--dev", is_flag=True, help=f"Development mode: the priority of {DEV_PRIORITY}.")
+@click.option(
+    "--dev",
+    is_flag=True,
+    help=f"Development mode: the priority of {DEV_PRIORITY}; --reload if in a terminal.",
+)
+@click.option(
+    "--reload/--no-reload",
+    default=None,
+    help="Start the operator anew when its source files change.",
+)
 @click.option(
     "-L",
     "--liveness",
@@ -61,38 +72,49 @@ def run(
     paths: Collection[str],
     modules: Collection[str],
     dev: bool,
+    reload: bool | None,
     sandbox: bool,
     files: Collection[str],
     engine: str,
     **options: Any,
 ) -> None:
     """Run the operator with the handlers from the files and modules."""
+    _check_usage(sandbox, files, **options)
+    if dev and options["priority"] is None:
+        options["priority"] = DEV_PRIORITY
+    if sandbox and not options["namespaces"]:
+        options["clusterwide"] = True
+    supervised = reloading.is_supervised()
+    with contextlib.ExitStack() as stack:
+        if not supervised and reloading.is_wanted(reload, dev):
+            if sandbox:
+                stack.enter_context(_started_sandbox(engine, files))
+            raise Exit(reloading.run_reloading(paths, modules))
+        # It takes time, and is not needed for the help and for wrong options.
+        from kopf_core.intents.registries import set_default_registry
+        from kopf_core.reactor import running
+        from kopf_kits.cli.exits import clean_exit
+        from kopf_kits.loading import preload
+        from kopf_kits.loops import proper_loop
+
+        if controls.registry is not None:
+            set_default_registry(controls.registry)
+        preload(paths=paths, modules=modules)
+        if sandbox and not supervised:
+            stack.enter_context(_started_sandbox(engine, files))
+        controls_kwargs = controls.as_kwargs()
+        stack.enter_context(clean_exit())
+        loop = stack.enter_context(proper_loop(controls_kwargs.pop("loop", None)))
+        running.run(loop=loop, **options, **controls_kwargs)
+
+
+def _check_usage(sandbox: bool, files: Collection[str], **options: Any) -> None:
     if options["namespaces"] and options["clusterwide"]:
         raise click.UsageError("Use either --namespace or --all-namespaces, not both.")
     if files and not sandbox:
         raise click.UsageError("Use --file with --sandbox: other clusters are not to be changed.")
     if is_given("engine") and not sandbox:
         raise click.UsageError("Use --engine with --sandbox: it is what the sandbox runs on.")
-    if dev and options["priority"] is None:
-        options["priority"] = DEV_PRIORITY
-    # It takes time, and is not needed for the help and for wrong options.
-    from kopf_core.intents.registries import set_default_registry
-    from kopf_core.reactor import running
-    from kopf_kits.cli.exits import clean_exit
-    from kopf_kits.loading import preload
-    from kopf_kits.loops import proper_loop
-
-    if controls.registry is not None:
-        set_default_registry(controls.registry)
-    preload(paths=paths, modules=modules)
-    with contextlib.ExitStack() as stack:
-        if sandbox:
-            stack.enter_context(_started_sandbox(engine, files))
-            options["clusterwide"] = options["clusterwide"] or not options["namespaces"]
-        controls_kwargs = controls.as_kwargs()
-        stack.enter_context(clean_exit())
-        loop = stack.enter_context(proper_loop(controls_kwargs.pop("loop", None)))
-        running.run(loop=loop, **options, **controls_kwargs)
 
 
 @contextlib.contextmanager

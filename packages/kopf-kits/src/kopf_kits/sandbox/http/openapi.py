@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
+from kopf_kits.sandbox.base import jsons
 from kopf_kits.sandbox.kinds.builtins import builtin_schemas
 from kopf_kits.sandbox.store.resources import Endpoint, Registry
 
@@ -40,12 +44,32 @@ def describe(registry: Registry, group: str, version: str) -> Obj | None:
         name = _add_schemas(schemas, endpoint)
         paths.update(_paths(endpoint, name))
     info = {"title": "Kubernetes", "version": "sandbox"}
+    _add_descriptions(schemas)
     return {
         "openapi": "3.0.0",
         "info": info,
         "paths": paths,
         "components": {"schemas": schemas},
     }
+
+
+def _add_descriptions(schemas: Obj) -> None:
+    """Say what the built-in kinds and their fields are for. They were made for this document."""
+    for name, texts in _read_descriptions().items():
+        schema = schemas.get(name, {})
+        fields = schema.get("properties", {})
+        for field, text in texts.items():
+            target = fields.get(field) if field else schema
+            if target is not None:
+                target["description"] = text
+
+
+@cache
+def _read_descriptions() -> dict[str, dict[str, str]]:
+    """The texts of Kubernetes by the definitions and their fields, "" is for the definition."""
+    packed = files(__package__).joinpath("descriptions.json.gz").read_bytes()
+    texts: dict[str, dict[str, str]] = jsons.loads(gzip.decompress(packed))
+    return texts
 
 
 def _gvk(endpoint: Endpoint) -> Obj:

@@ -1,0 +1,122 @@
+"""``kopf run --reload``: the operator is a process of its own, started anew when the files change.
+
+Imported code cannot be replaced in a process reliably, so the process is replaced. The operator
+exits as it does by a signal: handlers finish, progress is kept on the objects. The local cluster,
+if there is one, is in this process, and stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from types import FrameType
+
+import click
+
+from kopf_kits.cli.sources import Stamps, find_changes, find_roots, scan
+
+MARK = "_KOPF_RELOADED"
+"""The variable that tells the operator's process that it is under supervision."""
+
+POLLING = 0.2  # seconds between the looks at the files
+PATIENCE = 3.0  # seconds to exit before it is asked again, more insistently; then, it is killed
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def is_wanted(reload: bool | None, dev: bool) -> bool:
+    """Whether to reload: if it is said so; or while developing at a terminal with no debugger."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if reload and not in_main_thread:
+        raise click.UsageError("Use --reload only in the command line: it starts processes.")
+    if reload is not None:
+        return reload
+    is_watched = sys.stdin.isatty() and sys.stderr.isatty()
+    return dev and is_watched and in_main_thread and sys.gettrace() is None
+
+
+def is_supervised() -> bool:
+    """Whether this is the process of the operator. It is said only once: not to its processes."""
+    return os.environ.pop(MARK, None) is not None
+
+
+def run_reloading(paths: Iterable[str], modules: Iterable[str]) -> int:
+    """Run this very command in other processes until asked to exit; return the exit code."""
+    command = [sys.executable, *sys.orig_argv[1:]]
+    return _Supervisor(command, find_roots(paths, modules)).run()
+
+
+class _Supervisor:
+    """Starts the operator, restarts it when the files change, and stops when it is asked to."""
+
+    def __init__(self, command: list[str], roots: list[str]) -> None:
+        self._command = command
+        self._roots = roots
+        self._signals = 0  # how many times we are asked to exit
+        self._passed = 0  # of them, how many times the operator is asked
+
+    def run(self) -> int:
+        with self._handled_signals():
+            while True:
+                known = scan(self._roots)
+                child = self._start()
+                changes = self._wait_for_changes(child, known)
+                if not changes:
+                    return max(child.wait(), 0)  # by a signal, it has exited as it should
+                names = ", ".join(os.path.relpath(path) for path in changes)
+                click.echo(f"Reloading, as it is changed: {names}", err=True)
+                _end(child)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Ctrl+C comes to all processes of a terminal: let it be passed on by us, and once."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return subprocess.Popen(self._command, env={**os.environ, MARK: "1"})
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+    def _wait_for_changes(self, child: subprocess.Popen[bytes], known: Stamps) -> list[str]:
+        """Which files are changed; none if we are asked to exit, or if there is nothing to run."""
+        is_told = False
+        while True:
+            code = child.poll()
+            if code == 0 or (code is not None and self._signals):
+                return []
+            if self._signals:
+                self._pass_signals(child)
+            elif changes := find_changes(known, scan(self._roots)):
+                return changes
+            elif code is not None and not is_told:
+                click.echo("Waiting for the files to be changed.", err=True)
+                is_told = True
+            time.sleep(POLLING)
+
+    def _pass_signals(self, child: subprocess.Popen[bytes]) -> None:
+        while self._passed < self._signals:
+            self._passed += 1
+            child.terminate()
+
+    @contextlib.contextmanager
+    def _handled_signals(self) -> Iterator[None]:
+        previous = {signum: signal.signal(signum, self._on_signal) for signum in SIGNALS}
+        try:
+            yield
+        finally:
+            for signum, handler in previous.items():
+                signal.signal(signum, handler)
+
+    def _on_signal(self, _signum: int, _frame: FrameType | None) -> None:
+        self._signals += 1
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    for action in (child.terminate, child.terminate, child.kill):
+        action()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(PATIENCE)
+            return
