@@ -39,13 +39,9 @@ def make_after() -> Any:
 
 def make_turn(marks: Any = MARKS, patch: Any = ()) -> Turn:
     key: Any = ObjectKey
-    return Turn(
-        WorkItem(key),
-        ObjectMemory(None, is_listed=False),
-        patch=Patch(patch),
-        settings=OperatorSettings(),
-        marks=Marks(copy.deepcopy(marks)),
-    )
+    memory = ObjectMemory(None, is_listed=False)
+    memory.pending = Marks(copy.deepcopy(marks)), Patch(patch)
+    return Turn(WorkItem(key), memory, OperatorSettings())
 
 
 def test_only_our_annotations_are_changed() -> None:

@@ -137,11 +137,15 @@ class TextFormatter(logging.Formatter):
         colours: bool = False,
     ) -> None:
         super().__init__(fmt)
+        self._uses_time = super().usesTime()
         self._prefix = prefix
         self._kinds = kinds
         self._colours = colours
         self._second = -1
         self._rendered = ""
+
+    def usesTime(self) -> bool:
+        return self._uses_time
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         # Rendering the time is a noticeable share of a busy operator's work, so it is done
@@ -161,7 +165,7 @@ class TextFormatter(logging.Formatter):
         if len(name) > MAX_NAME:
             record.name = shorten_name(name)
         try:
-            line = super().formatMessage(record)
+            line = self._style.format(record)
         finally:
             record.name = name  # there can be other handlers
         colour = COLOURS.get(record.levelno) if self._colours else None
@@ -223,6 +227,17 @@ class OperatorStreamHandler(logging.StreamHandler[Any]):
     @property
     def stream(self) -> IO[str]:
         return sys.stderr
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # The same as of the base class, but with fewer calls. The lock is taken already.
+        try:
+            stream = sys.stderr
+            stream.write(self.format(record) + self.terminator)
+            stream.flush()
+        except RecursionError:
+            raise
+        except Exception:
+            self.handleError(record)
 
 
 def make_formatter(

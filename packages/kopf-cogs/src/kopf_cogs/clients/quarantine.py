@@ -10,13 +10,16 @@ This is slow, as it is done in Python, byte by byte; but it is done for these do
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from kopf_cogs.helpers import jsons
 
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 _OPENING, _CLOSING, _COLON, _COMMA, _QUOTE = b"{[", b"}]", ord(":"), ord(","), ord('"')
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 Path: TypeAlias = tuple[str | None, ...]
 
@@ -45,13 +48,14 @@ def is_sane(obj: Any) -> bool:
         version = meta.get("resourceVersion")
         uid = meta.get("uid")
         namespace = meta.get("namespace")
-        annotations = meta.get("annotations")
+        for value in (meta.get("annotations") or _NONE).values():
+            if type(value) is not str:
+                return False
         return (
             type(meta["name"]) is str
             and (version is None or type(version) is str)
             and (uid is None or type(uid) is str)
             and (namespace is None or type(namespace) is str)
-            and (not annotations or all(type(value) is str for value in annotations.values()))
         )
     except (TypeError, KeyError, AttributeError):
         return False

@@ -49,7 +49,12 @@ def loads(data: bytes | str) -> Any:
             obj = orjson.loads(raw)
         except ValueError:
             pass  # incl. too deep documents
-    if _has_many_brackets(raw) and not _is_surely_shallow(obj) and _is_deep(raw):
+    # It cannot be deep with few brackets, whatever their order is.
+    if (
+        raw.count(b"{") + raw.count(b"[") > MAX_DEPTH
+        and not _is_surely_shallow(obj)
+        and _is_deep(raw)
+    ):
         raise TooDeepError(f"JSON is nested deeper than {MAX_DEPTH} levels.")
     return _loads_slowly(raw) if obj is _ABSENT else obj
 
@@ -59,11 +64,6 @@ def _loads_slowly(raw: bytes) -> Any:
         return json.loads(raw.decode("utf-8", "surrogatepass"))
     except RecursionError:
         raise TooDeepError("JSON is nested too deep.") from None
-
-
-def _has_many_brackets(raw: bytes) -> bool:
-    """Whether it can be deep at all, whatever the order of the brackets is."""
-    return raw.count(b"{") + raw.count(b"[") > MAX_DEPTH
 
 
 def _is_surely_shallow(obj: Any) -> bool:

@@ -1,9 +1,9 @@
 """Bodies of Kubernetes objects: as they come from the API, and as the handlers see them."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, ClassVar, Literal, TypedDict, cast
 
-from kopf_cogs.structs.dicts import MappingView, ReplaceableMappingView
+from kopf_cogs.structs.dicts import FieldPath, MappingView, ReplaceableMappingView, resolve
 
 Labels = Mapping[str, str]
 Annotations = Mapping[str, str]
@@ -83,16 +83,32 @@ class OwnerReference(TypedDict, total=False):
     uid: str
 
 
-class Meta(MappingView[str, Any]):
+class _Stanza(MappingView[str, Any]):
+    """A live view to one of the main parts of an object."""
+
+    __slots__ = ()
+
+    _stanza: ClassVar[FieldPath]
+
+    def __init__(self, src: "Body | Mapping[str, Any]", /) -> None:
+        if type(src) is Body and not src._path:  # the most frequent case, for every event
+            self._cell = src._cell
+            self._path = self._stanza
+        else:
+            super().__init__(src, self._stanza)
+
+
+class Meta(_Stanza):
     """A live view to the object's ``metadata``."""
 
     __slots__ = ("_annotations", "_labels")
 
+    _stanza = ("metadata",)
     _labels: MappingView[str, str] | None
     _annotations: MappingView[str, str] | None
 
     def __init__(self, src: "Body | Mapping[str, Any]", /) -> None:
-        super().__init__(src, ("metadata",))
+        super().__init__(src)
         self._labels = None
         self._annotations = None
 
@@ -125,6 +141,11 @@ class Meta(MappingView[str, Any]):
         """The namespace of the object; ``None`` for cluster-scoped objects."""
         return cast("str | None", self._here().get("namespace"))
 
+    def identify(self) -> tuple[str | None, str | None, str | None]:
+        """The uid, the name, and the namespace at once: it is faster than one by one."""
+        here = self._here()
+        return here.get("uid"), here.get("name"), here.get("namespace")
+
     @property
     def creation_timestamp(self) -> str | None:
         """The creation time of the object, as in the API: an ISO-8601 string."""
@@ -136,22 +157,20 @@ class Meta(MappingView[str, Any]):
         return cast("str | None", self._here().get("deletionTimestamp"))
 
 
-class Spec(MappingView[str, Any]):
+class Spec(_Stanza):
     """A live view to the object's ``spec``."""
 
     __slots__ = ()
 
-    def __init__(self, src: "Body | Mapping[str, Any]", /) -> None:
-        super().__init__(src, ("spec",))
+    _stanza = ("spec",)
 
 
-class Status(MappingView[str, Any]):
+class Status(_Stanza):
     """A live view to the object's ``status``."""
 
     __slots__ = ()
 
-    def __init__(self, src: "Body | Mapping[str, Any]", /) -> None:
-        super().__init__(src, ("status",))
+    _stanza = ("status",)
 
 
 class Body(ReplaceableMappingView[str, Any]):
@@ -167,7 +186,11 @@ class Body(ReplaceableMappingView[str, Any]):
     _status: Status | None
 
     def __init__(self, src: "Mapping[str, Any] | RawBody | BodyEssence", /) -> None:
-        super().__init__(cast("Mapping[str, Any]", src))
+        if type(src) is dict:  # the most frequent case, for every event
+            self._cell = [src]
+            self._path = ()
+        else:
+            super().__init__(cast("Mapping[str, Any]", src))
         self._meta = None
         self._spec = None
         self._status = None
@@ -204,15 +227,18 @@ def build_object_reference(body: Mapping[str, Any] | RawBody) -> ObjectReference
 
     The fields that the object does not have are left out.
     """
-    meta = body.get("metadata") or {}
-    ref = {
-        "apiVersion": body.get("apiVersion"),
-        "kind": body.get("kind"),
+    raw = resolve(body, ())  # it is faster than through the view
+    meta: Any = raw.get("metadata") or {}
+    ref: ObjectReference = {
+        "apiVersion": raw.get("apiVersion"),
+        "kind": raw.get("kind"),
         "name": meta.get("name"),
         "uid": meta.get("uid"),
         "namespace": meta.get("namespace"),
     }
-    return cast("ObjectReference", {key: val for key, val in ref.items() if val})
+    for field in [field for field, value in ref.items() if not value]:
+        del ref[field]  # type: ignore[misc]
+    return ref
 
 
 def build_owner_reference(

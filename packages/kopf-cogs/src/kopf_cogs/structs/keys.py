@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from kopf_cogs.structs.bodies import RawBody
-from kopf_cogs.structs.dicts import resolve
 from kopf_cogs.structs.resources import Resource
 
 ObjectKey: TypeAlias = str | tuple[Resource, str | None, str | None]
@@ -17,7 +16,7 @@ def object_key(resource: Resource, raw_body: Mapping[str, Any] | RawBody) -> Obj
     Objects re-created with the same name have other uids and thus other keys. A few built-in
     kinds (e.g. ``ComponentStatus``) have no uids, so they are distinguished by their names.
     """
-    meta = resolve(raw_body, ("metadata",), None) or {}
+    meta = raw_body.get("metadata") or {}
     uid = meta.get("uid")
     if uid:
         return str(uid)

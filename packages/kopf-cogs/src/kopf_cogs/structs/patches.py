@@ -67,11 +67,13 @@ class Patch(dict[str, Any]):
         body: Mapping[str, Any] | RawBody | None = None,
         fns: Iterable[PatchFn] = (),
     ) -> None:
+        self._body = body
+        self._fns = [*fns]
+        self._views: dict[str, ref[Any]] | None = None  # few patches are written by views
         if src is not None:
             super().__init__(src)
-        self._body = body
-        self._fns = [*src._fns, *fns] if isinstance(src, Patch) else [*fns]
-        self._views: dict[str, ref[Any]] = {}
+            if isinstance(src, Patch):
+                self._fns[:0] = src._fns
 
     def __repr__(self) -> str:
         args = [super().__repr__()] if self.keys() else []
@@ -116,6 +118,8 @@ class Patch(dict[str, Any]):
 
     def _get_view(self, cls: type[V], name: str) -> V:
         """The same view for as long as somebody holds it; not longer, to avoid reference cycles."""
+        if self._views is None:
+            self._views = {}
         known = self._views.get(name)
         view = None if known is None else known()
         if view is None:

@@ -72,7 +72,7 @@ class OperatorContext:
     """Where the operator runs: for those who are called in threads."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Invocation:
     """The attempt of a handler that the current code runs in.
 

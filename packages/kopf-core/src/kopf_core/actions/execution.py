@@ -123,7 +123,7 @@ class Execution:
                 self._get_policy(handler).check_limits(
                     handler, retry=state.retries, runtime=runtime
                 )
-            cause.logger.debug(f"{handler} is invoked.")
+            cause.logger.debug("%s is invoked.", handler)
             result = await self._call(invocation, state, runtime)
         except asyncio.CancelledError:
             cause.logger.warning(f"{handler} is cancelled. Will escalate.")
@@ -144,14 +144,14 @@ class Execution:
 
     async def observe(self, handler: BaseHandler, cause: BaseCause) -> Any:
         """Call a handler which is never retried; get its result, if there is one."""
-        now = self.clock.now()
         kwargs = {
             "param": handler.param,
             "retry": 0,
-            "started": now,
+            "started": self.clock.now(),
             "runtime": _NO_TIME,
-        } | cause.kwargs  # in this order: the names of indices are never overridden
-        cause.logger.debug(f"{handler} is invoked.")
+            **cause.kwargs,  # the last ones: the names of indices are never overridden
+        }
+        cause.logger.debug("%s is invoked.", handler)
         invocation = Invocation(handler, cause, self)
         token = invocation_var.set(invocation)
         try:
@@ -185,7 +185,8 @@ class Execution:
             "retry": state.retries,
             "started": state.started,
             "runtime": runtime,
-        } | invocation.cause.kwargs  # in this order: the names of indices are never overridden
+            **invocation.cause.kwargs,  # the last ones: the names of indices are never overridden
+        }
         handler.adjust_kwargs(kwargs)
         token = invocation_var.set(invocation)
         try:
@@ -219,16 +220,19 @@ class Execution:
         is_endured: bool = False,
     ) -> Any:
         handler = invocation.handler
-        executor = None
-        if not handler.is_async:
-            executor = self.settings.execution.executor if self.executor is None else self.executor
+        self.ongoing.enter(invocation)
+        if handler.is_async:
+            try:
+                return await invoke(handler.fn, kwargs=kwargs, is_async=True, executor=None)
+            finally:
+                self.ongoing.leave(invocation)
         return await invoke(
             handler.fn,
             kwargs=kwargs,
-            is_async=handler.is_async,
-            executor=executor,
+            is_async=False,
+            executor=self.settings.execution.executor if self.executor is None else self.executor,
             is_endured=is_endured,
-            on_ended=partial(self.ongoing.leave, self.ongoing.enter(invocation)),
+            on_ended=partial(self.ongoing.leave, invocation),
         )
 
 

@@ -31,7 +31,7 @@ async def invoke(
 
     Threads cannot be interrupted. If it ``is_endured``, the first cancellation does not interrupt
     the waiting for a thread either: what the function has done is to be remembered.
-    ``on_ended`` is called when the function is really over, from its thread, waited for or not.
+    ``on_ended`` is called in the thread when its function is really over, waited for or not.
     """
     task, pid = asyncio.current_task(), os.getpid()
     try:
@@ -41,8 +41,6 @@ async def invoke(
             finally:
                 if os.getpid() != pid:
                     leave_fork(sys.exception())
-                if on_ended is not None:
-                    on_ended()
         future = _start_thread(fn, args, kwargs, executor, on_ended)
         return await _get_outcome(endure(future) if is_endured else future)
     except (Exception, asyncio.CancelledError) as e:

@@ -6,7 +6,9 @@ events made of log messages (unless ``k8s_skip`` is set: the message stays in th
 """
 
 import logging
+import sys
 from collections.abc import MutableMapping
+from types import FrameType
 from typing import Any, ClassVar
 
 from kopf_cogs.configs.settings import OperatorSettings
@@ -15,6 +17,8 @@ from kopf_cogs.structs.bodies import Body, ObjectReference, build_object_referen
 AnyLogger = logging.Logger | logging.LoggerAdapter[Any]
 
 objects_logger = logging.getLogger("kopf.objects")
+
+_LOGGING = logging.LoggerAdapter.log.__code__.co_filename
 
 
 class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
@@ -32,12 +36,31 @@ class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
         self._settings = settings
         self._ref: ObjectReference | None = None
 
+    # The same as those of the base class, but with fewer calls: several times for every event.
+
+    def debug(self, msg: object, *args: object, **kwargs: Any) -> None:
+        if self.logger.isEnabledFor(logging.DEBUG):
+            kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # this very method
+            self.log(logging.DEBUG, msg, *args, **kwargs)
+
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        # The same as of the base class, but with fewer calls: it is called for every handler.
-        if self.logger.isEnabledFor(level):
+        if not self.logger.isEnabledFor(level):
+            return
+        if kwargs:
             kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # this very method
             msg, processed = self.process(msg, kwargs)
             self.logger._log(level, msg, args, **processed)
+            return
+        msg, processed = self.process(msg, kwargs)
+        frame: FrameType = sys._getframe(1)
+        while frame.f_code.co_filename == _LOGGING and frame.f_back is not None:
+            frame = frame.f_back  # e.g. ``info()`` of the base class
+        code = frame.f_code
+        where = code.co_filename, frame.f_lineno
+        record = self.logger.makeRecord(
+            self.logger.name, level, *where, msg, args, None, code.co_name, **processed
+        )
+        self.logger.handle(record)
 
     def process(
         self,

@@ -13,7 +13,7 @@ class Marks(Patch):
     forbid them, while the rest must be stored, or the handlers would be called again.
     """
 
-    __slots__ = ("results",)
+    __slots__ = ("_results",)
 
     def __init__(
         self,
@@ -23,12 +23,18 @@ class Marks(Patch):
         fns: tuple[PatchFn, ...] = (),
     ) -> None:
         super().__init__(src, fns=fns)
-        self.results = Patch()
+        self._results: Patch | None = None
+
+    @property
+    def results(self) -> Patch:
         """The results of the handlers, by their ids in the ``status``."""
+        if self._results is None:
+            self._results = Patch()
+        return self._results
 
     def __bool__(self) -> bool:
-        return super().__bool__() or bool(self.results)
+        return len(self) > 0 or bool(self._fns) or bool(self._results)
 
     def clear(self) -> None:
         super().clear()
-        self.results.clear()
+        self._results = None

@@ -12,25 +12,18 @@ class Ongoing:
     It is changed from the loop and from threads: each call is added and removed once.
     """
 
-    __slots__ = ("_calls",)
+    __slots__ = ("_calls", "enter", "leave")
 
     def __init__(self) -> None:
-        self._calls: dict[int, Invocation] = {}
+        self._calls: set[Invocation] = set()
+        self.enter = self._calls.add
+        self.leave = self._calls.discard
 
     def __bool__(self) -> bool:
         return bool(self._calls)
 
     def __iter__(self) -> Iterator[Invocation]:
-        return iter(list(self._calls.values()))
-
-    def enter(self, invocation: Invocation) -> int:
-        """Remember the call; get its key for :meth:`leave`."""
-        key = id(invocation)
-        self._calls[key] = invocation
-        return key
-
-    def leave(self, key: int) -> None:
-        self._calls.pop(key, None)
+        return iter(list(self._calls))
 
     def describe(self) -> list[str]:
         """Name the handlers that work, each with its object."""

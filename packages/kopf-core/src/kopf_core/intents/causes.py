@@ -128,9 +128,11 @@ class ResourceCause(Cause):
         memo: AnyMemo,
         indices: Mapping[str, Any],
     ) -> None:
-        super().__init__(
-            logger=self.logger_type(body=body, settings=settings), memo=memo, indices=indices
-        )
+        # It is not worth a call of the base class: causes are made for every event.
+        self.logger = self.logger_type(body=body, settings=settings)
+        self.memo = memo
+        self.indices = indices
+        self._kwargs = None
         self.resource = resource
         self.body = body
         self.patch = patch
@@ -139,6 +141,7 @@ class ResourceCause(Cause):
     def _make_kwargs(self) -> dict[str, Any]:
         body = self.body
         meta = body.metadata
+        uid, name, namespace = meta.identify()
         return {
             "logger": self.logger,
             "memo": self.memo,
@@ -148,9 +151,9 @@ class ResourceCause(Cause):
             "spec": body.spec,
             "meta": meta,
             "status": body.status,
-            "uid": meta.uid,
-            "name": meta.name,
-            "namespace": meta.namespace,
+            "uid": uid,
+            "name": name,
+            "namespace": namespace,
             "labels": meta.labels,
             "annotations": meta.annotations,
             "conditions": Conditions(body, self.patch),

@@ -38,6 +38,11 @@ class ResourceHandler(BaseHandler):
     value: ValueFilter = None
 
     @property
+    def has_filters(self) -> bool:
+        """Whether it is interested in some of the objects only."""
+        return bool(self.labels or self.annotations or self.field or self.when)
+
+    @property
     def requires_patching(self) -> bool:
         """Whether the framework leaves its marks on the objects because of this handler."""
         return True

@@ -4,8 +4,9 @@ The handlers are selected once for every resource, when the resource is discover
 the events of its objects only go through these few handlers.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from kopf_cogs.structs.dicts import FieldPath
@@ -119,9 +120,19 @@ class ResourceHandlers:
     is_unambiguous: bool = field(init=False, compare=False)
     """All ids of change handlers are stored differently: nothing is to be compared for objects."""
 
+    is_unfiltered: bool = field(init=False, compare=False)
+    """Some of the change handlers are interested in all objects: there is nothing to be checked."""
+
+    seeing_all: Sequence[WatchingHandler] | None = field(init=False, compare=False)
+    """The handlers of events if all of them are interested in all objects."""
+
     def __post_init__(self) -> None:
         unique = {get_stored_id(handler) for handler in self.changing}
-        object.__setattr__(self, "is_unambiguous", len(unique) == len(self.changing))
+        is_filtering = any(handler.has_filters for handler in self.watching)
+        set_field = partial(object.__setattr__, self)
+        set_field("is_unambiguous", len(unique) == len(self.changing))
+        set_field("is_unfiltered", not all(handler.has_filters for handler in self.changing))
+        set_field("seeing_all", None if is_filtering else deduplicate(self.watching))
 
     def __bool__(self) -> bool:
         return bool(self.indexing or self.watching or self.requires_patching)
@@ -135,8 +146,8 @@ class ResourceHandlers:
         """The fields which must be tracked for changes even if they are not essential."""
         return frozenset(h.field for h in self.changing if h.field)
 
-    def select_watching(self, cause: ResourceCause) -> list[WatchingHandler]:
-        return _select(self.watching, cause)
+    def select_watching(self, cause: ResourceCause) -> Sequence[WatchingHandler]:
+        return _select(self.watching, cause) if self.seeing_all is None else self.seeing_all
 
     def select_indexing(self, cause: ResourceCause) -> list[IndexingHandler]:
         return _select(self.indexing, cause)
@@ -155,7 +166,7 @@ class ResourceHandlers:
 
     def is_interested(self, cause: ChangingCause) -> bool:
         """Whether any change handler can ever be called for the object in its current state."""
-        return any(may_be_interested(handler, cause) for handler in self.changing)
+        return self.is_unfiltered or any(may_be_interested(h, cause) for h in self.changing)
 
     def requires_finalizer(
         self,

@@ -223,7 +223,7 @@ class Cycles:
         if turn.essence is not None:
             merge_into(turn.marks, turn.essence)
         turn.memory.stage = Stage.HANDLED
-        if not turn.marks and not turn.patch and cause.reason is not Reason.DELETE:
+        if not turn.is_changing and cause.reason is not Reason.DELETE:
             turn.logger.debug("Handling cycle is finished, waiting for new changes.")
 
     def _plan_essence(self, cause: ChangingCause) -> Patch | None:

@@ -72,8 +72,9 @@ class Delivery:
         """Send the changes to the API, and decide on when to get back to the object."""
         if delay == FOREVER:
             delay = None
-        turn.patch.fns[:0] = turn.memory.take_carried()
-        if not turn.marks and not turn.patch:
+        if turn.memory.carried:
+            turn.patch.fns[:0] = turn.memory.take_carried()
+        if not turn.is_changing:
             if delay:
                 turn.logger.debug(f"Sleeping for {delay} seconds for the delayed handlers.")
             return self._requeue(delay)

@@ -27,24 +27,27 @@ class Gate(enum.Enum):
     """Nothing is taken and kept anymore."""
 
 
+Waiters = tuple[tuple[Callable[[WorkItem], None], WorkItem], ...]
+
+
 class Occupancy:
     """Which objects are worked on now, in all queues: an object can be seen by several streams."""
 
     def __init__(self) -> None:
-        self._occupied: dict[ObjectKey, list[Callable[[], None]]] = {}
+        self._occupied: dict[ObjectKey, Waiters] = {}
 
-    def enter(self, key: ObjectKey, on_released: Callable[[], None]) -> bool:
+    def enter(self, item: WorkItem, on_released: Callable[[WorkItem], None]) -> bool:
         """Occupy the object; or be called when it is not occupied by others anymore."""
-        waiters = self._occupied.get(key)
-        if waiters is None:
-            self._occupied[key] = []
+        key = item.key
+        if key not in self._occupied:
+            self._occupied[key] = ()
             return True
-        waiters.append(on_released)
+        self._occupied[key] = (*self._occupied[key], (on_released, item))
         return False
 
     def leave(self, key: ObjectKey) -> None:
-        for on_released in self._occupied.pop(key, ()):
-            on_released()
+        for on_released, item in self._occupied.pop(key, ()):
+            on_released(item)
 
 
 class Line:

@@ -109,7 +109,7 @@ class WorkQueue:
         """Take an event of the object: it gets its turn for it, or for it and those after it."""
         if self._gate is Gate.CLOSED:
             return
-        item = self._items.get(key)
+        known = item = self._items.get(key)
         if item is None:
             item = self._items[key] = WorkItem(key, is_listed=event["type"] is None)
             self._backlog += item.is_backlog
@@ -121,6 +121,8 @@ class WorkQueue:
         item.take(event, keep=self._keeps_events and not is_paused)
         if is_paused and event["type"] == "DELETED" and self._is_forgettable(item):
             self._drop(item)
+        elif known is None:
+            self._line_up(item)
         elif item.stage is Stage.DELAYED or item.stage is Stage.HELD:
             self._reconsider(item)
 
@@ -279,7 +281,7 @@ class WorkQueue:
         item.stage = Stage.QUEUED
         if self._gate is not Gate.OPEN:
             return
-        if self._has_places() and not self._line:
+        if self._limit is None or (self._has_places() and not self._line):
             self._start(item)
         else:
             self._line.put(item)
@@ -295,7 +297,7 @@ class WorkQueue:
                 self._start(item)
 
     def _start(self, item: WorkItem) -> None:
-        if self._occupancy.enter(item.key, lambda: self._retry(item)):
+        if self._occupancy.enter(item, self._retry):
             item.stage = Stage.WORKING
             self._working.add(item)
             self._idle.clear()
@@ -310,28 +312,29 @@ class WorkQueue:
         """Make turns until there is nothing to do, or somebody else waits for the place."""
         while True:
             item.observed = item.generation
-            item.rest = await self._make_turn(item)
+            if item.wanted_at is not None and item.wanted_at <= self._clock.monotonic():
+                item.wanted_at = None
+            try:
+                item.rest = await self._process(item)
+            except (Exception, asyncio.CancelledError) as e:
+                item.rest = self._recover(item, e)
             if item.is_backlog:
                 self._leave_backlog(item)
             if item.generation == item.observed or not self._is_to_continue(item):
                 break
         self._release(item)
 
-    async def _make_turn(self, item: WorkItem) -> TurnResult:
-        if item.wanted_at is not None and item.wanted_at <= self._clock.monotonic():
-            item.wanted_at = None
-        try:
-            return await self._process(item)
-        except asyncio.CancelledError:
-            item.generation += 1  # whatever it was, it is not done
-            item.reasons |= {"interrupted"}
-            if self._gate is not Gate.OPEN:
-                return DONE
-            logger.warning(f"The processing of {item.key} was cancelled by others; repeating it.")
-            return Requeue(self._clock.monotonic() + FAILURE_DELAY, is_held=True)
-        except Exception as e:
-            logger.error(f"The processing of {item.key} has failed: {e!r}", exc_info=e)
+    def _recover(self, item: WorkItem, exc: BaseException) -> TurnResult:
+        """The turn was broken: by a cancellation, or by a defect of ours."""
+        if not isinstance(exc, asyncio.CancelledError):
+            logger.error(f"The processing of {item.key} has failed: {exc!r}", exc_info=exc)
             return DONE
+        item.generation += 1  # whatever it was, it is not done
+        item.reasons |= {"interrupted"}
+        if self._gate is not Gate.OPEN:
+            return DONE
+        logger.warning(f"The processing of {item.key} was cancelled by others; repeating it.")
+        return Requeue(self._clock.monotonic() + FAILURE_DELAY, is_held=True)
 
     def _is_to_continue(self, item: WorkItem) -> bool:
         return (
@@ -351,7 +354,7 @@ class WorkQueue:
         self._occupancy.leave(item.key)
         if item.stage is Stage.WORKING:
             self._settle(item)
-        if self._limit is not None or self._line:
+        if self._limit is not None:
             self._grant_places()
 
     def _settle(self, item: WorkItem) -> None:
@@ -393,8 +396,9 @@ class WorkQueue:
 
     def _leave_backlog(self, item: WorkItem) -> None:
         item.is_backlog = False
+        if self._backlog > HEADROOM:  # otherwise, nobody waits for it
+            self._progress.set()
         self._backlog -= 1
-        self._progress.set()
 
     def _drop(self, item: WorkItem) -> None:
         if item.is_backlog:

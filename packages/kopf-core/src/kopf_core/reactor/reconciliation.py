@@ -8,13 +8,14 @@ Two functions to be read from top to bottom:
 """
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeVar
 
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Body, RawEvent
+from kopf_cogs.structs.bodies import Body, RawBody, RawEvent
 from kopf_cogs.structs.dicts import is_view_of
 from kopf_cogs.structs.diffs import EMPTY, diff
 from kopf_cogs.structs.finalizers import (
@@ -74,9 +75,10 @@ class Reconciler:
         self.resource = resource
         self.settings: OperatorSettings = execution.settings
         self._handlers = handlers
+        self._leaves_marks = handlers.requires_patching
         self._execution = execution
         self._memories = memories
-        self._indices = indices
+        self._indices: Mapping[str, Any] = indices if indices else {}
         self._background = background
         self.desired = desired
         self._clock = execution.clock
@@ -102,20 +104,26 @@ class Reconciler:
     async def process(self, item: WorkItem) -> TurnResult:
         """Process all that is there for the object, and say when to do it again."""
         memory = self._memories.recall(item.key, is_listed=item.is_listed)
-        turn = Turn(item, memory, settings=self.settings)
-        if memory.pending is not None:
-            turn.marks, turn.patch = memory.pending
+        turn = Turn(item, memory, self.settings)
         try:
             while item.events:
                 await self.on_event(turn, item.events.popleft())
-                if item.events and not item.held and (turn.patch or turn.marks):
+                if item.events and turn.is_changing and not item.held:
                     await self._delivery.apply(turn)
             if item.rest is not DONE and item.held is not None:
                 return self._keep_held(turn, item.held)
-            if item.take_reasons() and item.latest is not None and item.type != "DELETED":
+            if (
+                item.reasons
+                and item.take_reasons()
+                and item.latest is not None
+                and item.type != "DELETED"
+            ):
                 turn.body = Body(item.latest)
                 await self._adjust_background(turn)
-            result = await self._reconcile_if_settled(turn)
+            if self._is_left_as_is(turn):
+                result: TurnResult = DONE
+            else:
+                result = await self._reconcile_if_settled(turn)
         except FencedError as e:  # it is going to be paused; then, it starts anew
             turn.logger.debug(f"The processing is interrupted: {e}")
             return DONE
@@ -124,7 +132,8 @@ class Reconciler:
             return throttle(turn, f"{e}", None, self._clock.monotonic(), is_known=is_known)
         except Exception as e:
             return throttle(turn, safe_repr(e), e, self._clock.monotonic())
-        unthrottle(turn, self._denials)
+        if memory.throttler is not None:
+            unthrottle(turn, self._denials)
         return result
 
     async def on_event(self, turn: Turn, event: RawEvent) -> None:
@@ -142,7 +151,7 @@ class Reconciler:
 
     def _keep_held(self, turn: Turn, held: TurnResult) -> TurnResult:
         """Leave the object as it is: only its events have been handled, not its changes."""
-        if turn.patch or turn.marks:
+        if turn.is_changing:
             turn.memory.pending = (turn.marks, turn.patch)
         return held
 
@@ -248,6 +257,21 @@ class Reconciler:
             return True
         return False
 
+    def _is_left_as_is(self, turn: Turn) -> bool:
+        """Whether only its events are handled, and there is nothing to be sent."""
+        item, memory = turn.item, turn.memory
+        return not (
+            item.latest is None
+            or item.type == "DELETED"
+            or turn.is_changing
+            or memory.carried
+            or self._can_be_marked(item.latest)
+        )
+
+    def _can_be_marked(self, body: RawBody) -> bool:
+        """Whether we can have left something on the object, now or in the past."""
+        return self._leaves_marks or is_deletion_blocked(body, self.settings.persistence.finalizer)
+
     async def _reconcile_if_settled(self, turn: Turn) -> TurnResult:
         item = turn.item
         if item.latest is None:
@@ -263,13 +287,11 @@ class Reconciler:
             result = await self._delivery.apply(turn)
             if not isinstance(result, Done):
                 return result
-        if not self._handlers.requires_patching and not is_deletion_blocked(
-            turn.body, self.settings.persistence.finalizer
-        ):
+        if not self._can_be_marked(item.latest):
             return await self._delivery.apply(turn)
         awaited = self._delivery.get_awaited(turn)
         if awaited is not None:
-            if turn.patch or turn.marks:
+            if turn.is_changing:
                 return await self._delivery.apply(turn)
             return awaited
         if turn.memory.is_outdated(item.latest) or self._is_echo(turn):
@@ -297,7 +319,9 @@ class Reconciler:
     def _detect(self, turn: Turn) -> ChangingCause:
         """Find out what has happened to the object since it was handled for the last time."""
         storage = self.settings.persistence.diffbase_storage
-        is_promising = any(may_match(handler, turn.body) for handler in self._handlers.changing)
+        is_promising = self._handlers.is_unfiltered or any(
+            may_match(handler, turn.body) for handler in self._handlers.changing
+        )
         old = storage.fetch(body=turn.body) if is_promising else None
         new = self._cycles.build_essence(turn.body) if is_promising else None
         changes = diff(old, new) if old != new else EMPTY

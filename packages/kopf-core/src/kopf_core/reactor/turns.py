@@ -1,7 +1,6 @@
 """What the spine works with: an object in the course of processing, and what lives beside it."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from kopf_cogs.configs.settings import OperatorSettings
@@ -48,34 +47,64 @@ class Background(Protocol):
 NOTHING = Body({})
 
 
-@dataclass(slots=True)
 class Turn:
-    """An object in the course of processing."""
+    """An object in the course of processing. What most of the turns do not need is made lazily."""
 
-    item: WorkItem
-    memory: ObjectMemory
-    settings: OperatorSettings
-    patch: Patch = field(default_factory=Patch)
-    """The changes made by the handlers."""
+    __slots__ = (
+        "_logger",
+        "_marks",
+        "_patch",
+        "body",
+        "essence",
+        "is_finished",
+        "is_rejected",
+        "item",
+        "memory",
+        "settings",
+        "type",
+    )
 
-    marks: Marks = field(default_factory=Marks)
-    """The changes made by the framework itself."""
+    def __init__(self, item: WorkItem, memory: ObjectMemory, settings: OperatorSettings) -> None:
+        self.item = item
+        self.memory = memory
+        self.settings = settings
+        self.body = NOTHING
+        """The newest known state of the object."""
 
-    essence: Patch | None = None
-    """The last handled state to be stored when the handling cycle is over."""
+        self.type: RawEventType = None
+        self.essence: Patch | None = None
+        """The last handled state to be stored when the handling cycle is over."""
 
-    body: Body = field(default_factory=lambda: NOTHING)
-    """The newest known state of the object."""
+        self.is_finished = False
+        """The handling cycle is over: there is nothing to come back for."""
 
-    type: RawEventType = None
+        self.is_rejected: bool | None = None
+        """Whether any changes of the handlers were rejected for good; unknown if there were none."""
 
-    is_finished: bool = False
-    """The handling cycle is over: there is nothing to come back for."""
+        self._patch: Patch | None = None
+        self._marks: Marks | None = None
+        self._logger: LocalObjectLogger | None = None
+        if memory.pending is not None:
+            self._marks, self._patch = memory.pending
 
-    is_rejected: bool | None = None
-    """Whether any changes of the handlers were rejected for good; unknown if there were none."""
+    @property
+    def patch(self) -> Patch:
+        """The changes made by the handlers."""
+        if self._patch is None:
+            self._patch = Patch()
+        return self._patch
 
-    _logger: LocalObjectLogger | None = None
+    @property
+    def marks(self) -> Marks:
+        """The changes made by the framework itself."""
+        if self._marks is None:
+            self._marks = Marks()
+        return self._marks
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether there is anything to be sent to the API."""
+        return bool(self._patch or self._marks)
 
     @property
     def logger(self) -> LocalObjectLogger:

@@ -3,6 +3,7 @@
 import logging
 import threading
 
+from kopf_cogs.structs.bodies import ObjectReference
 from kopf_core.actions.context import operator_var
 from kopf_core.actions.loggers import objects_logger
 from kopf_core.engines.posting.levels import type_of_level
@@ -14,14 +15,20 @@ class EventPostingHandler(logging.Handler):
     The operator is taken from the context in which the message is logged.
     """
 
+    def handle(self, record: logging.LogRecord) -> bool:
+        # Most of the messages stay in the logs only, and are not worth the lock and the filters.
+        if getattr(record, "k8s_skip", False) or getattr(record, "k8s_ref", None) is None:
+            return False
+        return bool(super().handle(record))
+
     def emit(self, record: logging.LogRecord) -> None:
-        ref = getattr(record, "k8s_ref", None)
         operator = operator_var.get(None)
-        if ref is None or operator is None or getattr(record, "k8s_skip", False):
+        if operator is None:
             return
         posting = operator.settings.posting
         if not posting.enabled or not posting.loggers or record.levelno < posting.level:
             return
+        ref: ObjectReference = record.k8s_ref  # type: ignore[attr-defined]
         try:
             message = self.format(record)
         except Exception:  # such as of formats that do not fit, or of ``__repr__()``
