@@ -161,6 +161,8 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
         return None
 
     def store_seen(self, *, body: Body, patch: Patch, seen: Mapping[str, Any] | None) -> None:
+        if seen is None and not body.metadata.annotations:
+            return
         encoded = None if seen is None else encode_json(seen)
         for full_key in self.make_keys(_SEEN_STATES, body=body):
             if body.metadata.annotations.get(full_key) != encoded:

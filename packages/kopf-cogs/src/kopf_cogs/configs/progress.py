@@ -116,6 +116,8 @@ class AnnotationsProgressStorage(
         self._store_marker(prefix=self.prefix, patch=patch, body=body)
 
     def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
+        if not patch.keys() and not body.metadata.annotations:
+            return
         for full_key in self.make_keys(key, body=body):
             _purge(body, patch, ("metadata", "annotations", full_key))
 
@@ -190,7 +192,8 @@ class StatusProgressStorage(ProgressStorage):
         ensure(patch, (*self._field, key), dict(record))
 
     def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
-        _purge(body, patch, (*self._field, key))
+        if self._field[0] in body or self._field[0] in patch:
+            _purge(body, patch, (*self._field, key))
 
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         if resolve(body, self._touch_field, None) != value:

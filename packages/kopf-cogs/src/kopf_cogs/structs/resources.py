@@ -1,6 +1,7 @@
 """Resources: the kinds of objects that the API serves, and their URLs."""
 
 import dataclasses
+import re
 import urllib.parse
 from collections.abc import Mapping
 from typing import Final
@@ -8,6 +9,7 @@ from typing import Final
 # What is allowed in path segments of URLs beside letters & digits. Notably, colons are common
 # in the names of RBAC objects. Pluses are allowed, too, but are often taken for spaces.
 _SAFE: Final = ":@!$&'()*,;="
+_NAME: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -129,9 +131,11 @@ class Resource:
 
 def _escape(name: str | None) -> str:
     # The API forbids such names. But if taken from elsewhere, they could lead to other URLs.
+    if not name or _NAME.fullmatch(name):
+        return name or ""  # as nearly all names are
     if name in {".", ".."}:
         raise ValueError(f"The name is impossible in Kubernetes: {name!r}")
-    return urllib.parse.quote(name, safe=_SAFE) if name else ""
+    return urllib.parse.quote(name, safe=_SAFE)
 
 
 EVENTS: Final = Resource("", "v1", "events", "Event", "event", namespaced=True)

@@ -237,10 +237,14 @@ def _detach_conditions(patch: Patch) -> tuple[Patch, Patch]:
 
 
 def merge_patches(*patches: Patch) -> Patch:
-    """Combine several patches into a new one; the last ones win where they change the same.
+    """Combine several patches into one; the last ones win where they change the same.
 
     The functions of the last ones go first: finalizers are managed before anything else.
+    It is a new one, or the only one of those that change anything.
     """
+    useful = [patch for patch in patches if patch.keys() or patch.fns]
+    if len(useful) == 1:
+        return useful[0]
     merged = Patch(fns=[fn for patch in reversed(patches) for fn in patch.fns])
     for patch in patches:
         merge_into(merged, patch)

@@ -131,12 +131,10 @@ class ObjectMemory:
 
     def is_outdated(self, body: RawBody) -> bool:
         """Whether the state is older than our own last patch. Unknown versions are trusted."""
+        if self.patched_version is None:
+            return False
         version = parse_version(body)
-        return (
-            version is not None
-            and self.patched_version is not None
-            and version < self.patched_version
-        )
+        return version is not None and version < self.patched_version
 
     def is_settled(self, body: RawBody | None) -> bool:
         """Whether the object is exactly as we have left it when everything was handled."""

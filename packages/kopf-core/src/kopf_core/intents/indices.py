@@ -148,21 +148,12 @@ Listener = Callable[[str, Collection[Any]], None]
 """Gets the name of the index, and the values of one object before and after the change."""
 
 
-class Indices(Mapping[str, Index[Any, Any]]):
+class Indices(dict[str, Index[Any, Any]]):
     """All indices of one operator, as they go to the keyword arguments of handlers."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self._items: dict[str, Index[Any, Any]] = {name: Index() for name in names}
+        super().__init__((name, Index()) for name in names)
         self._listeners: dict[str, Listener] = {}
-
-    def __getitem__(self, name: str) -> Index[Any, Any]:
-        return self._items[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
 
     def replace(self, name: str, owner: ObjectKey, values: Mapping[Any, Any]) -> None:
         """Put the values of one object into that index in place of its previous ones.
@@ -170,16 +161,16 @@ class Indices(Mapping[str, Index[Any, Any]]):
         Raises whatever the keys raise when compared; the object is not in the index then.
         """
         if name not in self._listeners:
-            self._items[name]._replace(owner, values)
+            self[name]._replace(owner, values)
             return
-        old = self._items[name]._get_values(owner)
-        self._items[name]._replace(owner, values)
+        old = self[name]._get_values(owner)
+        self[name]._replace(owner, values)
         self._listeners[name](name, [*old, *values.values()])
 
     def discard(self, name: str, owner: ObjectKey) -> None:
         """Remove all values of one object from that index."""
-        old = self._items[name]._get_values(owner) if name in self._listeners else None
-        self._items[name]._discard(owner)
+        old = self[name]._get_values(owner) if name in self._listeners else None
+        self[name]._discard(owner)
         if old:
             self._listeners[name](name, old)
 

@@ -126,12 +126,17 @@ class ResourceHandlers:
     seeing_all: Sequence[WatchingHandler] | None = field(init=False, compare=False)
     """The handlers of events if all of them are interested in all objects."""
 
+    blocking: Sequence[ChangingHandler | SpawningHandler] = field(init=False, compare=False)
+    """Those who must see the deletion."""
+
     def __post_init__(self) -> None:
+        finalizable: Sequence[ChangingHandler | SpawningHandler] = (*self.changing, *self.spawning)
         unique = {get_stored_id(handler) for handler in self.changing}
         is_filtering = any(handler.has_filters for handler in self.watching)
         set_field = partial(object.__setattr__, self)
         set_field("is_unambiguous", len(unique) == len(self.changing))
         set_field("is_unfiltered", not all(handler.has_filters for handler in self.changing))
+        set_field("blocking", tuple(h for h in finalizable if h.requires_finalizer))
         set_field("seeing_all", None if is_filtering else deduplicate(self.watching))
 
     def __bool__(self) -> bool:
@@ -178,10 +183,8 @@ class ResourceHandlers:
         The ``finished`` daemons and timers are those that will never run for it anymore.
         """
         return any(
-            h.requires_finalizer and may_be_interested(h, cause) for h in self.changing
-        ) or any(
-            h.requires_finalizer and h.id not in finished and may_be_interested(h, cause)
-            for h in self.spawning
+            (h.id not in finished or isinstance(h, ChangingHandler)) and may_be_interested(h, cause)
+            for h in self.blocking
         )
 
 

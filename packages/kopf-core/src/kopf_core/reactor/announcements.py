@@ -65,7 +65,7 @@ def announce_served(
 
 def count_handlers(handlers: ResourceHandlers) -> int:
     """How many handlers there are of all kinds."""
-    values = [getattr(handlers, field.name) for field in dataclasses.fields(handlers)]
+    values = [getattr(handlers, field.name) for field in dataclasses.fields(handlers) if field.init]
     return sum(len(value) for value in values if isinstance(value, tuple))
 
 

@@ -88,6 +88,7 @@ class HandlingFactory:
             queue,
             indexer=self._make_indexer(stream.resource, handlers),
             readiness=self._readiness,
+            is_handled=reconciler.is_handled,
             on_reversed=self._memories.doubt_versions,
         )
 

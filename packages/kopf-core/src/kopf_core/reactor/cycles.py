@@ -168,7 +168,7 @@ class Cycles:
             patch=planned,
             seen=seen.as_json(state.started.isoformat()) if seen else None,
         )
-        if not seen or has_room(cause.body, planned):
+        if planned and (not seen or has_room(cause.body, planned)):
             merge_into(turn.marks, planned)
 
     def _foresee(self, turn: Turn, cause: ChangingCause, seen: SeenStates) -> SeenStates:

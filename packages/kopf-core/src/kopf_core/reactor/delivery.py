@@ -53,11 +53,11 @@ class Delivery:
             turn.memory.patched_version = None
             turn.memory.doubts_versions = False
             item.awaited = None
-        elif item.latest is not None and is_newer(item.latest, event["object"]):
-            return
         elif item.latest is not None and is_same(item.latest, event["object"]):
             # Ours is preferred: when it removes the last finalizer, the version can be the same.
             item.notice(event["object"])
+            return
+        elif item.latest is not None and is_newer(item.latest, event["object"]):
             return
         if event["type"] is None and turn.memory.stage is Stage.ABSENT:
             turn.memory.stage = Stage.HANDLED  # it was a mistake, or the list is from the past
@@ -103,14 +103,14 @@ class Delivery:
         return DONE if delay is None else Requeue(at=self._clock.monotonic() + delay)
 
     async def _send(self, turn: Turn, source: RawBody) -> Applied:
-        memory = turn.memory
-        memory.pending = (turn.marks, turn.patch)  # until it is surely delivered
+        memory, marks, patch = turn.memory, turn.marks, turn.patch
+        memory.pending = (marks, patch)  # until it is surely delivered
         applied = await apply_patches(
             client=self._client,
             resource=self._resource,
             body=Body(source),
-            marks=turn.marks,
-            patch=turn.patch,
+            marks=marks,
+            patch=patch,
             logger=turn.logger,
         )
         memory.pending = None
@@ -123,8 +123,8 @@ class Delivery:
                     memory.stage = Stage.FREED
             elif turn.is_finished and is_only_marked(source, applied.body, turn):
                 memory.settled_version = _get_version(applied.body)
-        turn.patch.clear()
-        turn.marks.clear()
+        patch.clear()
+        marks.clear()
         keep_refused(memory, applied, turn.logger, has_news=bool(turn.item.events))
         return applied
 
@@ -134,15 +134,16 @@ def is_only_marked(before: RawBody, after: RawBody, turn: Turn) -> bool:
 
     There is nothing to be handled then: neither by us, nor by anybody else's will.
     """
+    marks = turn.marks
     return (
         not turn.patch
-        and not turn.marks.fns
-        and not turn.marks.results
-        and turn.marks.keys() == {"metadata"}
-        and turn.marks["metadata"].keys() == {"annotations"}
-        and _is_same_but(before, after, "metadata")
-        and _is_same_but(before["metadata"], after["metadata"], *_VOLATILE)
-        and _merge(before["metadata"].get("annotations"), turn.marks)
+        and not marks.fns
+        and not marks.results
+        and marks.keys() == {"metadata"}
+        and marks["metadata"].keys() == {"annotations"}
+        and _without(before, "metadata") == _without(after, "metadata")
+        and _without(before["metadata"], *_VOLATILE) == _without(after["metadata"], *_VOLATILE)
+        and _merge(before["metadata"].get("annotations"), marks)
         == after["metadata"].get("annotations")
     )
 
@@ -150,11 +151,11 @@ def is_only_marked(before: RawBody, after: RawBody, turn: Turn) -> bool:
 _VOLATILE = ("annotations", "resourceVersion", "managedFields")
 
 
-def _is_same_but(before: Mapping[str, Any], after: Mapping[str, Any], *ignored: str) -> bool:
-    return all(
-        key in ignored or before.get(key) == after.get(key)
-        for key in (before.keys() | after.keys())
-    )
+def _without(mapping: Mapping[str, Any], *ignored: str) -> dict[str, Any]:
+    rest = dict(mapping)
+    for key in ignored:
+        rest.pop(key, None)
+    return rest
 
 
 def _merge(annotations: Mapping[str, str] | None, marks: Patch) -> Mapping[str, str]:

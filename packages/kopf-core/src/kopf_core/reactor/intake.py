@@ -19,6 +19,7 @@ class Intake:
 
     The indices are filled right in the stream, one event after another: the work queue is not
     involved in it, and so cannot block it, however small the limit of its workers is.
+    ``is_handled`` tells whether there is anything to be done for an event but indexing.
     """
 
     def __init__(
@@ -27,8 +28,10 @@ class Intake:
         *,
         indexer: ResourceIndexer | None,
         readiness: Readiness,
+        is_handled: Callable[[RawEvent], bool] = lambda _: True,
         on_reversed: Callable[[], None] = lambda: None,
     ) -> None:
+        self._is_handled = is_handled
         self._on_reversed = on_reversed
         self.queue = queue
         self._indexer = indexer
@@ -80,7 +83,8 @@ class Intake:
         while self._indexing:
             key, event = self._indexing[0]
             await indexer.index(key, event)  # if cancelled here, it is to be indexed again
-            self.queue.put(key, event)
+            if self._is_handled(event) or key in self.queue:
+                self.queue.put(key, event)
             self._indexing.popleft()
             count += 1
             if count % INDEXING_PORTION == 0:

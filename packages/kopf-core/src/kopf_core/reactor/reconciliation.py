@@ -28,7 +28,7 @@ from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.execution import Execution
-from kopf_core.actions.loggers import ObjectLogger
+from kopf_core.actions.loggers import ObjectLogger, objects_logger
 from kopf_core.actions.retrying import safe_repr
 from kopf_core.engines.desired.engine import DesiredStates, Step
 from kopf_core.engines.leasing import FencedError
@@ -76,6 +76,9 @@ class Reconciler:
         self.settings: OperatorSettings = execution.settings
         self._handlers = handlers
         self._leaves_marks = handlers.requires_patching
+        self.needs_events = bool(handlers.watching)
+        """Whether there is anybody who is promised every event, not only the newest state."""
+
         self._execution = execution
         self._memories = memories
         self._indices: Mapping[str, Any] = indices if indices else {}
@@ -96,10 +99,11 @@ class Reconciler:
         self.resource = resource
         self._delivery.redefine(resource)
 
-    @property
-    def needs_events(self) -> bool:
-        """Whether there is anybody who is promised every event, not only the newest state."""
-        return bool(self._handlers.watching)
+    def is_handled(self, event: RawEvent) -> bool:
+        """Whether there can be anything to be done for the event, but indexing."""
+        return (
+            self.needs_events or event["type"] == "DELETED" or self._can_be_marked(event["object"])
+        )
 
     async def process(self, item: WorkItem) -> TurnResult:
         """Process all that is there for the object, and say when to do it again."""
@@ -120,7 +124,7 @@ class Reconciler:
             ):
                 turn.body = Body(item.latest)
                 await self._adjust_background(turn)
-            if self._is_left_as_is(turn):
+            if not self._leaves_marks and self._is_left_as_is(turn):
                 result: TurnResult = DONE
             else:
                 result = await self._reconcile_if_settled(turn)
@@ -140,7 +144,7 @@ class Reconciler:
         """Process one event: see what it is, call the handlers of events, adjust the daemons."""
         self._delivery.notice(turn, event)
         turn.body = body = Body(event["object"])
-        if self._handlers.watching:
+        if self.needs_events:
             watching = self._make_cause(WatchingCause, turn, body, event=event)
             for handler in self._handlers.select_watching(watching):
                 result = await self._execution.observe(handler, watching)
@@ -306,9 +310,9 @@ class Reconciler:
         has_others = self._handlers.spawning or self._handlers.reconciling
         if has_others or not turn.memory.is_settled(turn.item.latest):
             return False
-        if turn.logger.isEnabledFor(logging.DEBUG):
+        if objects_logger.isEnabledFor(logging.DEBUG):
             ObjectLogger(body=turn.body, settings=self.settings).debug(NOT_INTERESTED)
-        turn.logger.debug("Handling cycle is finished, waiting for new changes.")
+            turn.logger.debug("Handling cycle is finished, waiting for new changes.")
         return True
 
     @property

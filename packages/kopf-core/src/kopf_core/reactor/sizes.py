@@ -45,11 +45,8 @@ def _measure(body: Body, marks: Patch) -> int:
     planned = (marks.get("metadata") or {}).get("annotations") or {}
     if not planned:
         return 0
-    annotations = {
-        key: value
-        for key, value in {**body.metadata.annotations, **planned}.items()
-        if isinstance(value, str)
-    }
+    merged = {**body.metadata.annotations, **planned}
+    annotations = {key: value for key, value in merged.items() if value is not None}
     if sum(map(len, annotations.values())) < ALWAYS_FITS and len(annotations) < 100:
         return 0
     return sum(

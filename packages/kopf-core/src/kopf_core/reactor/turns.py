@@ -109,6 +109,10 @@ class Turn:
     @property
     def logger(self) -> LocalObjectLogger:
         """For the details that stay in the logs, and never become events of the object."""
-        if self._logger is None and self.item.latest is not None:
-            self._logger = LocalObjectLogger(body=Body(self.item.latest), settings=self.settings)
-        return self._logger or LocalObjectLogger(body=NOTHING, settings=self.settings)
+        if self._logger is not None:
+            return self._logger
+        latest = self.item.latest
+        if latest is None:
+            return LocalObjectLogger(body=NOTHING, settings=self.settings)
+        self._logger = LocalObjectLogger(body=Body(latest), settings=self.settings)
+        return self._logger
