@@ -40,6 +40,11 @@ class Stage(enum.Enum):
     """The API does not know it: it is deleted, and what comes until that is known is the past."""
 
 
+def copy_memo(origin: AnyMemo) -> AnyMemo:
+    """The users' container for one object: a shallow copy of the operator's one."""
+    return Memo(origin) if type(origin) is Memo else copy.copy(origin)
+
+
 class ObjectMemory:
     """The record of one object, from its first event to its deletion."""
 
@@ -121,8 +126,7 @@ class ObjectMemory:
     def memo(self) -> AnyMemo:
         """The users' container: a shallow copy of the operator's one."""
         if self._memo is None:
-            origin = self._origin
-            self._memo = Memo(origin) if type(origin) is Memo else copy.copy(origin)
+            self._memo = copy_memo(self._origin)
         return self._memo
 
     @property

@@ -103,8 +103,10 @@ class AdmissionCause(ResourceCause):
         self.warnings: list[str] = []
 
     def _make_kwargs(self) -> dict[str, Any]:
-        names = AdmissionCause.__slots__
-        return super()._make_kwargs() | {name: getattr(self, name) for name in names}
+        kwargs = super()._make_kwargs()
+        for name in AdmissionCause.__slots__:
+            kwargs[name] = getattr(self, name)
+        return kwargs
 
 
 def is_for_request(

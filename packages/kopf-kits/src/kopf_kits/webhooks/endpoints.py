@@ -1,6 +1,7 @@
 """The HTTP side of webhook servers: requests become reviews, answers become responses."""
 
 import asyncio
+import functools
 import logging
 import urllib.parse
 from collections.abc import Mapping
@@ -47,7 +48,7 @@ class ReviewEndpoint:
         self._root = make_root(path)
         self._held = 0
 
-    async def handle(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.BaseRequest) -> web.Response:
         """Answer one request."""
         try:
             return await self._review(request)
@@ -62,13 +63,16 @@ class ReviewEndpoint:
             logger.error(f"A review could not be answered: {type(e).__name__}: {e}")
             return web.Response(status=500, text="The webhook has failed, see its log.\n")
 
-    async def _review(self, request: web.Request) -> web.Response:
+    async def _review(self, request: web.BaseRequest) -> web.Response:
         webhook = parse_webhook(request.raw_path, self._root)
         check_headers(request)
         chunks: list[bytes] = []
         try:
-            async with asyncio.timeout(BODY_TIMEOUT):
+            if request.content.is_eof():  # as nearly all bodies are: they come with the headers
                 await self._receive(request, chunks)
+            else:
+                async with asyncio.timeout(BODY_TIMEOUT):
+                    await self._receive(request, chunks)
             answer = await self._fn(
                 parse_review(b"".join(chunks)),
                 webhook=webhook,
@@ -85,7 +89,7 @@ class ReviewEndpoint:
             self._held -= sum(map(len, chunks))
         return web.Response(body=jsons.dumps(answer), content_type="application/json")
 
-    async def _receive(self, request: web.Request, chunks: list[bytes]) -> None:
+    async def _receive(self, request: web.BaseRequest, chunks: list[bytes]) -> None:
         length = 0
         while chunk := await request.content.readany():
             chunks.append(chunk)
@@ -103,6 +107,7 @@ def make_root(path: str | None) -> str:
     return f"/{stripped}" if stripped else ""
 
 
+@functools.lru_cache(maxsize=100)
 def parse_webhook(raw_path: str, root: str) -> str | None:
     """Get the id of the webhook, if there is one, from what is in the request's first line.
 
@@ -121,7 +126,7 @@ def parse_webhook(raw_path: str, root: str) -> str | None:
     return webhook or None
 
 
-def check_headers(request: web.Request) -> None:
+def check_headers(request: web.BaseRequest) -> None:
     """Raise :class:`Refusal` if the body need not even be read."""
     if request.method != "POST":
         raise Refusal(405, "Only POST is served here.", {"Allow": "POST"})
@@ -144,7 +149,7 @@ def parse_review(body: bytes) -> Request:
     return cast(Request, review)
 
 
-def get_peer(request: web.Request) -> Mapping[str, Any] | None:
+def get_peer(request: web.BaseRequest) -> Mapping[str, Any] | None:
     """The verified certificate of the client, if there is one."""
     transport = request.transport
     return None if transport is None else transport.get_extra_info("peercert") or None

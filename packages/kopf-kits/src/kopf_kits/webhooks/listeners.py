@@ -49,17 +49,16 @@ class Listener:
         self._endpoint = endpoint
         self._accepting: asyncio.Server | None = None
         self._silent: dict[Any, asyncio.TimerHandle] = {}
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(
-            app,
+        # With no routes: there is nothing to be chosen from, and reviews must be fast.
+        server = web.Server(
+            self._handle,
             access_log=None,
             logger=_QuietLogger(logger),
             auto_decompress=False,
             handler_cancellation=True,  # nobody waits for the answer anymore
             lingering_time=LINGERING_TIMEOUT,
-            shutdown_timeout=DRAINING_TIMEOUT,
         )
+        self._runner = web.ServerRunner(server, shutdown_timeout=DRAINING_TIMEOUT)
 
     @property
     def port(self) -> int:
@@ -104,7 +103,7 @@ class Listener:
         self._silent.pop(protocol, None)
         protocol.force_close()
 
-    async def _handle(self, request: web.Request) -> web.Response:
+    async def _handle(self, request: web.BaseRequest) -> web.Response:
         timer = self._silent.pop(request.protocol, None)
         if timer is not None:
             timer.cancel()

@@ -40,14 +40,14 @@ class ReviewRequest:
 
 def parse_review(review: object) -> ReviewRequest:
     """Parse an admission review. Raises :class:`ReviewError` if it is not one."""
-    if not isinstance(review, Mapping) or not isinstance(review.get("request"), Mapping):
+    if not isinstance(review, dict) or not isinstance(review.get("request"), dict):
         raise ReviewError("It is not an admission review: there is no request in it.")
     # API servers put everything into the request. People and their scripts do not always.
     request = {**review, **review["request"]}
     new, old = _get_object(request, "object"), _get_object(request, "oldObject")
     if new is None and old is None:
         raise ReviewError("Either old or new object is missing from the admission request.")
-    if not isinstance(request.get("userInfo"), Mapping):
+    if not isinstance(request.get("userInfo"), dict):
         raise ReviewError("User info is missing from the admission request.")
     return ReviewRequest(
         uid=_get_text(request, "uid") or "",
@@ -77,12 +77,10 @@ def _get_operation(request: Mapping[str, Any]) -> Operation | None:
 
 
 def _get_resource(request: Mapping[str, Any]) -> ResourceId:
-    resource = request.get("resource")
-    parts = [
-        resource.get(key) if isinstance(resource, Mapping) else None
-        for key in ("group", "version", "resource")
-    ]
-    group, version, plural = parts
+    found = request.get("resource")
+    resource = found if isinstance(found, dict) else {}
+    group, version = resource.get("group"), resource.get("version")
+    plural = resource.get("resource")
     if not isinstance(group, str) or not isinstance(version, str) or not isinstance(plural, str):
         raise ReviewError("The resource is missing from the admission request.")
     return group, version, plural
@@ -104,12 +102,13 @@ def _is_object(body: object) -> TypeGuard[RawBody]:
         return True  # e.g. the options of those who connect to pods
     if not isinstance(meta, dict):
         return False
-    return all(_is_texts(meta.get(key)) for key in ("labels", "annotations")) and all(
-        isinstance(meta.get(key), str | None) for key in ("name", "namespace", "uid")
-    )
+    for key in ("name", "namespace", "uid"):
+        if not isinstance(meta.get(key), str | None):
+            return False
+    return _is_texts(meta.get("labels")) and _is_texts(meta.get("annotations"))
 
 
 def _is_texts(value: object) -> bool:
-    return value is None or (
-        isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-    )
+    if value is None:
+        return True
+    return isinstance(value, dict) and {*map(type, value.values())} <= {str}

@@ -27,7 +27,7 @@ from kopf_core.engines.admission.responses import (
     make_response,
 )
 from kopf_core.engines.admission.routes import Routes
-from kopf_core.engines.memories import ObjectMemories, ObjectMemory
+from kopf_core.engines.memories import ObjectMemories, copy_memo
 from kopf_core.intents.admission import (
     AdmissionCause,
     WebhookHandler,
@@ -188,7 +188,7 @@ class Reviewer:
         memory = None
         if request.old is not None:
             memory = self._context.memories.get(object_key(resource, request.old))
-        return (memory or ObjectMemory(self._context.memo, is_listed=False)).memo
+        return copy_memo(self._context.memo) if memory is None else memory.memo
 
 
 def _collect_patches(
