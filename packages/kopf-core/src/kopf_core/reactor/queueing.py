@@ -250,7 +250,9 @@ class WorkQueue:
         except TimeoutError:
             if self._gate is Gate.OPEN:
                 return
-            await asyncio.wait(self._cancel(), timeout=timeout)
+            tasks = self._cancel()
+            if tasks:  # they could end at the same moment
+                await asyncio.wait(tasks, timeout=timeout)
             if self._working:
                 count = len(self._working)
                 logger.warning(f"{count} objects are still being processed; left as is.")

@@ -79,7 +79,7 @@ class Turn:
         """The handling cycle is over: there is nothing to come back for."""
 
         self.is_rejected: bool | None = None
-        """Whether any changes of the handlers were rejected for good; unknown if there were none."""
+        """Whether changes of the handlers were rejected for good; unknown if there were none."""
 
         self._patch: Patch | None = None
         self._marks: Marks | None = None
