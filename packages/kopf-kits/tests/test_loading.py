@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kopf_core.intents.registries import (
+    OperatorRegistry,
+    get_default_registry,
+    set_default_registry,
+)
 from kopf_kits.loading import LoadingError, preload
 
 
@@ -189,3 +194,47 @@ def test_wrong_use_of_the_framework_points_to_the_line_of_the_user(tmp_path: Pat
     (tmp_path / "broken.py").write_text(text)
     with pytest.raises(LoadingError, match=r"^broken\.py:3: TypeError: "):
         preload(["broken.py"])
+
+
+HANDLERS = """
+from kopf_core.intents import decorators
+
+@decorators.create("kopfexamples")
+def create_fn(**_):
+    pass
+"""
+
+
+def load(*paths: str) -> list[object]:
+    """Load them with a registry of their own, and get the handlers."""
+    before = get_default_registry()
+    try:
+        preload(paths)
+        return [handler.fn for handler in get_default_registry().resource_handlers]
+    finally:
+        set_default_registry(before)
+
+
+def test_handlers_of_imported_files_are_not_registered_twice(tmp_path: Path) -> None:
+    (tmp_path / "operators.py").write_text(HANDLERS)
+    (tmp_path / "others.py").write_text("import operators")
+    before = get_default_registry()
+    set_default_registry(OperatorRegistry())
+    try:
+        assert len(load("others.py", "operators.py")) == 1
+        assert load("operators.py") == [sys.modules["operators"].create_fn]
+    finally:
+        set_default_registry(before)
+
+
+def test_files_are_loaded_anew_for_other_registries(tmp_path: Path) -> None:
+    (tmp_path / "operators.py").write_text(HANDLERS)
+    before = get_default_registry()
+    try:
+        found = []
+        for _ in range(2):
+            set_default_registry(OperatorRegistry())
+            found += load("operators.py")
+    finally:
+        set_default_registry(before)
+    assert len({id(fn) for fn in found}) == 2

@@ -32,7 +32,8 @@ def preload(paths: Iterable[str] = (), modules: Iterable[str] = ()) -> None:
     """Import the files and then the modules, in order.
 
     As with Python itself, files can import other files from their own folders,
-    modules are looked for in the current folder, too.
+    modules are looked for in the current folder, too. What is imported already (e.g. by a test,
+    or by another file), and has its handlers registered, is not imported once more.
     Raises :class:`LoadingError` if something is absent or broken.
     """
     for number, path in enumerate(paths):
@@ -57,6 +58,8 @@ def _load_file(path: str, name: str) -> ModuleType:
     folder = os.path.dirname(os.path.abspath(path))
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    if (known := _find_registered(path)) is not None:
+        return known
     spec = importlib.util.spec_from_file_location(name, os.path.abspath(path))
     if spec is None or spec.loader is None:
         raise LoadingError(f"{path!r} is not a Python file: the name must end with '.py'.")
@@ -71,6 +74,18 @@ def _load_file(path: str, name: str) -> ModuleType:
         del sys.modules[name]
         raise LoadingError(f"{path}: it has exited when loaded (code {e.code}).") from e
     return module
+
+
+def _find_registered(path: str) -> ModuleType | None:
+    """The module of this file if its handlers are registered: they would be there twice."""
+    from kopf_core.intents.registries import get_default_registry  # not for short answers
+
+    handlers = get_default_registry().resource_handlers
+    for name in {getattr(handler.fn, "__module__", "") for handler in handlers}:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is not None and os.path.realpath(file) == os.path.realpath(path):
+            return sys.modules[name]
+    return None
 
 
 def _load_module(name: str) -> ModuleType:
