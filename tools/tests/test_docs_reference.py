@@ -58,3 +58,11 @@ def test_sections_of_the_specification_have_pages_and_tests() -> None:
         [path] = re.findall(r"\]\(([^)]+)\)", page)
         assert (SECTIONS.parent / path).is_file(), f"{number} {title}: {path}"
         assert (PAGES.parents[2] / test.strip(" `")).exists(), f"{number} {title}: {test}"
+
+
+def test_the_landing_page_does_not_overstate_how_many_failures_are_tested() -> None:
+    stated = re.search(r"Over (\d+) failures", (PAGES.parents[1] / "index.md").read_text())
+    table = (PAGES.parent / "coverage.md").read_text().partition("## Failure scenarios")[2]
+    rows = re.findall(r"^\| [A-NP-Z]\d+ \| .* \| (.*) \|$", table.partition("\n## ")[0], re.M)
+    assert stated is not None
+    assert sum(tests != "—" for tests in rows) > int(stated[1])

@@ -110,7 +110,7 @@ async def test_f3_a_task_is_stopped_by_its_flag(sandbox: Sandbox, host: Host) ->
     await host.check_alone()
 
 
-async def test_f4_a_task_is_stopped_by_cancelling(sandbox: Sandbox, host: Host) -> None:
+async def test_f3_a_task_is_stopped_by_cancelling(sandbox: Sandbox, host: Host) -> None:
     embedded = Embedded(sandbox.url)
     task = asyncio.create_task(kopf.operator(**embedded.options))
     await see_it_working(sandbox)
@@ -121,7 +121,7 @@ async def test_f4_a_task_is_stopped_by_cancelling(sandbox: Sandbox, host: Host) 
     await host.check_alone()
 
 
-async def test_f5_a_failed_operator_fails_alone(sandbox: Sandbox, host: Host) -> None:
+async def test_f3_a_failed_operator_fails_alone(sandbox: Sandbox, host: Host) -> None:
     embedded = Embedded(sandbox.url)
 
     @kopf.on.startup(registry=embedded.registry)
@@ -144,7 +144,7 @@ async def test_f3_tasks_are_spawned_and_run_by_the_host(sandbox: Sandbox, host: 
     await host.check_alone()
 
 
-async def test_f3_several_operators_are_stopped_one_by_one(sandbox: Sandbox, host: Host) -> None:
+async def test_f4_several_operators_are_stopped_one_by_one(sandbox: Sandbox, host: Host) -> None:
     first, second = Embedded(sandbox.url, "first"), Embedded(sandbox.url, "second")
     tasks = [asyncio.create_task(kopf.operator(**each.options)) for each in (first, second)]
     await asyncio.gather(first.ready.wait(), second.ready.wait())
@@ -252,28 +252,30 @@ def sandbox_in_thread() -> Iterator[SandboxThread]:
         yield sandbox
 
 
-@pytest.mark.parametrize("own_loop", [False, True])
-def test_f3_threads_are_stopped_by_flags(own_loop: bool) -> None:
+@pytest.mark.parametrize("loop", ["none", "own", "debug", "uvloop"])
+def test_f5_threads_are_stopped_by_flags(loop: str) -> None:
     with sandbox_in_thread() as sandbox:
         embedded = Embedded(sandbox.url)
         ready, stop = threading.Event(), threading.Event()
         options = embedded.options | {"ready_flag": ready, "stop_flag": stop}
-        if own_loop:
-            options["loop"] = asyncio.new_event_loop()
+        if loop != "none":
+            module = pytest.importorskip("uvloop") if loop == "uvloop" else asyncio
+            options["loop"] = module.new_event_loop()
+            options["loop"].set_debug(loop == "debug")
         thread = threading.Thread(target=kopf.run, kwargs=options)
         thread.start()
         ready.wait()
         sandbox.wait("kopfexamples", "one", jsonpath="{.status.create_fn}")
         stop.set()
         thread.join()
-        if own_loop:
+        if loop != "none":
             assert not options["loop"].is_closed()  # it is not the operator's
             assert not asyncio.all_tasks(options["loop"])
             options["loop"].close()
     assert embedded.events == ["one", "cleanup"]
 
 
-def test_f4_futures_stop_operators_in_their_own_loops() -> None:
+def test_f5_futures_stop_operators_in_their_own_loops() -> None:
     with sandbox_in_thread() as sandbox:
         embedded = Embedded(sandbox.url)
 
@@ -284,3 +286,9 @@ def test_f4_futures_stop_operators_in_their_own_loops() -> None:
 
         asyncio.run(main())
     assert embedded.events[-1:] == ["cleanup"]
+
+
+async def test_f5_running_in_a_running_loop_is_refused(sandbox: Sandbox, host: Host) -> None:
+    with pytest.raises(RuntimeError, match=r"await kopf\.operator"):
+        kopf.run(**Embedded(sandbox.url).options)
+    await host.check_alone()

@@ -115,7 +115,10 @@ def run(
 
     If a loop is not specified, a new one is used, and closed in the end. The tasks that are
     started by handlers in the loop are cancelled in the end.
+
+    Raises :class:`RuntimeError` if called from a coroutine: there, use :func:`operator`.
     """
+    _refuse_nesting()
     _relax_garbage_collector()
     if loop is not None:
         _run_in_loop(loop, kwargs)
@@ -128,6 +131,14 @@ def run(
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def _refuse_nesting() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("An event loop is running here already: use `await kopf.operator(...)`.")
 
 
 def _run_in_loop(loop: asyncio.AbstractEventLoop, kwargs: OperatorArguments) -> None:
