@@ -1,0 +1,40 @@
+"""Links of the documentation, offline: Sphinx checks those between the pages; here are others."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    path
+    for path in [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md"), *ROOT.glob("packages/*/*.md")]
+    if "_build" not in path.parts
+)
+OWN = re.compile(r"https://github\.com/nolar/kopf/(?:blob|tree|raw)/main/([^#\s]+)")
+EXTERNAL = {
+    "https://github.com/MagicStack/uvloop",
+    "https://kmock.readthedocs.io/",
+    "https://kubernetes.io/docs/reference/using-api/api-concepts/",
+}
+"""All the pages of others that we refer to. When adding one, look at it with your own eyes."""
+
+
+def get_links(path: Path) -> list[str]:
+    """The links for people to follow, not the addresses in code and in tables of options."""
+    text = re.sub(r"^( *)(`{3,}).*?^\1\2$", "", path.read_text("utf-8"), flags=re.M | re.S)
+    return re.findall(r"(?<!`)(?:\]\(|<)(https?://[^)>\s]+)", text)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    links = get_links(path)
+    own = [match[1] for link in links if (match := OWN.match(link))]
+    assert [name for name in own if not (ROOT / name).exists()] == []
+    others = {link.partition("#")[0] for link in links if not OWN.match(link)}
+    assert {link for link in others if "nolar/kopf" not in link} <= EXTERNAL
+
+
+def test_all_known_links_are_used() -> None:
+    used = {link.partition("#")[0] for path in PAGES for link in get_links(path)}
+    assert used >= EXTERNAL
