@@ -148,7 +148,34 @@ async def test_parallel_connections(insecure: Served, session: aiohttp.ClientSes
     assert await is_serving(insecure, session)
 
 
-async def test_connections_are_limited(
+@pytest.mark.parametrize("is_insecure", [True, False])
+async def test_g2_those_who_only_connect_give_way(
+    serve: Serve,
+    session: aiohttp.ClientSession,
+    monkeypatch: pytest.MonkeyPatch,
+    is_insecure: bool,
+) -> None:
+    """Be it before, in the middle, or after the TLS handshake."""
+    monkeypatch.setattr(listeners, "MAX_CONNECTIONS", 5)
+    data = b"POST / HT" if is_insecure else b"\x16\x03\x01\x02\x00\x01"
+    async with serve(WebhookServer(addr="127.0.0.1", insecure=is_insecure)) as served:
+        parts = urllib.parse.urlsplit(served.url)
+        opened = []
+        for n in range(20):
+            opened.append(await asyncio.open_connection(parts.hostname, parts.port))
+            if n % 2:
+                opened[-1][1].write(data)
+        async with asyncio.timeout(30):
+            for reader, _ in opened[:15]:  # the first ones are closed, the last ones are kept
+                assert await reader.read() == b""
+            async with session.post(served.url, json=REVIEW, ssl=False) as response:
+                assert response.status == 200
+        assert not opened[-1][0].at_eof()
+        for _, writer in opened:
+            writer.close()
+
+
+async def test_connections_in_use_are_limited(
     insecure: Served, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listeners, "MAX_CONNECTIONS", 1)
@@ -158,6 +185,34 @@ async def test_connections_are_limited(
     assert await reader.read() == b""
     writer.close()
     assert await is_serving(insecure, session)
+
+
+async def test_g2_connections_are_closed_after_refusals(insecure: Served) -> None:
+    """Otherwise, all places could be taken by those who send nonsense once."""
+    parts = urllib.parse.urlsplit(insecure.url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nnull")
+    async with asyncio.timeout(30):
+        assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+    writer.close()
+
+
+async def test_shortages_are_survived(
+    serve: Serve, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "ACCEPTING_DELAY", 0.01)
+    loop, failures = asyncio.get_running_loop(), [OSError(24, "Too many open files")] * 3
+    accept = loop.sock_accept
+
+    async def fail(sock: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await accept(sock)
+
+    monkeypatch.setattr(loop, "sock_accept", fail)
+    async with serve(WebhookServer(addr="127.0.0.1", insecure=True)) as served:
+        assert await is_serving(served, session)
+    assert not failures
 
 
 @pytest.mark.parametrize("data", [b"", b"POST / HTTP/1.1\r\nHost: "])

@@ -56,8 +56,7 @@ class ReviewEndpoint:
             logger.debug(f"A request to the webhooks is refused: {e}")
             response = web.Response(status=e.status, text=f"{e}\n")
             response.headers.update(getattr(e, "headers", None) or {})
-            if not request.content.is_eof():
-                response.force_close()  # instead of reading the rest of what is not needed
+            response.force_close()  # instead of reading the rest; and of waiting for more of that
             return response
         except Exception as e:
             logger.error(f"A review could not be answered: {type(e).__name__}: {e}")

@@ -5,14 +5,24 @@ import logging
 import os
 import socket
 import ssl
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from .endpoints import ReviewEndpoint
 
-MAX_CONNECTIONS = 1000
-"""How many connections are served at once; more are closed at once. An API server keeps a few."""
+MAX_CONNECTIONS = 500
+"""How many connections there can be at once: each takes up to 300 KB for TLS.
+
+For new ones, those that have requested nothing yet are closed, the oldest first. API servers send
+a request at once, and keep the connections that they have. It is the others who only connect.
+"""
+
+KEEPALIVE_TIMEOUT = 120.0
+"""How long (in seconds) a connection is kept for the next request; API servers do for 90."""
+
+ACCEPTING_DELAY = 1.0
+"""How soon (in seconds) to try again if nothing can be accepted: e.g. too many files are open."""
 
 SILENCE_TIMEOUT = 30.0
 """How long (in seconds) a new connection can be without a request, be it whole or in parts."""
@@ -38,17 +48,19 @@ class WebhookServerError(Exception):
 class Listener:
     """An HTTP server on one socket.
 
-    A TLS context cannot be changed as a whole while it is in use. So, a new one gets a duplicate
-    of the socket, and the previous duplicate is closed. The queue of connections is common for
-    them: none is refused. The connections made before live on.
+    A TLS context cannot be changed as a whole while it is in use. So, connections are accepted
+    one by one, each with the context of that moment: none is refused when it is replaced.
+    The connections made before live on.
     """
 
     def __init__(self, endpoint: ReviewEndpoint, sock: socket.socket) -> None:
         super().__init__()
         self._sock = sock
         self._endpoint = endpoint
-        self._accepting: asyncio.Server | None = None
-        self._silent: dict[Any, asyncio.TimerHandle] = {}
+        self._context: ssl.SSLContext | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self._greetings: set[asyncio.Task[None]] = set()
+        self._newcomers: dict[Any, _Newcomer] = {}
         # With no routes: there is nothing to be chosen from, and reviews must be fast.
         server = web.Server(
             self._handle,
@@ -56,6 +68,7 @@ class Listener:
             logger=_QuietLogger(logger),
             auto_decompress=False,
             handler_cancellation=True,  # nobody waits for the answer anymore
+            keepalive_timeout=KEEPALIVE_TIMEOUT,
             lingering_time=LINGERING_TIMEOUT,
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=DRAINING_TIMEOUT)
@@ -67,47 +80,92 @@ class Listener:
 
     async def swap(self, context: ssl.SSLContext | None) -> None:
         """Accept all new connections with this context, or with no TLS. This starts it, too."""
-        if self._runner.server is None:
+        self._context = context
+        if self._accepting is None:
             await self._runner.setup()
-        loop = asyncio.get_running_loop()
-        previous = self._accepting
-        self._accepting = await loop.create_server(
-            self._make_protocol,
-            sock=self._sock.dup(),
-            ssl=context,
-            ssl_handshake_timeout=None if context is None else HANDSHAKE_TIMEOUT,
-        )
-        if previous is not None:
-            previous.close()
+            self._sock.setblocking(False)
+            self._accepting = asyncio.create_task(self._accept(), name="kopf-webhooks")
 
     async def close(self) -> None:
         """Accept nothing more, finish what is in work, and close all."""
         if self._accepting is not None:
-            self._accepting.close()
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
         self._sock.close()
+        for newcomer in [*self._newcomers]:
+            self._hang_up(newcomer)
+        if self._greetings:
+            await asyncio.wait(self._greetings)
         await self._runner.cleanup()
-        for timer in self._silent.values():
-            timer.cancel()
-        self._silent.clear()
 
-    def _make_protocol(self) -> asyncio.Protocol:
-        server = self._runner.server
-        if server is None or len(server.connections) >= MAX_CONNECTIONS:
-            return _Refusing()
-        protocol = server()
+    async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
-        self._silent[protocol] = loop.call_later(SILENCE_TIMEOUT, self._hang_up, protocol)
-        return protocol
+        while True:
+            try:
+                sock, _ = await loop.sock_accept(self._sock)
+            except OSError as e:
+                logger.debug(f"The webhook server cannot accept connections for now: {e}")
+                await asyncio.sleep(ACCEPTING_DELAY)
+                continue
+            if self._is_full() and not self._newcomers:
+                sock.close()
+                continue
+            if self._is_full():
+                self._hang_up(next(iter(self._newcomers)))
+            self._greet(sock)
+            await asyncio.sleep(0)  # accepting never waits while there is anybody in the queue
+
+    def _is_full(self) -> bool:
+        server = self._runner.server
+        established = 0 if server is None else len(server.connections)
+        return established + len(self._greetings) >= MAX_CONNECTIONS
+
+    def _greet(self, sock: socket.socket) -> None:
+        assert self._runner.server is not None, "It is set up before anything is accepted."
+        protocol = self._runner.server()
+        greeting = asyncio.create_task(self._shake_hands(sock, protocol))
+        self._greetings.add(greeting)
+        greeting.add_done_callback(self._greetings.discard)
+        timer = asyncio.get_running_loop().call_later(SILENCE_TIMEOUT, self._hang_up, protocol)
+        self._newcomers[protocol] = _Newcomer(greeting, timer)
+
+    async def _shake_hands(self, sock: socket.socket, protocol: Any) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: protocol,
+                sock,
+                ssl=self._context,
+                ssl_handshake_timeout=None if self._context is None else HANDSHAKE_TIMEOUT,
+            )
+        except OSError as e:  # incl. those of TLS, and the timeout
+            logger.debug(f"A connection to the webhooks has failed: {type(e).__name__}")
+            self._forget(protocol)
 
     def _hang_up(self, protocol: Any) -> None:
-        self._silent.pop(protocol, None)
-        protocol.force_close()
+        """Close the connection that has requested nothing so far."""
+        newcomer = self._forget(protocol)
+        if newcomer is not None:
+            newcomer.greeting.cancel()
+            protocol.force_close()
+
+    def _forget(self, protocol: Any) -> "_Newcomer | None":
+        newcomer = self._newcomers.pop(protocol, None)
+        if newcomer is not None:
+            newcomer.timer.cancel()
+        return newcomer
 
     async def _handle(self, request: web.BaseRequest) -> web.Response:
-        timer = self._silent.pop(request.protocol, None)
-        if timer is not None:
-            timer.cancel()
+        self._forget(request.protocol)
         return await self._endpoint.handle(request)
+
+
+class _Newcomer(NamedTuple):
+    """A connection that has requested nothing so far."""
+
+    greeting: asyncio.Task[None]
+    """The TLS handshake; with no TLS, it is over at once."""
+
+    timer: asyncio.TimerHandle
 
 
 class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
@@ -121,13 +179,6 @@ class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
             error = kwargs.pop("exc_info", None)
             reason = f": {type(error).__name__}" if isinstance(error, Exception) else ""
             self.logger.debug(f"{msg}{reason}", *args)
-
-
-class _Refusing(asyncio.Protocol):
-    """Closes the connection as soon as it is there."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
 
 
 def open_socket(addr: str | None, port: int | None) -> socket.socket:
