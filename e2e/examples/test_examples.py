@@ -25,6 +25,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 
 ROOT = pathlib.Path(__file__).resolve().parents[2] / "examples"
 KEX = "/apis/kopf.dev/v1/namespaces/{}/kopfexamples"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
 CHANGES = "(?:create|update|delete|field|resume|configmap)"
 """What the names of functions in the examples begin with, if they handle changes, not watch."""
@@ -219,8 +220,10 @@ class Process:
 
 
 @contextlib.asynccontextmanager
-async def running(path: pathlib.Path, namespace: str, cluster: Cluster) -> AsyncIterator[Process]:
-    command = [sys.executable, "-m", "kopf", "run", "--verbose", "--standalone",
+async def running(
+    path: pathlib.Path, namespace: str, cluster: Cluster, *options: str
+) -> AsyncIterator[Process]:
+    command = [sys.executable, "-m", "kopf", "run", "--verbose", *(options or ["--standalone"]),
                "--log-format=plain", "-n", namespace, str(path)]  # fmt: skip
     process = Process(
         await asyncio.create_subprocess_exec(
@@ -248,13 +251,24 @@ async def client(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         yield client
 
 
+@pytest.fixture
+async def _peerings(client: Client) -> AsyncIterator[None]:
+    """The kinds of peering: other operators would notice them, so they go in the end."""
+    url = "/apis/kopf.dev/v1/kopfpeerings"
+    await ensure_definition(client, ROOT / "peering.yaml", url)
+    yield
+    for plural in ("kopfpeerings", "clusterkopfpeerings"):
+        await client.delete(f"{CRDS}/{plural}.kopf.dev")
+        await until_gone(client, f"{CRDS}/{plural}.kopf.dev")
+
+
 async def ensure_definition(
     client: Client, path: pathlib.Path = ROOT / "crd.yaml", url: str = KEX.format("default")
 ) -> None:
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    with contextlib.suppress(APIConflictError):
-        for document in yaml.safe_load_all(path.read_text()):  # noqa: ASYNC240
-            await client.post(crds, document)
+    for document in yaml.safe_load_all(path.read_text()):  # noqa: ASYNC240
+        if document["kind"] == "CustomResourceDefinition":
+            with contextlib.suppress(APIConflictError):
+                await client.post(CRDS, document)
     await until(lambda: client.get(url))
 
 
@@ -407,6 +421,45 @@ async def test_website_example(cluster: Cluster, client: Client) -> None:
     assert status["conditions"][0]["type"] == "Ready"
     assert applied == 6  # two at first, one and one repaired, two rolled out
     check_log(process.lines, Story())
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.usefixtures("_peerings")
+async def test_f10_peering_example(cluster: Cluster, client: Client) -> None:
+    """As it is told in its text: the second operator takes over, then gives it all back."""
+    namespace, path = f"example-06-peering-{os.getpid()}", ROOT / "06-peering" / "example.py"
+    await create_namespace(client, namespace)
+    peerings = f"/apis/kopf.dev/v1/namespaces/{namespace}/kopfpeerings"
+    peering = {"apiVersion": "kopf.dev/v1", "kind": "KopfPeering", "metadata": {"name": "default"}}
+    await client.post(peerings, peering)
+    url, obj = KEX.format(namespace), yaml.safe_load((ROOT / "obj.yaml").read_text())
+
+    async def create(name: str) -> str:
+        await client.post(url, {**obj, "metadata": {"name": name}})
+        return rf"^Created: {name}$"
+
+    async with running(path, namespace, cluster, "--peering=default") as deployed:
+        await deployed.see(await create("one"))
+        async with running(path, namespace, cluster, "--peering=default", "--dev") as debugged:
+            await deployed.see(r"Pausing operations in favour of .* \(priority 666\)")
+            await debugged.see("watch-stream for kopfexamples")
+            await debugged.see(await create("two"))
+            assert len((await client.get(f"{peerings}/default"))["status"]) == 2
+            await create("three")
+            await debugged.see(r"^Created: three$")
+            assert await debugged.stop() == 0
+        await deployed.see("Resuming operations")
+        await deployed.see(await create("four"))
+        assert await deployed.stop() == 0
+    status = (await client.get(f"{peerings}/default")).get("status")
+    await client.delete(f"/api/v1/namespaces/{namespace}")
+    assert not status
+    handled = [
+        [line.removeprefix("Created: ") for line in process.lines if line.startswith("Created: ")]
+        for process in (deployed, debugged)
+    ]
+    assert handled == [["one", "four"], ["two", "three"]]
+    assert not [line for line in deployed.lines + debugged.lines if "Traceback" in line]
 
 
 def test_all_examples_have_their_stories() -> None:

@@ -4,7 +4,7 @@ import kopf
 @kopf.on.startup()
 def configure(settings: kopf.OperatorSettings, **kwargs):
     settings.peering.name = "default"
-    settings.peering.priority = 0
+    settings.peering.lifetime = 30  # the priority is left to the command line
 
 
 @kopf.on.create("kopfexamples")
