@@ -158,3 +158,45 @@ async def test_e_200_random_pauses_lose_nothing_and_repeat_nothing(
     assert len(handled) == len({*handled})
     assert sorted(deleted) == sorted(removed)
     assert not any(counts.values())
+
+
+async def test_indices_are_as_of_now_when_handlers_go_on_after_cold_pauses(
+    cluster, operate, registry, journal
+):
+    """All kinds are listed anew: the handlers of one must not see the old indices of another."""
+
+    @on.create("kopfexamples", registry=registry)
+    @on.update("kopfexamples", registry=registry)
+    async def fn(name: str, spec: Any, maps: Any, **_: Any) -> None:
+        journal((name, spec["n"], sorted(value for values in maps.values() for value in values)))
+
+    @on.index("configmaps", id="maps", registry=registry)
+    async def index(name: str, body: Any, **_: Any) -> Any:
+        return {name: body["data"]["n"]}
+
+    async def put(n: str) -> None:
+        url = "/api/v1/namespaces/default/configmaps"
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}}
+        if n == "0":
+            await cluster.client.post(url, {**body, "data": {"n": n}})
+        else:
+            await cluster.client.put(f"{url}/map", {**body, "data": {"n": n}})
+
+    await put("0")
+    await cluster.create("a", n=0)
+    async with operate() as operator:
+        await journal.until(lambda calls: ("a", 0, ["0"]) in calls)
+        await operator.pause(is_cold=True)
+        await put("1")
+        await cluster.patch("a", n=1)
+        fault = cluster.sandbox.faults.hang(method="GET", path="*/configmaps*")
+        operator.resume()
+        async with asyncio.timeout(30):
+            await cluster.sandbox.journal.arrived("GET", "*/configmaps*", count=3)
+            await cluster.sandbox.journal.arrived("GET", "*/kopfexamples", count=4)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(journal) == 1
+        fault.release()
+        await journal.until(lambda calls: len(calls) == 2)
+    assert journal == [("a", 0, ["0"]), ("a", 1, ["1"])]

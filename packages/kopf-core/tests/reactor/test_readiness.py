@@ -40,3 +40,19 @@ async def test_ready_for_ever(readiness):
     readiness.hold("late")
     assert readiness.is_ready
     await readiness.wait()
+
+
+async def test_held_again_by_those_to_be_listed_anew(readiness):
+    readiness.arm()
+    assert readiness.is_ready
+    readiness.renew("a")
+    readiness.renew("b")
+    await readiness.wait_for_doubts()
+    readiness.release("a")
+    assert not readiness.is_ready
+    readiness.release("b")
+    await readiness.wait()
+    doubting = asyncio.create_task(readiness.wait_for_doubts())
+    await asyncio.sleep(0)
+    assert not doubting.done()
+    doubting.cancel()

@@ -90,6 +90,7 @@ class Handling:
     def relist(self) -> None:
         """List everything anew, even if it is paused: it will be handled when resumed."""
         self.pausing.warm_up()
+        self.orchestrator.renew()
         self.pool.resume()
 
     async def observe_namespaces(self) -> None:

@@ -48,6 +48,12 @@ class Intake:
         else:
             self.queue.shut()
 
+    def renew(self) -> None:
+        """Everything is going to be listed anew: until it is, the indices are not to be used."""
+        if self._indexer is not None:
+            self._is_listed = False
+            self._readiness.renew(self)
+
     def forget(self) -> None:
         """Forget all the objects that were seen: the resource is not served anymore."""
         self._readiness.release(self)

@@ -132,6 +132,11 @@ class Orchestrator:
         timeout = self._settings.queueing.exit_timeout
         await asyncio.gather(*(intake.queue.finish(timeout) for intake in self._intakes.values()))
 
+    def renew(self) -> None:
+        """Everything is going to be listed anew: handle nothing until the indices are filled."""
+        for intake in self._intakes.values():
+            intake.renew()
+
     def resume(self) -> None:
         """Handle everything that has changed; after a cold pause, everything is listed anew."""
         self._is_paused = False
@@ -189,10 +194,12 @@ class Orchestrator:
             self._readiness.arm()
 
     async def _open_when_ready(self) -> None:
-        await self._readiness.wait()
-        if not self._is_paused and not self._is_stopping:
-            for intake in self._intakes.values():
-                intake.start()
+        while True:
+            await self._readiness.wait()
+            if not self._is_paused and not self._is_stopping:
+                for intake in self._intakes.values():
+                    intake.start()
+            await self._readiness.wait_for_doubts()
 
     async def _adjust(self) -> None:
         if not self._is_stopping:

@@ -58,6 +58,8 @@ class Pausing:
         for task in self._settling:
             task.cancel()
         suspended = self._background.resume()
+        if self._is_cold:
+            self._orchestrator.renew()
         self._orchestrator.resume()
         if not self._is_cold:
             for key, (resource, body) in suspended.items():
