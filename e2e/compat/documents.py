@@ -20,7 +20,14 @@ ELSEWHERE = (
     "What is not a review is answered with 4xx: with 415, if it is not JSON.",
     "**Admission patches** of validating handlers and of deletions are dropped, as API servers "
     "refuse them. Patches of fields below absent ones or nulls work.",
-    "**Kubeconfigs** which `kubectl` refuses are refused, with the reason and the file.",
+    "**Webhook configurations** are kept by server-side apply: webhooks of others in the same "
+    "configuration stay, ours are restored when somebody changes them. Handlers are given up after "
+    "the time for which API servers wait, 30 seconds at most.",
+    "**Peers** are judged by how long their records have not changed, not by their clocks. "
+    "An operator that cannot renew its record stops; one that takes over waits a few seconds, "
+    "until others have finished.",
+    "**Kubeconfigs** which `kubectl` refuses are refused, with the reason and the file. One with "
+    "no `server:` is refused at once, too; the predecessor exits with the code 1 some time later.",
 )
 
 OUTPUT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "compatibility.md"

@@ -52,6 +52,16 @@ async def test_connections_are_reused(server, client):
     assert sum(len(pool) for pool in connector._conns.values()) == 1
 
 
+@pytest.mark.parametrize(
+    "fields", [{"token": "a\r\nX: 1"}, {"token": "a\0b"}, {"scheme": "B\n", "token": "x"}]
+)
+async def test_b17_headers_cannot_be_injected_with_tokens(server, settings, fields):
+    """E.g. with those printed by exec plugins. It is as any other unusable credentials."""
+    async with Client(ConnectionInfo(server=server.url, **fields), settings) as client:
+        with pytest.raises(LoginError, match="control characters in the token"):
+            await client.get("/")
+
+
 async def test_cookies_are_not_kept(server, client):
     server.script(server.reply({}, headers={"Set-Cookie": "a=b"}), server.reply({}))
     await client.get("/1")

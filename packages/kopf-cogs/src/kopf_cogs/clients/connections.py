@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,10 @@ from kopf_cogs.structs import credentials
 
 # Watch-streams are read by big chunks when they bring a lot; nothing is allocated in advance.
 _READ_BUFFER = 256 * 1024
+
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+"""What would end a header, and begin another one."""
 
 
 class Connection:
@@ -205,11 +210,14 @@ def _make_session(info: credentials.KubeContext) -> aiohttp.ClientSession:
 
 def _make_headers(info: credentials.ConnectionInfo) -> list[tuple[str, str]]:
     """Several of the same name are possible: those of impersonation."""
+    pairs = info.as_header_pairs()
+    if any(_CONTROLS.search(value) for _, value in pairs):
+        raise credentials.LoginError("There are control characters in the token or in its scheme.")
     return [
         ("User-Agent", versions.get_user_agent()),
         ("Accept", "application/json"),
         ("Accept-Encoding", "gzip"),
-        *info.as_header_pairs(),
+        *pairs,
     ]
 
 
