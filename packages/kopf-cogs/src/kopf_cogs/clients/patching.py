@@ -222,7 +222,8 @@ async def patch_object(
         raise e.without_details("the explanation is hidden, as it can quote the secret") from None
     else:
         remaining = patches.Patch()
-    return PatchResult(result, remaining, inconsistencies=diffs.Diff(inconsistencies))
+    lost = diffs.Diff(inconsistencies) if inconsistencies else diffs.EMPTY
+    return PatchResult(result, remaining, inconsistencies=lost)
 
 
 async def _apply_fns(target: _Target, patch: patches.Patch, body: Any) -> Any:
@@ -326,7 +327,7 @@ def _find_inconsistencies(
         # Most of the values are equal strings, so it is fast for them.
         if type(wished) is not type(actual) or wished != actual:
             field = (*path, key)
-            if isinstance(wished, Mapping) and isinstance(actual, dict):
+            if isinstance(actual, dict) and dicts.is_mapping(wished):
                 _find_inconsistencies(wished, actual, field, found)
             elif wished is None:
                 found.append(diffs.DiffItem(diffs.DiffOperation.ADD, field, None, actual))

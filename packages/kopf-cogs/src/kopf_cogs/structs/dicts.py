@@ -9,7 +9,7 @@ from collections.abc import (
     MutableMapping,
     ValuesView,
 )
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeGuard, TypeVar
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -67,6 +67,11 @@ def resolve(d: Any, path: FieldPath, default: Any = _MISSING) -> Any:
     return here
 
 
+def is_mapping(value: Any) -> TypeGuard[Mapping[Any, Any]]:
+    """Whether it is a dictionary or alike: for dictionaries, several times faster than usual."""
+    return type(value) is dict or isinstance(value, Mapping)
+
+
 def ensure(d: MutableMapping[str, Any], path: FieldPath, value: Any) -> None:
     """Set the value of a nested field, creating the parent dictionaries where absent.
 
@@ -77,7 +82,7 @@ def ensure(d: MutableMapping[str, Any], path: FieldPath, value: Any) -> None:
     here = d
     for depth, key in enumerate(path[:-1], start=1):
         here = here.setdefault(key, {})
-        if not isinstance(here, MutableMapping):
+        if type(here) is not dict and not isinstance(here, MutableMapping):
             name = ".".join(path[:depth])
             raise TypeError(f"The field {name!r} is not a dictionary but {here!r}")
     here[path[-1]] = value

@@ -1,10 +1,10 @@
 """Differences between two states of an object, field by field."""
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, overload
 
-from kopf_cogs.structs.dicts import FieldPath, resolve
+from kopf_cogs.structs.dicts import FieldPath, is_mapping, resolve
 
 
 class DiffScope(enum.Flag):
@@ -117,24 +117,22 @@ def reduce(d: Diff, path: FieldPath) -> Diff:
 
 
 def _iter_diff(a: Any, b: Any, path: FieldPath, scope: DiffScope) -> Iterator[DiffItem]:
-    # Unchanged subtrees are compared in C: it is much faster than going through them.
-    if a == b:
-        return
-    elif a is None:
+    # Both are known to differ. All comparing is in C: it is much faster than going through them.
+    if a is None:
         if DiffScope.RIGHT in scope:
             yield DiffItem(DiffOperation.ADD, path, a, b)
     elif b is None:
         if DiffScope.LEFT in scope:
             yield DiffItem(DiffOperation.REMOVE, path, a, b)
-    elif isinstance(a, Mapping) and isinstance(b, Mapping):
+    elif is_mapping(a) and is_mapping(b):
         for key, val in b.items():
-            if key not in a:
+            if key not in a and val is not None:
                 yield from _iter_diff(None, val, (*path, key), scope)
         for key, val in a.items():
-            if key not in b:
+            if key not in b and val is not None:
                 yield from _iter_diff(val, None, (*path, key), scope)
         for key, val in a.items():
-            if key in b:
+            if key in b and val != b[key]:
                 yield from _iter_diff(val, b[key], (*path, key), scope)
     else:
         yield DiffItem(DiffOperation.CHANGE, path, a, b)

@@ -18,6 +18,7 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_cogs.structs.credentials import LoginError
+from kopf_cogs.structs.dicts import is_mapping
 from kopf_cogs.structs.diffs import EMPTY, Diff
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch, PatchFn
@@ -254,7 +255,7 @@ def merge_patches(*patches: Patch) -> Patch:
 def merge_into(target: dict[str, Any], source: Mapping[str, Any]) -> None:
     """Merge the fields of one patch into another one, deeply."""
     for key, value in source.items():
-        if isinstance(value, Mapping):
+        if is_mapping(value):
             branch = target.get(key)
             if not isinstance(branch, dict):
                 branch = target[key] = {}

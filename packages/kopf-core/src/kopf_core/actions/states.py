@@ -49,8 +49,10 @@ class HandlerState:
         """The state after the attempt that has just ended."""
         exc = outcome.exception
         delay = sane_delay(outcome.delay)
-        return replace(
-            self,
+        return HandlerState(
+            started=self.started,
+            purpose=self.purpose,
+            since=self.since,
             stopped=now if outcome.final else None,
             delayed=now + datetime.timedelta(seconds=delay)
             if not outcome.final and delay is not None

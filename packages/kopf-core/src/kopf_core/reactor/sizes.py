@@ -1,6 +1,7 @@
 """Sizes: objects with no place for our marks are found out before they are handled."""
 
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.dicts import resolve
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.loggers import AnyLogger
 
@@ -45,7 +46,7 @@ def _measure(body: Body, marks: Patch) -> int:
     planned = (marks.get("metadata") or {}).get("annotations") or {}
     if not planned:
         return 0
-    merged = {**body.metadata.annotations, **planned}
+    merged = {**(resolve(body, ("metadata", "annotations"), None) or {}), **planned}
     annotations = {key: value for key, value in merged.items() if value is not None}
     if sum(map(len, annotations.values())) < ALWAYS_FITS and len(annotations) < 100:
         return 0
