@@ -128,7 +128,8 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
 
     def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
         essence = super().build(body=body, extra_fields=extra_fields)
-        if "metadata" in essence:
+        # Those of Kopf's own are not there, unless somebody wants them to be.
+        if "metadata" in essence and (extra_fields or not is_kopf_prefix(self.prefix)):
             for key in (self.key, _SEEN_STATES):
                 self.remove_annotations(essence, list(self.make_keys(key, body=body)))
         self.remove_empty_stanzas(essence)

@@ -116,10 +116,11 @@ class AnnotationsProgressStorage(
         self._store_marker(prefix=self.prefix, patch=patch, body=body)
 
     def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
-        if not patch.keys() and not body.metadata.annotations:
-            return
-        for full_key in self.make_keys(key, body=body):
-            _purge(body, patch, ("metadata", "annotations", full_key))
+        stored = resolve(body, ("metadata", "annotations"), None) or {}
+        planned = resolve(patch, ("metadata", "annotations"), None) or {}
+        for full_key in self.make_keys(key, body=body) if stored or planned else ():
+            if full_key in stored or full_key in planned:
+                _purge(body, patch, ("metadata", "annotations", full_key))
 
     def sweep(self, *, body: Body, patch: Patch, purpose: str) -> None:
         own = f"{self.prefix}/"

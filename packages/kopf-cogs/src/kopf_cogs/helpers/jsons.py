@@ -24,6 +24,9 @@ It is not about parsing: whatever compares, copies, or prints the documents take
 of the stack for each level, and users' functions have a stack of their own above that.
 """
 
+BIG = 32 * 1024
+"""In bytes: objects of Kubernetes are usually smaller, and lists of them are bigger."""
+
 _NOT_BRACKETS = bytes(set(range(256)) - set(b'{}[]"'))
 _ALIKE = bytes.maketrans(b"[]", b"{}")
 _STRINGS = re.compile(rb'"[^"]*"')
@@ -49,12 +52,7 @@ def loads(data: bytes | str) -> Any:
             obj = orjson.loads(raw)
         except ValueError:
             pass  # incl. too deep documents
-    # It cannot be deep with few brackets, whatever their order is.
-    if (
-        raw.count(b"{") + raw.count(b"[") > MAX_DEPTH
-        and not _is_surely_shallow(obj)
-        and _is_deep(raw)
-    ):
+    if _has_many_brackets(raw) and not _is_surely_shallow(obj) and _is_deep(raw):
         raise TooDeepError(f"JSON is nested deeper than {MAX_DEPTH} levels.")
     return _loads_slowly(raw) if obj is _ABSENT else obj
 
@@ -64,6 +62,14 @@ def _loads_slowly(raw: bytes) -> Any:
         return json.loads(raw.decode("utf-8", "surrogatepass"))
     except RecursionError:
         raise TooDeepError("JSON is nested too deep.") from None
+
+
+def _has_many_brackets(raw: bytes) -> bool:
+    """Whether it can be deep at all, whatever the order of the brackets is.
+
+    Big documents have many, usually: it is not worth the time to count them.
+    """
+    return len(raw) > BIG or raw.count(b"{") + raw.count(b"[") > MAX_DEPTH
 
 
 def _is_surely_shallow(obj: Any) -> bool:

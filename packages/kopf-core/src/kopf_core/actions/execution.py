@@ -29,7 +29,7 @@ from kopf_core.actions.errors import (
 )
 from kopf_core.actions.instruments import Panel
 from kopf_core.actions.invocation import invoke, is_being_cancelled
-from kopf_core.actions.lifecycles import Lifecycle
+from kopf_core.actions.lifecycles import Lifecycle, asap
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.actions.ongoing import Ongoing
 from kopf_core.actions.outcomes import Outcome
@@ -87,7 +87,9 @@ class Execution:
         now = self.clock.now()
         due = [handler for handler in handlers if state[handler.id].is_awake(now)]
         pick = lifecycle or self.lifecycle
-        plan = call(pick, due, **cause.kwargs | {"state": state}) if due else ()
+        plan: Sequence[BaseHandler] = due
+        if len(due) > 1 or (due and pick is not asap):  # there is something to choose
+            plan = call(pick, due, **cause.kwargs | {"state": state})
         outcomes: dict[HandlerId, Outcome] = {}
         for handler in plan:
             if outcomes and is_being_cancelled():
