@@ -162,8 +162,6 @@ class Cycles:
 
     def _store_seen(self, turn: Turn, cause: ChangingCause, state: State, seen: SeenStates) -> None:
         turn.memory.seen = seen or None
-        if not seen and not cause.body.metadata.annotations:
-            return
         planned = Patch()
         self._persistence.diffbase_storage.store_seen(
             body=cause.body,
