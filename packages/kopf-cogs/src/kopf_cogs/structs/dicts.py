@@ -24,7 +24,7 @@ FieldSpec = None | str | FieldPath | list[str]
 _MISSING: Final = object()
 _ABSENT: Final = object()
 _EMPTY: Final[dict[Any, Any]] = {}
-_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def parse_field(spec: FieldSpec) -> FieldPath:
@@ -133,9 +133,9 @@ def json_copy(value: Any) -> Any:
     as is: values of JSON are immutable.
     """
     if type(value) is dict:
-        return {k: v if type(v) in _SCALARS else json_copy(v) for k, v in value.items()}
+        return {k: v if type(v) in SCALARS else json_copy(v) for k, v in value.items()}
     if type(value) is list:
-        return [v if type(v) in _SCALARS else json_copy(v) for v in value]
+        return [v if type(v) in SCALARS else json_copy(v) for v in value]
     if isinstance(value, Mapping):
         return {k: json_copy(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

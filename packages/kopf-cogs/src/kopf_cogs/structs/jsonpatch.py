@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypedDict
 
+from kopf_cogs.structs.dicts import SCALARS, is_mapping
+
 
 class _JSONPatchItem(TypedDict):
     op: Literal["add", "replace", "remove", "test"]
@@ -33,15 +35,28 @@ def make_json_patch(old: Any, new: Any, path: str = "") -> JSONPatch:
 
 def same(a: Any, b: Any) -> bool:
     """Compare as JSON does: ``1`` and ``true`` are different, unlike in Python."""
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return len(a) == len(b) and all(k in b and same(v, b[k]) for k, v in a.items())
+    if _are_same_scalars(a, b):  # as most of the values are
+        return True
+    if is_mapping(a) and is_mapping(b):
+        return len(a) == len(b) and _has_all(a, b)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     return bool(a == b) and isinstance(a, bool) == isinstance(b, bool)
 
 
+def _are_same_scalars(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and type(a) in SCALARS and bool(a == b)
+
+
+def _has_all(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
+    for key, val in a.items():  # noqa: SIM110 - it is faster than with a generator
+        if key not in b or not same(val, b[key]):
+            return False
+    return True
+
+
 def _iter_ops(old: Any, new: Any, path: str) -> Iterator[JSONPatchItem]:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
+    if is_mapping(old) and is_mapping(new):
         yield from _iter_mapping_ops(old, new, path)
     elif isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
         yield from _iter_list_ops(old, new, path)
@@ -59,7 +74,7 @@ def _iter_mapping_ops(
         if key not in old:
             yield {"op": "add", "path": f"{path}/{escape_pointer(key)}", "value": val}
     for key, val in new.items():
-        if key in old:
+        if key in old and not _are_same_scalars(old[key], val):
             yield from _iter_ops(old[key], val, f"{path}/{escape_pointer(key)}")
 
 
