@@ -60,6 +60,7 @@ class ObjectMemory:
         "held_until",
         "indexing",
         "is_listed",
+        "is_paused",
         "losses",
         "patched_version",
         "pending",
@@ -78,6 +79,9 @@ class ObjectMemory:
         """The object existed before it was noticed: handlers are to be resumed for it."""
 
         self.stage = Stage.NEW
+
+        self.is_paused = False
+        """Nothing is handled for it for now, as people ask."""
 
         self.has_progress = True
         """There may be progress of handlers on the object: unknown until it is handled."""

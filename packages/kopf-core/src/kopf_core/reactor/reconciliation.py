@@ -43,6 +43,7 @@ from kopf_core.intents.causes import (
 from kopf_core.intents.detection import detect_reason
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.matching import may_match
+from kopf_core.intents.pauses import get_pause
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles
 from kopf_core.reactor.delivery import Delivery
@@ -109,6 +110,12 @@ class Reconciler:
         """Process all that is there for the object, and say when to do it again."""
         memory = self._memories.recall(item.key, is_listed=item.is_listed)
         turn = Turn(item, memory, self.settings)
+        newest = item.newest
+        pause = None if newest is None else get_pause(newest)
+        if pause is not None and not item.is_deleted:
+            return self._leave_alone(turn, pause)
+        if memory.is_paused:
+            self._go_on(turn)
         try:
             while item.events:
                 await self.on_event(turn, item.events.popleft())
@@ -139,6 +146,28 @@ class Reconciler:
         if memory.throttler is not None:
             unthrottle(turn, self._denials)
         return result
+
+    def _leave_alone(self, turn: Turn, pause: str) -> TurnResult:
+        """Do nothing for the object but keep its newest state, for as long as people ask so."""
+        item, memory = turn.item, turn.memory
+        while item.events:
+            self._delivery.notice(turn, item.events.popleft())
+        turn.body = Body(item.latest)
+        self._background.suspend(memory, turn.body)
+        if self.desired is not None:
+            self.desired.suspend(item.key)
+        if not memory.is_paused:
+            memory.is_paused = True
+            ObjectLogger(body=turn.body, settings=self.settings).info(
+                f"The object is paused, nothing is handled for it: {pause}"
+            )
+        return DONE
+
+    def _go_on(self, turn: Turn) -> None:
+        turn.memory.is_paused = False
+        if not turn.item.is_deleted and turn.item.newest is not None:
+            body = Body(turn.item.newest)
+            ObjectLogger(body=body, settings=self.settings).info("The object is paused no more.")
 
     async def on_event(self, turn: Turn, event: RawEvent) -> None:
         """Process one event: see what it is, call the handlers of events, adjust the daemons."""

@@ -31,6 +31,9 @@ class Background(Protocol):
     def stop_deleted(self, memory: ObjectMemory, body: Body) -> None:
         """Stop everything of the object that is being deleted."""
 
+    def suspend(self, memory: ObjectMemory, body: Body) -> None:
+        """Stop everything of the object that is paused; it can be spawned again later."""
+
     def is_running(self, memory: ObjectMemory) -> bool:
         """Whether there is anything that must end before the object is let go."""
 

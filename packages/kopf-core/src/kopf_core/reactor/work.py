@@ -160,6 +160,11 @@ class WorkItem:
         return self.awaited
 
     @property
+    def newest(self) -> RawBody | None:
+        """The newest known state of the object, whether it is noticed already or not."""
+        return self.events[-1]["object"] if self.events else self.latest
+
+    @property
     def held(self) -> Requeue | None:
         """Until when nothing but events is to be handled, if so."""
         rest = self.rest

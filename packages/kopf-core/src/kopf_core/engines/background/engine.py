@@ -132,6 +132,14 @@ class BackgroundEngine:
             for spawned in list(background.spawned.values()):
                 spawned.stop(DaemonStoppingReason.RESOURCE_DELETED)
 
+    def suspend(self, memory: ObjectMemory, body: Body) -> None:
+        """Stop everything of the object that is paused; it can be spawned again later."""
+        background: ObjectBackground | None = memory.background
+        if background is not None:
+            background.refresh(body, self._clock.monotonic(), None)
+            for spawned in list(background.spawned.values()):
+                spawned.stop(DaemonStoppingReason.OPERATOR_PAUSING)
+
     def is_running(self, memory: ObjectMemory) -> bool:
         """Whether there is anything that must end before the object is let go."""
         background: ObjectBackground | None = memory.background

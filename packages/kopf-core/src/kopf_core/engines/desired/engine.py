@@ -206,6 +206,8 @@ class DesiredStates:
         plan, places = known.plans[handler.id], self._places.get(handler.id)
         now = self._clock.monotonic()
         plan.notice(step.essence)
+        if plan.retry is not None and self._progress.is_hastened(handler.id, step.cause.body):
+            plan.retry = now
         plan.ripen(now)
         at = plan.next_time(now)
         if at > now:
@@ -391,6 +393,11 @@ class DesiredStates:
             )
             await delete_child(applier, resource, body, why="its owner is being deleted")
         return not children
+
+    def suspend(self, key: ObjectKey) -> None:
+        """The object is paused: let others have the place that it waits for."""
+        for places in self._places.values():
+            places.leave(key)
 
     def forget(self, key: ObjectKey) -> None:
         """The object is gone."""

@@ -29,6 +29,11 @@ class Progress:
             return HandlerState(started=now, purpose=PURPOSE)
         return HandlerState.from_record(record, now)
 
+    def is_hastened(self, id: HandlerId, body: Body) -> bool:
+        """Whether people have removed the delay, so that it is retried at once."""
+        record = self._settings.persistence.progress_storage.fetch(key=id, body=body)
+        return bool(record) and record.get("delayed") is None
+
     def keep(
         self, id: HandlerId, state: HandlerState, outcome: Outcome, *, body: Body, marks: Patch
     ) -> None:

@@ -1,0 +1,23 @@
+"""Pauses of single objects: people ask the operators to leave an object alone for a while."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kopf_cogs.structs.bodies import RawBody
+
+PAUSED = "kopf.zalando.org/paused"
+"""The annotation of a paused object; its value says why, for people.
+
+It is one for all operators, whatever prefixes and finalizers they have.
+"""
+
+_UNPAUSED = frozenset({"false", "no"})
+
+
+def get_pause(body: RawBody | Mapping[str, Any]) -> str | None:
+    """Why nothing is to be done for the object now; ``None`` if it is not paused."""
+    annotations = body["metadata"].get("annotations")
+    if not annotations or PAUSED not in annotations:
+        return None
+    value = str(annotations[PAUSED])
+    return None if value.strip().lower() in _UNPAUSED else value
