@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import asyncio
-
 import pytest
 
 from e2e.tests.harness import FINALIZER, GROUP, get_essence, get_finalizers, get_progress

@@ -415,3 +415,26 @@ def test_custom_storages():
 def test_incomplete_storages_cannot_be_used():
     with pytest.raises(TypeError, match="abstract"):
         DiffBaseStorage()
+
+
+@pytest.mark.parametrize(
+    "storage",
+    [
+        AnnotationsDiffBaseStorage(prefix="example.com"),
+        StatusDiffBaseStorage(),
+        MultiDiffBaseStorage([StatusDiffBaseStorage(), AnnotationsDiffBaseStorage()]),
+    ],
+    ids=lambda storage: type(storage).__name__,
+)
+def test_everything_is_erased(storage):
+    raw = {"metadata": {"annotations": {"x": "y"}}, "status": {"mine": 1}}
+    before = copy.deepcopy(raw)
+    patch = Patch()
+    storage.store(body=Body(raw), patch=patch, essence={"spec": {}})
+    storage.store_seen(body=Body(raw), patch=patch, seen={})
+    patch.apply_fields(raw)
+    assert raw != before
+    patch = Patch()
+    storage.erase(body=Body(raw), patch=patch)
+    patch.apply_fields(raw)
+    assert raw == before

@@ -517,3 +517,38 @@ def test_custom_storages():
 def test_incomplete_storages_cannot_be_used():
     with pytest.raises(TypeError, match="abstract"):
         ProgressStorage()
+
+
+RECORDS = {"a": {"started": "2020-01-01T00:00:00+00:00", "retries": 1}, "b": {"started": "x"}}
+
+
+@pytest.mark.parametrize(
+    "storage",
+    [AnnotationsProgressStorage(), StatusProgressStorage(), SmartProgressStorage()],
+    ids=lambda storage: type(storage).__name__,
+)
+def test_everything_is_found_rewritten_and_erased(storage):
+    annotations = {
+        "kopf.zalando.org/a": json.dumps(RECORDS["a"]),
+        "kopf.zalando.org/junk": "{",
+        "kopf.zalando.org/other": '{"message":"not a record"}',
+        "kopf.zalando.org/touch-dummy": "x",
+        "example.com/a": json.dumps(RECORDS["a"]),
+    }
+    status = {"kopf": {"progress": {**RECORDS, "junk": 1}, "dummy": "x"}, "mine": 1}
+    raw = {"metadata": {"annotations": annotations}, "status": status}
+    found = dict(storage.find(body=Body(raw)))
+    assert found["a"] == RECORDS["a"]
+    assert found.keys() <= {"a", "b"}
+    patch = Patch()
+    storage.rewrite("a", {**RECORDS["a"], "retries": 2}, body=Body(raw), patch=patch)
+    storage.rewrite("absent", {**RECORDS["a"]}, body=Body(raw), patch=patch)
+    patch.apply_fields(raw)
+    assert storage.find(body=Body(raw))["a"]["retries"] == 2
+    patch = Patch()
+    storage.erase(body=Body(raw), patch=patch)
+    patch.apply_fields(raw)
+    assert not storage.find(body=Body(raw))
+    assert "example.com/a" in raw["metadata"]["annotations"]
+    assert "kopf.zalando.org/other" in raw["metadata"]["annotations"]
+    assert raw["status"]["mine"] == 1

@@ -145,6 +145,15 @@ class StorageKeyMarkingConvention:
         if prefix not in _UNMARKED_PREFIXES and marker not in body.metadata.annotations:
             patch.metadata.annotations[marker] = "yes"
 
+    def _purge_marker(self, prefix: str, patch: Patch, body: Body) -> None:
+        """Remove the mark of the prefix when the patch leaves nothing else with this prefix."""
+        marker = f"{prefix}/{_MARKER}"
+        annotations = body.metadata.annotations
+        removed = {key for key, value in patch.metadata.annotations.items() if value is None}
+        own = {key for key in annotations if key.startswith(f"{prefix}/")}
+        if marker in annotations and own - removed == {marker}:
+            patch.metadata.annotations[marker] = None
+
 
 class StorageStanzaCleaner:
     """Removal of what is not essential."""

@@ -82,6 +82,9 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
     def store_seen(self, *, body: Body, patch: Patch, seen: Mapping[str, Any] | None) -> None:
         """Keep what the finished handlers have seen, as JSON; ``None`` forgets it."""
 
+    def erase(self, *, body: Body, patch: Patch) -> None:
+        """Forget everything that was ever stored on the object, as if it was never handled."""
+
     def _build_metadata(self, body: Body) -> dict[str, Any]:
         metadata: dict[str, Any] = {}
         source = resolve(body, ("metadata",), None)
@@ -168,6 +171,13 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
         for full_key in self.make_keys(_SEEN_STATES, body=body):
             if body.metadata.annotations.get(full_key) != encoded:
                 patch.metadata.annotations[full_key] = encoded
+
+    def erase(self, *, body: Body, patch: Patch) -> None:
+        for key in (self.key, _SEEN_STATES):
+            for full_key in self.make_keys(key, body=body):
+                if full_key in body.metadata.annotations:
+                    patch.metadata.annotations[full_key] = None
+        self._purge_marker(prefix=self.prefix, patch=patch, body=body)
 
 
 class HashingDiffBaseStorage(AnnotationsDiffBaseStorage):
@@ -258,6 +268,11 @@ class StatusDiffBaseStorage(DiffBaseStorage):
         if resolve(body, self._seen_field, None) != encoded:
             ensure(patch, self._seen_field, encoded)
 
+    def erase(self, *, body: Body, patch: Patch) -> None:
+        for field in (self._field, self._seen_field):
+            if resolve(body, field, None) is not None:
+                ensure(patch, field, None)
+
 
 class MultiDiffBaseStorage(DiffBaseStorage):
     """Several storages at once: written to all, read from the first one that has the state.
@@ -294,6 +309,10 @@ class MultiDiffBaseStorage(DiffBaseStorage):
     def store_seen(self, *, body: Body, patch: Patch, seen: Mapping[str, Any] | None) -> None:
         for storage in self.storages:
             storage.store_seen(body=body, patch=patch, seen=seen)
+
+    def erase(self, *, body: Body, patch: Patch) -> None:
+        for storage in self.storages:
+            storage.erase(body=body, patch=patch)
 
 
 def _with_system_fields(essence: BodyEssence, body: Body) -> dict[str, Any]:

@@ -96,6 +96,21 @@ def heal_record(record: object, where: str, body: Body) -> dict[str, Any] | None
     return healed
 
 
+def parse_record(encoded: object) -> dict[str, Any] | None:
+    """The record of progress if it looks like one; ``None`` for anything else, with no warnings."""
+    try:
+        return clean_record(_loads(encoded)) if isinstance(encoded, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def clean_record(record: object) -> dict[str, Any] | None:
+    """What makes sense in the record of progress, if it looks like one; with no warnings."""
+    if not isinstance(record, Mapping) or "started" not in record:
+        return None
+    return {key: val for key, val in record.items() if key in _CHECKS and _is_good(key, val)}
+
+
 def _is_good(key: object, value: object) -> bool:
     check = _CHECKS.get(str(key))
     return check is None or check(value)

@@ -1,7 +1,7 @@
 """Storages of the handlers' progress: attempts, delays, outcomes; strictly per handler."""
 
 import abc
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, TypedDict, cast
 
 from kopf_cogs.configs.conventions import (
@@ -9,7 +9,13 @@ from kopf_cogs.configs.conventions import (
     StorageKeyMarkingConvention,
     StorageStanzaCleaner,
 )
-from kopf_cogs.configs.healing import decode_json, encode_json, heal_record
+from kopf_cogs.configs.healing import (
+    clean_record,
+    decode_json,
+    encode_json,
+    heal_record,
+    parse_record,
+)
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.dicts import FieldPath, FieldSpec, ensure, parse_field, remove, resolve
 from kopf_cogs.structs.ids import HandlerId
@@ -76,6 +82,20 @@ class ProgressStorage(StorageStanzaCleaner, metaclass=abc.ABCMeta):
         the handling for this purpose is over; the states for other purposes are kept.
         """
 
+    def find(self, *, body: Body) -> Mapping[str, ProgressRecord]:
+        """All states on the object by their names in the storage, whosever handlers they are of.
+
+        The names are not the ids: these can be cut or changed to be stored. What makes no sense
+        is skipped, with no warnings. The storages that cannot tell find nothing.
+        """
+        return {}
+
+    def rewrite(self, name: str, record: ProgressRecord, *, body: Body, patch: Patch) -> None:
+        """Replace what is found by that name."""
+
+    def erase(self, *, body: Body, patch: Patch) -> None:
+        """Forget everything that was ever stored on the object, whosever handlers it is of."""
+
 
 class AnnotationsProgressStorage(
     StorageKeyFormingConvention, StorageKeyMarkingConvention, ProgressStorage
@@ -128,6 +148,31 @@ class AnnotationsProgressStorage(
         for full_key, encoded in (resolve(body, ("metadata", "annotations"), None) or {}).items():
             if full_key.startswith(own) and marker in encoded and '"started":' in encoded:
                 patch.metadata.annotations.setdefault(full_key, None)
+
+    def find(self, *, body: Body) -> Mapping[str, ProgressRecord]:
+        own = f"{self.prefix}/"
+        annotations = resolve(body, ("metadata", "annotations"), None) or {}
+        found = {
+            full_key.removeprefix(own): parse_record(encoded)
+            for full_key, encoded in annotations.items()
+            if full_key.startswith(own)
+        }
+        return {
+            name: cast("ProgressRecord", record)
+            for name, record in found.items()
+            if record is not None
+        }
+
+    def rewrite(self, name: str, record: ProgressRecord, *, body: Body, patch: Patch) -> None:
+        if name in self.find(body=body):
+            decoded = {k: v for k, v in record.items() if self.verbose or v is not None}
+            patch.metadata.annotations[f"{self.prefix}/{name}"] = encode_json(decoded)
+
+    def erase(self, *, body: Body, patch: Patch) -> None:
+        for name in self.find(body=body):
+            patch.metadata.annotations[f"{self.prefix}/{name}"] = None
+        self.touch(body=body, patch=patch, value=None)
+        self._purge_marker(prefix=self.prefix, patch=patch, body=body)
 
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         for full_key in self.make_keys(self.touch_key, body=body):
@@ -196,6 +241,24 @@ class StatusProgressStorage(ProgressStorage):
         if self._field[0] in body or self._field[0] in patch:
             _purge(body, patch, (*self._field, key))
 
+    def find(self, *, body: Body) -> Mapping[str, ProgressRecord]:
+        stored = resolve(body, self._field, None)
+        records = stored.items() if isinstance(stored, Mapping) else ()
+        found = {str(name): clean_record(record) for name, record in records}
+        return {
+            name: cast("ProgressRecord", record)
+            for name, record in found.items()
+            if record is not None
+        }
+
+    def rewrite(self, name: str, record: ProgressRecord, *, body: Body, patch: Patch) -> None:
+        if name in self.find(body=body):
+            ensure(patch, (*self._field, name), dict(record))
+
+    def erase(self, *, body: Body, patch: Patch) -> None:
+        for field in (self._field, self._touch_field):
+            _purge(body, patch, field)
+
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         if resolve(body, self._touch_field, None) != value:
             ensure(patch, self._touch_field, value)
@@ -233,6 +296,20 @@ class MultiProgressStorage(ProgressStorage):
     def sweep(self, *, body: Body, patch: Patch, purpose: str) -> None:
         for storage in self.storages:
             storage.sweep(body=body, patch=patch, purpose=purpose)
+
+    def find(self, *, body: Body) -> Mapping[str, ProgressRecord]:
+        found: dict[str, ProgressRecord] = {}
+        for storage in self.storages:
+            found = {**storage.find(body=body), **found}
+        return found
+
+    def rewrite(self, name: str, record: ProgressRecord, *, body: Body, patch: Patch) -> None:
+        for storage in self.storages:
+            storage.rewrite(name, record, body=body, patch=patch)
+
+    def erase(self, *, body: Body, patch: Patch) -> None:
+        for storage in self.storages:
+            storage.erase(body=body, patch=patch)
 
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         for storage in self.storages:

@@ -1,6 +1,5 @@
 """Freezing: people take part in the peerings of operators, so that the operators pause."""
 
-import asyncio
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -12,17 +11,15 @@ from kopf_cogs.clients.listing import list_objects
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.memos import Memo
 from kopf_cogs.structs.namespaces import (
     NamespacePattern,
     match_namespace,
     select_specific_namespaces,
 )
 from kopf_cogs.structs.resources import NAMESPACES
-from kopf_core.engines.activities import ActivityRunner
-from kopf_core.engines.authentication import Authenticator
 from kopf_core.engines.peering import GROUPS, Peer, Place, make_record, select_resource, touch
 from kopf_core.intents.registries import OperatorRegistry
+from kopf_core.reactor.errands import Access, run_errand
 
 logger = logging.getLogger("kopf.peering")
 
@@ -60,23 +57,15 @@ async def resume(peerings: Peerings, identity: str) -> Collection[Place]:
 
 
 async def _write(peerings: Peerings, identity: str, record: object) -> Collection[Place]:
-    vault = peerings.vault or Vault(clock=peerings.clock)
-    activities = ActivityRunner(peerings.settings, Memo(), {}, peerings.clock)
-    authenticator = Authenticator(vault=vault, registry=peerings.registry, activities=activities)
-    client = Client(vault, peerings.settings, clock=peerings.clock)
-    login = asyncio.create_task(authenticator.run())
-    writing = asyncio.create_task(_write_everywhere(client, peerings, identity, record))
-    try:
-        done, _ = await asyncio.wait([login, writing], return_when=asyncio.FIRST_COMPLETED)
-        if login in done:
-            login.result()
-        return await writing
-    finally:
-        for task in (login, writing):
-            task.cancel()
-        await asyncio.wait([login, writing])
-        activities.close()
-        await client.close()
+    access = Access(
+        settings=peerings.settings,
+        registry=peerings.registry,
+        vault=peerings.vault,
+        clock=peerings.clock,
+    )
+    return await run_errand(
+        access, lambda client: _write_everywhere(client, peerings, identity, record)
+    )
 
 
 async def _write_everywhere(

@@ -152,7 +152,7 @@ class Reconciler:
         item, memory = turn.item, turn.memory
         while item.events:
             self._delivery.notice(turn, item.events.popleft())
-        turn.body = Body(item.latest)
+        turn.body = Body(item.latest or {})
         self._background.suspend(memory, turn.body)
         if self.desired is not None:
             self.desired.suspend(item.key)

@@ -11,12 +11,23 @@ import click
 from kopf_kits.loading import LoadingError
 
 COMMANDS = {
+    "forget": ("kopf_kits.cli.duty.changing", "Forget that the objects were ever handled."),
     "freeze": ("kopf_kits.cli.freezing", "Pause the operators, until resumed or for a time."),
+    "handlers": ("kopf_kits.cli.duty.declared", "Show what is declared in files & modules."),
+    "object": ("kopf_kits.cli.duty.looking", "Show everything about one object."),
+    "objects": ("kopf_kits.cli.duty.looking", "Show what is going on with the objects of a kind."),
+    "pause": ("kopf_kits.cli.duty.changing", "Have nothing handled for some of the objects."),
+    "release": ("kopf_kits.cli.duty.changing", "Remove the finalizer of the operator."),
     "resume": ("kopf_kits.cli.freezing", "Let the frozen operators go on."),
+    "retry": ("kopf_kits.cli.duty.changing", "Let failed handlers have their next attempt now."),
     "run": ("kopf_kits.cli.running", "Run the operator with the handlers from files & modules."),
     "sandbox": ("kopf_kits.cli.sandboxing", "Serve a local Kubernetes API until stopped."),
+    "unpause": ("kopf_kits.cli.duty.changing", "Have the paused objects handled again."),
 }
 """Where the commands are, and what they are for: they are imported when they are used."""
+
+ATTRIBUTES = {"object": "object_"}
+"""How the commands are called in their modules, if not by their names."""
 
 
 class OperatorGroup(click.Group):
@@ -35,7 +46,7 @@ class OperatorGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS and cmd_name not in self.commands:
             module = importlib.import_module(COMMANDS[cmd_name][0])
-            self.add_command(getattr(module, cmd_name))
+            self.add_command(getattr(module, ATTRIBUTES.get(cmd_name, cmd_name)))
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -32,7 +32,7 @@ class Progress:
     def is_hastened(self, id: HandlerId, body: Body) -> bool:
         """Whether people have removed the delay, so that it is retried at once."""
         record = self._settings.persistence.progress_storage.fetch(key=id, body=body)
-        return bool(record) and record.get("delayed") is None
+        return record is not None and record.get("delayed") is None
 
     def keep(
         self, id: HandlerId, state: HandlerState, outcome: Outcome, *, body: Body, marks: Patch

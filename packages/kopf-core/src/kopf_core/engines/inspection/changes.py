@@ -1,0 +1,124 @@
+"""What people on duty can change in the marks on an object: what is planned, and how it is done.
+
+The plans are for people to read. The functions change a body in place, the freshest one:
+by the time of the request, it can be not the one that was looked at.
+"""
+
+import datetime
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kopf_cogs.configs.settings import PersistenceSettings
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.finalizers import allow_deletion
+from kopf_cogs.structs.patches import Patch
+from kopf_core.engines.inspection.states import ObjectState
+from kopf_core.intents.pauses import PAUSED
+
+RawObject = MutableMapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is going to be done with an object; or why nothing is."""
+
+    summary: str
+    fn: Callable[[RawObject], None] | None = None
+    """``None`` if there is nothing to do."""
+
+
+def plan_retry(
+    state: ObjectState, persistence: PersistenceSettings, now: datetime.datetime
+) -> Change:
+    """Let the handlers that wait for their next attempt have it at once."""
+    waiting = [
+        handler.id
+        for handler in state.handlers
+        if not handler.state.finished and handler.state.delayed is not None
+    ]
+    if not waiting:
+        return Change("no handler waits for its next attempt")
+    is_due = all(handler.state.is_awake(now) for handler in state.handlers if handler.id in waiting)
+    doubt = " (it is due already: is the operator running?)" if is_due else ""
+    pause = "; but it is paused" if state.pause is not None else ""
+    return Change(
+        f"retry at once: {', '.join(waiting)}{doubt}{pause}",
+        partial(hasten, persistence=persistence),
+    )
+
+
+def hasten(body: RawObject, *, persistence: PersistenceSettings) -> None:
+    """Remove the delays of all handlers that are not over."""
+    storage, patch, view = persistence.progress_storage, Patch(), Body(body)
+    for name, record in storage.find(body=view).items():
+        if not record.get("success") and not record.get("failure") and record.get("delayed"):
+            record["delayed"] = None
+            storage.rewrite(name, record, body=view, patch=patch)
+    patch.apply_fields(body)
+
+
+def plan_pause(state: ObjectState, reason: str) -> Change:
+    """Have nothing handled for the object, until it is unpaused."""
+    if state.pause is not None:
+        return Change(f"it is paused already: {state.pause}")
+    waits = "; its deletion will wait, too" if state.is_held else ""
+    return Change(f"pause: {reason}{waits}", partial(pause_object, reason=reason))
+
+
+def pause_object(body: RawObject, *, reason: str) -> None:
+    """Put the annotation of the pause on the object."""
+    metadata = body.setdefault("metadata", {})
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), PAUSED: reason}
+
+
+def plan_unpause(state: ObjectState) -> Change:
+    """Have everything handled that has come since the pause."""
+    if state.pause is None:
+        return Change("it is not paused")
+    return Change(f"unpause; it was paused: {state.pause}", unpause_object)
+
+
+def unpause_object(body: RawObject) -> None:
+    """Remove the annotation of the pause."""
+    (body["metadata"].get("annotations") or {}).pop(PAUSED, None)
+
+
+def plan_forgetting(state: ObjectState, persistence: PersistenceSettings) -> Change:
+    """Remove the progress and the last handled state, so that the object is as new.
+
+    The finalizer stays: otherwise, an object that is being deleted would vanish.
+    """
+    fn = partial(forget, persistence=persistence)
+    patch = _plan_erasing(Body(state.body), persistence)
+    if not patch:
+        return Change("there is nothing to forget")
+    parts = [f"the progress of {handler.id}" for handler in state.handlers]
+    if state.last_handled is not None:
+        parts.append("the last handled state")
+    return Change(f"forget {', '.join(parts or ['what is left of others'])}", fn)
+
+
+def forget(body: RawObject, *, persistence: PersistenceSettings) -> None:
+    """Remove the progress and the last handled state."""
+    _plan_erasing(Body(body), persistence).apply_fields(body)
+
+
+def _plan_erasing(body: Body, persistence: PersistenceSettings) -> Patch:
+    patch = Patch()
+    persistence.progress_storage.erase(body=body, patch=patch)
+    persistence.diffbase_storage.erase(body=body, patch=patch)
+    return patch
+
+
+def plan_release(state: ObjectState, persistence: PersistenceSettings) -> Change:
+    """Remove our finalizer, so that the object can be deleted with no operator."""
+    if not state.is_held:
+        return Change("our finalizer is not there")
+    text = f"remove the finalizer {persistence.finalizer}"
+    if state.deleted_at is not None and state.other_finalizers:
+        text += f"; the deletion waits for others then: {', '.join(state.other_finalizers)}"
+    elif state.deleted_at is not None:
+        text += "; it is being deleted, and will be gone, with no deletion handlers called"
+    return Change(text, partial(allow_deletion, finalizer=persistence.finalizer))

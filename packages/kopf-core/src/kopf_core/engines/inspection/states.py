@@ -1,0 +1,175 @@
+"""The state of an object in its handling cycle, as it can be read from the object itself."""
+
+import datetime
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_cogs.configs.progress import ProgressRecord
+from kopf_cogs.configs.settings import PersistenceSettings
+from kopf_cogs.structs.bodies import Body, BodyEssence
+from kopf_cogs.structs.diffs import Diff
+from kopf_cogs.structs.finalizers import is_deletion_blocked
+from kopf_core.actions.states import HandlerState
+from kopf_core.engines.inspection.differences import find_differences
+from kopf_core.intents.pauses import get_pause
+
+_SUFFIX = len("-abcdef")
+_LONGEST = 63
+"""In characters: how long can be the names of annotations; or, by the old scheme, with prefixes."""
+
+
+class Phase(enum.StrEnum):
+    """What is going on with an object. The first one that fits, in this order."""
+
+    BLOCKED = "blocked"
+    """It is being deleted, and waits only for finalizers of others."""
+
+    PAUSED = "paused"
+    """Nothing is handled for it, as people have asked."""
+
+    RETRIED = "retried"
+    """Some of the handlers have failed, and will be called again."""
+
+    DELETING = "deleting"
+    """It is being deleted, and waits for its operator."""
+
+    PROGRESSING = "in progress"
+    """Some of the handlers have started, and not all of them are over."""
+
+    NEW = "new"
+    """It was never handled: the operator has not noticed it, or has nothing to do with it."""
+
+    CHANGED = "changed"
+    """It differs from its last handled state, and no handler has started for that."""
+
+    HANDLED = "handled"
+    """All handlers are over, and nothing has changed since then."""
+
+
+class HandlerPhase(enum.StrEnum):
+    """How far one handler has got."""
+
+    RETRIED = "retried"
+    STARTED = "started"
+    FAILED = "failed"
+    SUCCEEDED = "succeeded"
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerProgress:
+    """How far one handler has got, and what is known of it."""
+
+    id: str
+    """As it is stored: what was too long is cut, and slashes can be dots."""
+
+    state: HandlerState
+
+    @property
+    def phase(self) -> HandlerPhase:
+        if self.state.success:
+            return HandlerPhase.SUCCEEDED
+        if self.state.failure:
+            return HandlerPhase.FAILED
+        return HandlerPhase.RETRIED if self.state.retries else HandlerPhase.STARTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectState:
+    """All that the framework can tell of one object."""
+
+    body: Body
+    phase: Phase
+    pause: str | None
+    """Why it is paused; ``None`` if it is not."""
+
+    is_held: bool
+    """Whether our finalizer is there."""
+
+    other_finalizers: tuple[str, ...]
+    handlers: tuple[HandlerProgress, ...]
+    """Those that are stored: it is so until the handling cycle is over."""
+
+    last_handled: BodyEssence | None
+    differences: Diff
+    """What has changed since the last handled state."""
+
+    @property
+    def deleted_at(self) -> str | None:
+        """When the deletion was requested, if it was."""
+        value = self.body.metadata.get("deletionTimestamp")
+        return None if value is None else str(value)
+
+    @property
+    def current(self) -> HandlerProgress | None:
+        """The handler that the object waits for: rather the one that fails."""
+        unfinished = [handler for handler in self.handlers if not handler.state.finished]
+        failing = [handler for handler in unfinished if handler.state.retries]
+        return next(iter(failing or unfinished), None)
+
+
+def inspect(body: Body, persistence: PersistenceSettings, now: datetime.datetime) -> ObjectState:
+    """Read everything that is left on the object by an operator with such settings."""
+    finalizers = [str(name) for name in body.metadata.get("finalizers") or ()]
+    handlers = tuple(_read_progress(body, persistence, now))
+    last_handled = persistence.diffbase_storage.fetch(body=body)
+    differences = find_differences(body, last_handled, persistence)
+    pause = get_pause(body)
+    return ObjectState(
+        body=body,
+        phase=_detect_phase(body, persistence, pause, handlers, last_handled, differences),
+        pause=pause,
+        is_held=persistence.finalizer in finalizers,
+        other_finalizers=tuple(name for name in finalizers if name != persistence.finalizer),
+        handlers=handlers,
+        last_handled=last_handled,
+        differences=differences,
+    )
+
+
+def _detect_phase(
+    body: Body,
+    persistence: PersistenceSettings,
+    pause: str | None,
+    handlers: tuple[HandlerProgress, ...],
+    last_handled: BodyEssence | None,
+    differences: Diff,
+) -> Phase:
+    is_deleting = body.metadata.get("deletionTimestamp") is not None
+    if is_deleting and not is_deletion_blocked(body, persistence.finalizer):
+        return Phase.BLOCKED
+    if pause is not None:
+        return Phase.PAUSED
+    if any(handler.phase is HandlerPhase.RETRIED for handler in handlers):
+        return Phase.RETRIED
+    if is_deleting:
+        return Phase.DELETING
+    if handlers:
+        return Phase.PROGRESSING
+    if last_handled is None:
+        return Phase.NEW
+    return Phase.CHANGED if differences else Phase.HANDLED
+
+
+def _read_progress(
+    body: Body, persistence: PersistenceSettings, now: datetime.datetime
+) -> Iterator[HandlerProgress]:
+    found = persistence.progress_storage.find(body=body)
+    ids = {ref.replace("/", "."): ref for rec in found.values() for ref in rec.get("subrefs") or ()}
+    for name, record in sorted(found.items()):
+        if not _is_copy(name, record, found):
+            yield HandlerProgress(ids.get(name, name), HandlerState.from_record(record, now))
+
+
+def _is_copy(name: str, record: ProgressRecord, found: Mapping[str, Any]) -> bool:
+    """Whether it is the same under a name by the old scheme: this one is shorter.
+
+    See :class:`kopf_cogs.configs.conventions.StorageKeyFormingConvention`.
+    """
+    stem = name[:-_SUFFIX]
+    return bool(stem) and any(
+        len(other) > len(name) and other.startswith(stem) and found[other] == record
+        for other in found
+        if name[-_SUFFIX] == "-" and len(name) < _LONGEST
+    )

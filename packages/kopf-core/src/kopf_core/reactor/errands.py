@@ -1,0 +1,53 @@
+"""Errands: something short to be done in the cluster, with no operator running."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.vault import Vault
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.memos import Memo
+from kopf_core.engines.activities import ActivityRunner
+from kopf_core.engines.authentication import Authenticator
+from kopf_core.intents.registries import OperatorRegistry
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How to get to the cluster."""
+
+    settings: OperatorSettings
+    registry: OperatorRegistry
+    """Where the login handlers are, if there are any."""
+
+    vault: Vault | None = None
+    clock: Clock = field(default_factory=SystemClock)
+
+
+async def run_errand(access: Access, errand: Callable[[Client], Awaitable[T]]) -> T:
+    """Log in, do what is to be done with the client, and get its result.
+
+    Raises :class:`ActivityError` if logging in fails, and whatever the errand itself raises.
+    """
+    vault = access.vault or Vault(clock=access.clock)
+    activities = ActivityRunner(access.settings, Memo(), {}, access.clock)
+    authenticator = Authenticator(vault=vault, registry=access.registry, activities=activities)
+    client = Client(vault, access.settings, clock=access.clock)
+    login = asyncio.create_task(authenticator.run())
+    working = asyncio.ensure_future(errand(client))
+    try:
+        done, _ = await asyncio.wait([login, working], return_when=asyncio.FIRST_COMPLETED)
+        if login in done:
+            login.result()
+        return await working
+    finally:
+        for task in (login, working):
+            task.cancel()
+        await asyncio.wait([login, working])
+        activities.close()
+        await client.close()

@@ -1,0 +1,110 @@
+"""Changes of objects: what is planned for each of them, and what has come of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kopf_cogs.clients.errors import APIError
+from kopf_cogs.clients.objects import ObjectsAPI
+from kopf_cogs.clients.patching import patch_object
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.patches import Patch
+from kopf_core.engines.inspection import Change, ObjectState, inspect
+from kopf_kits.cli.duty.finding import Finder, Found
+from kopf_kits.cli.duty.options import Selection
+
+if TYPE_CHECKING:
+    from kopf_cogs.clients.session import Client
+    from kopf_core.reactor.errands import Access
+
+CONFLICT = "it changes too often; try again"
+BATCH = 64
+"""How many objects are changed at once."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One object to be changed, or to be left as it is."""
+
+    found: Found
+    state: ObjectState
+    change: Change
+    result: str = "unchanged"
+    """``planned``, ``changed``, ``unchanged``, ``gone``, or ``failed``."""
+
+    error: str | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        return self.change.fn is not None
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts: the names are stable."""
+        meta = self.state.body.metadata
+        return {
+            "apiVersion": self.state.body.get("apiVersion"),
+            "kind": self.state.body.get("kind"),
+            "namespace": meta.namespace,
+            "name": meta.name,
+            "uid": meta.uid,
+            "state": self.state.phase.value,
+            "summary": self.change.summary,
+            "result": self.result,
+            "error": self.error,
+        }
+
+
+async def plan_all(
+    client: Client,
+    access: Access,
+    selection: Selection,
+    plan: Callable[[ObjectState], Change],
+    problems: list[str],
+    *,
+    keep_idle: bool,
+) -> list[Step]:
+    """Find the objects, and see what is to be done; those with nothing to do are rarely needed."""
+    finder = Finder(ObjectsAPI(client), selection, problems)
+    steps = []
+    async for found in finder.find():
+        state = inspect(Body(found.body), access.settings.persistence, access.clock.now())
+        change = plan(state)
+        if change.fn is not None or keep_idle:
+            result = "unchanged" if change.fn is None else "planned"
+            steps.append(Step(found, state, change, result))
+    return steps
+
+
+async def apply_all(client: Client, steps: Sequence[Step]) -> None:
+    """Do what is planned; what fails does not stop the others."""
+    needed = [step for step in steps if step.is_needed]
+    for start in range(0, len(needed), BATCH):
+        await asyncio.gather(*(_apply(client, step) for step in needed[start : start + BATCH]))
+
+
+async def _apply(client: Client, step: Step) -> None:
+    """Change the freshest state of the very same object: not another one of its name."""
+    assert step.change.fn is not None
+    meta = step.state.body.metadata
+    try:
+        patched = await patch_object(
+            client,
+            step.found.resource,
+            meta.namespace,
+            step.found.raw_name,
+            Patch(fns=[step.change.fn]),
+            step.found.body,
+            uid=meta.uid,
+        )
+    except APIError as e:
+        step.result, step.error = "failed", str(e)
+        return
+    if patched.gone:
+        step.result = "gone"
+    elif patched.remaining:
+        step.result, step.error = "failed", CONFLICT
+    else:
+        step.result = "unchanged" if patched.body is None else "changed"

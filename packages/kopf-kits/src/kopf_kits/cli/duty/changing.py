@@ -1,0 +1,230 @@
+"""``kopf retry``, ``pause``, ``unpause``, ``forget``, ``release``: what changes marks on objects.
+
+Each of them shows what it is going to do, and asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kopf_kits.cli.duty.looking import finish, tell
+from kopf_kits.cli.duty.options import (
+    Selection,
+    access_options,
+    output_option,
+    scope_options,
+    select,
+)
+from kopf_kits.cli.interrupts import exiting_when_interrupted
+
+if TYPE_CHECKING:
+    from kopf_cogs.clients.session import Client
+    from kopf_core.engines.inspection import Change, ObjectState
+    from kopf_core.reactor.errands import Access
+    from kopf_kits.cli.duty.applying import Step
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MAX_SHOWN = 50
+"""How many objects are named before asking; the others are only counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a change is to be made."""
+
+    dry_run: bool
+    yes: bool
+    output: str
+
+
+def changing_options(fn: F) -> F:
+    """Add everything that the changing commands have in common.
+
+    The command gets ``access``, ``selection``, and ``manner``.
+    """
+
+    @access_options
+    @scope_options
+    @click.option("--all", "everything", is_flag=True, help="All objects of the kind.")
+    @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+    @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+    @output_option
+    @click.argument("kind", required=False)
+    @click.argument("names", nargs=-1)
+    @functools.wraps(fn)
+    def wrapper(
+        access: Access,
+        kind: str | None,
+        names: tuple[str, ...],
+        everything: bool,
+        dry_run: bool,
+        yes: bool,
+        output: str,
+        namespace: str | None,
+        clusterwide: bool,
+        labels: str | None,
+        fields: str | None,
+        **kwargs: Any,
+    ) -> Any:
+        selection = select(
+            kind,
+            names,
+            namespace=namespace,
+            clusterwide=clusterwide,
+            labels=labels,
+            fields=fields,
+        )
+        _check(selection, everything=everything)
+        manner = Manner(dry_run=dry_run, yes=yes, output=output)
+        return fn(access, selection, manner, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def _check(selection: Selection, *, everything: bool) -> None:
+    """Nothing is changed in many objects by an omission."""
+    if selection.names and everything:
+        raise click.UsageError("Use either names or --all, not both.")
+    if selection.kind is None and not everything:
+        raise click.UsageError("Missing argument 'KIND'.")
+    if not selection.names and not selection.is_filtered and not everything:
+        raise click.UsageError("Name the objects, or use --selector or --all.")
+
+
+@click.command()
+@changing_options
+def retry(access: Access, selection: Selection, manner: Manner) -> None:
+    """Let the failed handlers have their next attempt at once."""
+    from kopf_core.engines.inspection import plan_retry
+
+    persistence, now = access.settings.persistence, access.clock.now()
+    _require_kind(selection)
+    _change(access, selection, manner, lambda state: plan_retry(state, persistence, now))
+
+
+@click.command()
+@click.option("-m", "--message", help="Why: it is shown to others, and in the logs.")
+@changing_options
+def pause(access: Access, selection: Selection, manner: Manner, message: str | None) -> None:
+    """Have nothing handled for the objects, until they are unpaused."""
+    from kopf_core.engines.inspection import plan_pause
+    from kopf_core.engines.peering import detect_person
+
+    _require_kind(selection)
+    reason = f"by {detect_person()}" + (f": {message}" if message else "")
+    _change(access, selection, manner, lambda state: plan_pause(state, reason))
+
+
+@click.command()
+@changing_options
+def unpause(access: Access, selection: Selection, manner: Manner) -> None:
+    """Have everything handled that has changed since the pause."""
+    from kopf_core.engines.inspection import plan_unpause
+
+    _require_kind(selection)
+    _change(access, selection, manner, plan_unpause)
+
+
+@click.command()
+@changing_options
+def forget(access: Access, selection: Selection, manner: Manner) -> None:
+    """Forget that the objects were ever handled: they are as new."""
+    from kopf_core.engines.inspection import plan_forgetting
+
+    persistence = access.settings.persistence
+    _require_kind(selection)
+    _change(access, selection, manner, lambda state: plan_forgetting(state, persistence))
+
+
+@click.command()
+@changing_options
+def release(access: Access, selection: Selection, manner: Manner) -> None:
+    """Remove the finalizer of the operator, e.g. when it is uninstalled.
+
+    Without KIND, with --all: of all kinds in the cluster. No other finalizers are touched.
+    """
+    from kopf_core.engines.inspection import plan_release
+
+    persistence = access.settings.persistence
+    _change(access, selection, manner, lambda state: plan_release(state, persistence))
+
+
+def _require_kind(selection: Selection) -> None:
+    if selection.kind is None:
+        raise click.UsageError("Missing argument 'KIND'.")
+
+
+def _change(
+    access: Access,
+    selection: Selection,
+    manner: Manner,
+    plan: Callable[[ObjectState], Change],
+) -> None:
+    """Find the objects, show what is going to be done, ask, do it, and show what has been done."""
+    from kopf_core.reactor.errands import run_errand
+    from kopf_kits.cli.duty.applying import apply_all, plan_all
+
+    problems: list[str] = []
+
+    async def change(client: Client) -> Sequence[Step]:
+        is_named = bool(selection.names)
+        steps = await plan_all(client, access, selection, plan, problems, keep_idle=is_named)
+        _show_plan(steps, manner)
+        if any(step.is_needed for step in steps) and not manner.dry_run:
+            _ask(steps, manner)
+            await apply_all(client, steps)
+        return steps
+
+    with exiting_when_interrupted():
+        steps = asyncio.run(run_errand(access, change))
+    if manner.output == "json":
+        items = [step.as_json() for step in steps]
+        tell(json.dumps({"dryRun": manner.dry_run, "items": items}, indent=2))
+    else:
+        _show_results(steps, manner)
+    failures = [f"{step.found.name}: {step.error}" for step in steps if step.error]
+    finish([*problems, *failures])
+
+
+def _show_plan(steps: Sequence[Step], manner: Manner) -> None:
+    """What is going to be done; it is not the output of the command, unless it is all there is."""
+    from kopf_kits.cli.duty.words import clean
+
+    if manner.output == "json" and (manner.yes or manner.dry_run):
+        return
+    for step in steps[:MAX_SHOWN]:
+        click.echo(clean(f"{step.found.name}: {step.change.summary}"), err=not manner.dry_run)
+    if len(steps) > MAX_SHOWN:
+        click.echo(f"... and {len(steps) - MAX_SHOWN} more objects", err=not manner.dry_run)
+
+
+def _ask(steps: Sequence[Step], manner: Manner) -> None:
+    """Raises :class:`click.ClickException` if the answer is no, or if there is nobody to ask."""
+    if manner.yes:
+        return
+    count = sum(step.is_needed for step in steps)
+    question = f"Change {count} object{'s' if count > 1 else ''}?"
+    try:
+        is_agreed = click.confirm(question, err=True)
+    except click.Abort:
+        raise click.ClickException("Nothing is changed: nobody has answered; see --yes.") from None
+    if not is_agreed:
+        raise click.ClickException("Nothing is changed.")
+
+
+def _show_results(steps: Sequence[Step], manner: Manner) -> None:
+    if manner.dry_run or not any(step.is_needed for step in steps):
+        if not any(step.is_needed for step in steps):
+            click.echo("There is nothing to do.", err=True)
+        return
+    counts = {word: sum(step.result == word for step in steps) for word in ("changed", "gone")}
+    gone = f", {counts['gone']} gone meanwhile" if counts["gone"] else ""
+    tell(f"{counts['changed']} changed{gone}.")

@@ -1,0 +1,141 @@
+"""Finding objects in the cluster: by names, by selectors, of one kind or of all of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from kopf_cogs.clients.discovery import scan
+from kopf_cogs.clients.errors import APIError, APIForbiddenError, APINotFoundError
+from kopf_cogs.clients.kinds import UnknownKindError
+from kopf_cogs.clients.objects import ObjectsAPI
+from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.resources import Resource
+from kopf_kits.cli.duty.options import Selection
+
+SIMILARITY = 0.6
+UNINTERESTING = frozenset({"events", "leases", "endpointslices"})
+"""What there is a lot of, and nobody blocks. They are skipped if all kinds are looked through."""
+
+
+class MistakenKindError(Exception):
+    """There is no such kind; the message says what was probably meant."""
+
+    expected = True
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object in the cluster, and what kind of objects it is."""
+
+    resource: Resource
+    body: RawBody
+
+    @property
+    def name(self) -> str:
+        """For people: with the namespace if there is one."""
+        return show_name(self.resource, self.body["metadata"].get("namespace"), self.raw_name)
+
+    @property
+    def raw_name(self) -> str:
+        return str(self.body["metadata"].get("name"))
+
+
+@dataclass(slots=True)
+class Finder:
+    """Finds what is selected; what cannot be found is remembered, and does not stop the others."""
+
+    api: ObjectsAPI
+    selection: Selection
+    problems: list[str] = field(default_factory=list)
+    """What was not found, or was refused: for people."""
+
+    @property
+    def namespace(self) -> str | None:
+        """Where to look; ``None`` for all namespaces."""
+        if self.selection.clusterwide:
+            return None
+        return self.selection.namespace or self.api.client.default_namespace or "default"
+
+    async def resolve(self) -> Resource:
+        """The kind that is meant. Raises :class:`MistakenKindError`."""
+        kind = self.selection.kind or ""
+        try:
+            return await self.api.kinds.resolve(kind)
+        except (UnknownKindError, TypeError) as e:
+            if kind != kind.lower() and isinstance(e, UnknownKindError):
+                try:
+                    return await self.api.kinds.resolve(kind.lower())
+                except UnknownKindError:
+                    pass
+            raise MistakenKindError(await self._explain_kind(kind)) from e
+
+    async def _explain_kind(self, kind: str) -> str:
+        resources = (await scan(self.api.client)).resources
+        names = {
+            alias.lower(): resource.plural
+            for resource in resources
+            for alias in (resource.plural, resource.name, resource.kind, resource.singular)
+            if alias
+        }
+        close = difflib.get_close_matches(kind.lower(), sorted(names), n=1, cutoff=SIMILARITY)
+        hint = f" Did you mean {names[close[0]]!r}?" if close else ""
+        return f"There is no kind {kind!r} in the cluster.{hint}"
+
+    async def find(self) -> AsyncIterator[Found]:
+        """All objects that are selected, page by page."""
+        if self.selection.kind is None:
+            for resource in await self._find_kinds():
+                async for found in self._list(resource):
+                    yield found
+            return
+        resource = await self.resolve()
+        if not self.selection.names:
+            async for found in self._list(resource):
+                yield found
+        for name in self.selection.names:
+            try:
+                body = await self.api.get(resource, name, self.namespace)
+            except APINotFoundError:
+                self.problems.append(f"There is no {self._show(resource, name)}.")
+            except APIForbiddenError as e:
+                self.problems.append(f"{self._show(resource, name)}: {e}")
+            else:
+                yield Found(resource, body)
+
+    async def _find_kinds(self) -> list[Resource]:
+        scanned = await scan(self.api.client)
+        for group, error in scanned.broken_groups.items():
+            self.problems.append(f"The API group {group} is skipped: {error}")
+        kinds = [
+            resource
+            for resource in scanned.resources
+            if resource.preferred
+            and resource.plural not in UNINTERESTING
+            and {"list", "patch"} <= resource.verbs
+            and (resource.namespaced or self.selection.clusterwide)
+        ]
+        return sorted(kinds, key=lambda resource: (resource.group, resource.plural))
+
+    async def _list(self, resource: Resource) -> AsyncIterator[Found]:
+        selection = self.selection
+        listing = self.api.list(
+            resource, self.namespace, labels=selection.labels, fields=selection.fields
+        )
+        try:
+            async for body in listing:
+                yield Found(resource, body)
+        except APIError as e:
+            if selection.kind is not None:
+                raise
+            self.problems.append(f"{resource.name} are skipped: {e}")
+
+    def _show(self, resource: Resource, name: str) -> str:
+        return show_name(resource, self.namespace if resource.namespaced else None, name)
+
+
+def show_name(resource: Resource, namespace: str | None, name: str) -> str:
+    """For people: ``KopfExample default/x``."""
+    kind = resource.kind or resource.name
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"

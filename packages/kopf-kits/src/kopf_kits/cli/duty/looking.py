@@ -1,0 +1,142 @@
+"""``kopf objects`` and ``kopf object``: what is going on with objects, by the marks on them."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kopf_kits.cli.duty.options import (
+    Selection,
+    access_options,
+    output_option,
+    scope_options,
+    select,
+)
+from kopf_kits.cli.interrupts import exiting_when_interrupted
+
+if TYPE_CHECKING:
+    from kopf_cogs.clients.session import Client
+    from kopf_core.engines.inspection import ObjectState
+    from kopf_core.reactor.errands import Access
+
+PHASES = (
+    "blocked",
+    "paused",
+    "retried",
+    "deleting",
+    "in progress",
+    "new",
+    "changed",
+    "handled",
+)
+"""The same as in :class:`kopf_core.engines.inspection.Phase`, which is not needed for the help."""
+
+
+@click.command()
+@access_options
+@scope_options
+@click.option(
+    "--state",
+    "phases",
+    type=click.Choice(PHASES),
+    multiple=True,
+    help="Only those in this state (repeatable).",
+)
+@output_option
+@click.argument("kind")
+def objects(access: Access, kind: str, phases: Sequence[str], output: str, **scope: Any) -> None:
+    """Show what is going on with the objects of a kind."""
+    selection = select(kind, **scope)
+    states, problems = _look(access, selection)
+    shown = [state for state in states if not phases or state.phase.value in phases]
+    if output == "json":
+        from kopf_kits.cli.duty.views import make_json
+
+        tell(json.dumps({"items": [make_json(state) for state in shown]}, indent=2))
+    elif shown:
+        _show_table(access, shown, with_namespaces=selection.clusterwide)
+    _summarise(states, kind, len(shown))
+    finish(problems)
+
+
+@click.command(name="object")
+@access_options
+@click.option("-n", "--namespace", help="By default, that of the current context.")
+@output_option
+@click.argument("kind")
+@click.argument("name")
+def object_(access: Access, kind: str, name: str, namespace: str | None, output: str) -> None:
+    """Show everything about one object."""
+    selection = select(kind, (name,), namespace=namespace, clusterwide=False)
+    states, problems = _look(access, selection)
+    from kopf_kits.cli.duty.views import make_json, make_text
+
+    for state in states:
+        if output == "json":
+            tell(json.dumps(make_json(state, is_full=True), indent=2))
+        else:
+            for line in make_text(state, access.clock.now()):
+                tell(line)
+    finish(problems)
+
+
+def _look(access: Access, selection: Selection) -> tuple[list[ObjectState], list[str]]:
+    from kopf_cogs.clients.objects import ObjectsAPI
+    from kopf_cogs.structs.bodies import Body
+    from kopf_core.engines.inspection import inspect
+    from kopf_core.reactor.errands import run_errand
+    from kopf_kits.cli.duty.finding import Finder
+
+    problems: list[str] = []
+
+    async def look(client: Client) -> list[ObjectState]:
+        finder = Finder(ObjectsAPI(client), selection, problems)
+        now, persistence = access.clock.now(), access.settings.persistence
+        return [inspect(Body(f.body), persistence, now) async for f in finder.find()]
+
+    with exiting_when_interrupted():
+        return asyncio.run(run_errand(access, look)), problems
+
+
+def _show_table(access: Access, states: Sequence[ObjectState], *, with_namespaces: bool) -> None:
+    from kopf_kits.cli.duty import tables, views
+
+    now = access.clock.now()
+    has_namespaces = with_namespaces and any(state.body.metadata.namespace for state in states)
+    columns = views.make_columns(with_namespaces=has_namespaces)
+    rows = [views.make_row(state, now, with_namespaces=has_namespaces) for state in states]
+    for line in tables.render(columns, rows, tables.get_width()):
+        tell(line)
+
+
+def _summarise(states: Sequence[ObjectState], kind: str, count: int) -> None:
+    """For people only, so it is not in the output that scripts read."""
+    if not states:
+        click.echo(f"No objects of {kind!r} are found.", err=True)
+        return
+    counts = collections.Counter(state.phase.value for state in states)
+    parts = ", ".join(f"{counts[phase]} {phase}" for phase in PHASES if counts[phase])
+    shown = "" if count == len(states) else f"; {count} shown"
+    click.echo(f"{len(states)} objects: {parts}{shown}.", err=True)
+
+
+def tell(text: str) -> None:
+    """Print it; what the terminal has no letters for is replaced."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    click.echo(text.encode(encoding, "replace").decode(encoding))
+
+
+def finish(problems: Sequence[str]) -> None:
+    """Tell what has gone wrong, and exit with an error if anything has."""
+    from kopf_kits.cli.duty.words import clean
+
+    for problem in problems:
+        click.echo(f"Error: {clean(problem)}", err=True)
+    if problems:
+        click.get_current_context().exit(1)

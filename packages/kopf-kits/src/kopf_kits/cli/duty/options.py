@@ -1,0 +1,189 @@
+"""The options that the commands for people on duty have in common."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kopf_kits.cli.controls import CLIControls
+
+if TYPE_CHECKING:
+    from kopf_cogs.configs.settings import OperatorSettings
+    from kopf_core.reactor.errands import Access
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BACKOFFS = (0.5, 1.0)
+"""In seconds: people do not wait for the cluster for as long as operators do."""
+
+TIMEOUT = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which objects are meant."""
+
+    kind: str | None
+    """Any of the names of the kind; ``None`` for all kinds."""
+
+    names: tuple[str, ...] = ()
+    """If there are none, then all objects with these labels and fields."""
+
+    namespace: str | None = None
+    """``None`` for the namespace of the current context."""
+
+    clusterwide: bool = False
+    labels: str | None = None
+    fields: str | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only some of the objects are meant, whatever their names are."""
+        return bool(self.labels or self.fields)
+
+
+def access_options(fn: F) -> F:
+    """Add the options of how to get to the marks; the command gets them as ``access``."""
+
+    @click.option("--operator", metavar="NAME", help="The settings.name of the operator.")
+    @click.option("--prefix", help="Of the annotations, if the operator has its own one.")
+    @click.option("--finalizer", help="Of the operator, if it has its own one.")
+    @click.option("-v", "--verbose", is_flag=True, help="Show what is being done.")
+    @click.option("-d", "--debug", is_flag=True, help="Show also asyncio and the API traffic.")
+    @click.option(
+        "--color/--no-color",
+        default=None,
+        help="Whether to use colours; by default, in terminals, unless NO_COLOR is set.",
+    )
+    @click.make_pass_decorator(CLIControls, ensure=True)
+    @functools.wraps(fn)
+    def wrapper(
+        controls: CLIControls,
+        /,
+        operator: str | None,
+        prefix: str | None,
+        finalizer: str | None,
+        verbose: bool,
+        debug: bool,
+        color: bool | None,
+        **kwargs: Any,
+    ) -> Any:
+        configure_output(verbose=verbose, debug=debug, color=color)
+        settings = controls.settings or make_settings(operator, prefix, finalizer)
+        return fn(access=_make_access(controls, settings), **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def configure_output(*, verbose: bool, debug: bool, color: bool | None) -> None:
+    """Log only what goes wrong, unless asked for more; use colours where they are wanted."""
+    from kopf_kits.logs import LogFormat, configure, is_colourful
+
+    configure(
+        verbose=verbose,
+        debug=debug,
+        quiet=not verbose and not debug,
+        log_format=LogFormat.FULL if verbose or debug else LogFormat.PLAIN,
+        log_color=color,
+    )
+    click.get_current_context().color = is_colourful(sys.stdout) if color is None else color
+
+
+def make_settings(
+    operator: str | None, prefix: str | None, finalizer: str | None
+) -> OperatorSettings:
+    """The settings of the operator, as far as they concern the marks on objects.
+
+    What is in the status is looked at, too. Raises :class:`click.UsageError` if they are wrong.
+    """
+    from kopf_cogs.configs.checks import SettingError
+    from kopf_cogs.configs.diffbase import (
+        AnnotationsDiffBaseStorage,
+        MultiDiffBaseStorage,
+        StatusDiffBaseStorage,
+    )
+    from kopf_cogs.configs.progress import SmartProgressStorage
+    from kopf_cogs.configs.settings import OperatorSettings
+
+    try:
+        settings = OperatorSettings(name=operator)
+    except SettingError as e:
+        raise click.UsageError(str(e)) from e
+    prefix = prefix or operator or "kopf.zalando.org"
+    settings.persistence.progress_storage = SmartProgressStorage(prefix=prefix)
+    settings.persistence.diffbase_storage = MultiDiffBaseStorage(
+        [AnnotationsDiffBaseStorage(prefix=prefix), StatusDiffBaseStorage()]
+    )
+    if finalizer:
+        settings.persistence.finalizer = finalizer
+    settings.networking.error_backoffs = BACKOFFS
+    settings.networking.request_timeout = TIMEOUT
+    return settings
+
+
+def _make_access(controls: CLIControls, settings: OperatorSettings) -> Access:
+    from kopf_core.intents.registries import get_default_registry
+    from kopf_core.reactor.errands import Access
+
+    registry = controls.registry or get_default_registry()
+    return Access(settings=settings, registry=registry, vault=controls.vault)
+
+
+def scope_options(fn: F) -> F:
+    """Add the options of which objects are meant: as in kubectl."""
+    for option in reversed(
+        [
+            click.option("-n", "--namespace", help="By default, that of the current context."),
+            click.option(
+                "-A", "--all-namespaces", "clusterwide", is_flag=True, help="In all namespaces."
+            ),
+            click.option("-l", "--selector", "labels", help="Only with these labels, e.g. a=b,c."),
+            click.option(
+                "--field-selector", "fields", help="Only with these fields, e.g. metadata.name=x."
+            ),
+        ]
+    ):
+        fn = option(fn)
+    return fn
+
+
+def select(
+    kind: str | None,
+    names: tuple[str, ...] = (),
+    *,
+    namespace: str | None,
+    clusterwide: bool,
+    labels: str | None = None,
+    fields: str | None = None,
+) -> Selection:
+    """Which objects are meant. Raises :class:`click.UsageError` if the options contradict."""
+    if namespace is not None and clusterwide:
+        raise click.UsageError("Use either --namespace or --all-namespaces, not both.")
+    if names and clusterwide:
+        raise click.UsageError("Objects have no unique names across all namespaces: use -n.")
+    if names and (labels or fields):
+        raise click.UsageError("Use either names or selectors, not both.")
+    return Selection(
+        kind=kind,
+        names=names,
+        namespace=namespace,
+        clusterwide=clusterwide,
+        labels=labels,
+        fields=fields,
+    )
+
+
+def output_option(fn: F) -> F:
+    """Add the option of how the output looks."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="For people, which is the default, or for scripts.",
+    )(fn)

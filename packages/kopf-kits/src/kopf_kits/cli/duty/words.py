@@ -1,0 +1,66 @@
+"""How values are shown to people: in one line, with nothing that could harm a terminal."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import unicodedata
+from typing import Any
+
+MINUTE, HOUR, DAY = 60, 60 * 60, 24 * 60 * 60
+
+
+def clean(text: object) -> str:
+    """The text in one line; what cannot be printed is replaced. It can come from anybody."""
+    line = " ".join(str(text).split())
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)
+
+
+def measure(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    return sum(_measure_char(char) for char in text)
+
+
+def _measure_char(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def cut(text: str, width: int) -> str:
+    """The beginning of the text, if all of it takes more columns than there are."""
+    if measure(text) <= width:
+        return text
+    taken, left = [], width - 1
+    for char in text:
+        left -= _measure_char(char)
+        if left < 0:
+            break
+        taken.append(char)
+    return "".join(taken) + "…"[:width]
+
+
+def show_duration(seconds: float) -> str:
+    """In the biggest units of which there are at least two: ``90s``, ``5m``, ``47h``, ``3d``."""
+    for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+def show_moment(moment: datetime.datetime, now: datetime.datetime) -> str:
+    """When it was, or is going to be: ``5m ago``, ``in 5m``, ``now``."""
+    seconds = (moment - now).total_seconds()
+    if seconds > 0:
+        return f"in {show_duration(seconds + 0.999)}"
+    return "now" if seconds > -1 else f"{show_duration(-seconds)} ago"
+
+
+def show_time(moment: datetime.datetime) -> str:
+    """In UTC, as Kubernetes shows it."""
+    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def show_value(value: Any, width: int) -> str:
+    """A value of a field, as JSON; not longer than so many columns."""
+    return cut(clean(json.dumps(value, ensure_ascii=False, default=str)), width)

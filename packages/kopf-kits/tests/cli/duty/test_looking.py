@@ -1,0 +1,241 @@
+"""``kopf objects`` and ``kopf object``, over HTTP, on objects in each state of a handling cycle."""
+
+import json
+
+import pytest
+
+PREFIX = "kopf.zalando.org/"
+FINALIZER = f"{PREFIX}KopfFinalizerMarker"
+LAST_HANDLED = f"{PREFIX}last-handled-configuration"
+STARTED = "2020-01-01T00:00:00.000000+00:00"
+FUTURE = "2999-01-01T00:00:00.000000+00:00"
+HANDLED, OUTDATED = '{"spec":{"n":1}}\n', '{"spec":{"n":0}}\n'
+
+
+def record(**fields):
+    """The progress of a handler as it is stored in an annotation."""
+    return json.dumps({"started": STARTED, "purpose": "create", "retries": 0, **fields})
+
+
+RETRIED = record(retries=3, delayed=FUTURE, message="not yet, " * 20)
+
+
+@pytest.fixture
+def states(world):
+    """An object in each of the states, named by it."""
+    world.create("new")
+    world.create("handled", annotations={LAST_HANDLED: HANDLED}, finalizers=[FINALIZER])
+    world.create("changed", annotations={LAST_HANDLED: OUTDATED})
+    world.create("retried", annotations={f"{PREFIX}fn": RETRIED, f"{PREFIX}fn2": record()})
+    world.create("in-progress", annotations={f"{PREFIX}fn": record(success=True)})
+    world.create("paused", annotations={f"{PREFIX}paused": "by me: migration"})
+    for name, finalizers in [("deleting", [FINALIZER]), ("blocked", ["example.com/other"])]:
+        world.create(name, annotations={LAST_HANDLED: HANDLED}, finalizers=finalizers)
+        world.delete(name)
+
+
+@pytest.mark.docs("cli/objects")
+@pytest.mark.usefixtures("states")
+def test_table_of_objects_in_each_state(invoke):
+    result = invoke("objects", "kopfexamples")
+    assert result.exit_code == 0, result.output
+    title, *lines = result.stdout.splitlines()
+    assert title.split() == ["NAME", "STATE", "HANDLER", "TRIES", "NEXT", "TRY", "DETAILS"]
+    found = {line.split()[0]: line for line in lines}
+    assert found["handled"].split() == ["handled", "handled"]
+    assert found["new"].split() == ["new", "new"]
+    assert found["changed"].split()[1:] == ["changed", "changed:", "spec.n"]
+    assert found["in-progress"].split()[1:] == ["in", "progress"]
+    assert found["paused"].split()[1:] == ["paused", "by", "me:", "migration"]
+    assert found["deleting"].split()[1:] == ["deleting", "waits", "for", "its", "operator"]
+    assert found["blocked"].endswith("deletion is blocked by example.com/other")
+    assert found["retried"].split()[1:5] == ["retried", "fn", "+1", "3"]
+    assert "not yet, not yet" in found["retried"]
+    assert all(len(line) <= 100 for line in [title, *lines])
+    assert result.stderr == (
+        "8 objects: 1 blocked, 1 paused, 1 retried, 1 deleting, 1 in progress, "
+        "1 new, 1 changed, 1 handled.\n"
+    )
+
+
+@pytest.mark.usefixtures("states")
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_tables_fit_the_terminal(invoke, world, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    world.create("x" * 200, "other", annotations={f"{PREFIX}{'h' * 60}": RETRIED})
+    lines = invoke("objects", "kopfexamples", "-A").stdout.splitlines()
+    assert len(lines) == 10
+    assert max(map(len, lines)) <= width
+
+
+@pytest.mark.usefixtures("states")
+def test_colours_are_only_where_they_are_wanted(invoke):
+    assert "\x1b[" not in invoke("objects", "kex").output
+    assert "\x1b[31mretried\x1b[0m" in invoke("objects", "kex", "--color").stdout
+    assert "\x1b[" not in invoke("objects", "kex", "--no-color").output
+
+
+@pytest.mark.usefixtures("states")
+def test_only_some_states(invoke):
+    result = invoke("objects", "kex", "--state", "blocked", "--state", "new", "-o", "json")
+    items = json.loads(result.stdout)["items"]
+    assert {item["name"] for item in items} == {"blocked", "new"}
+    assert result.stderr.endswith("; 2 shown.\n")
+
+
+@pytest.mark.docs("cli/objects")
+def test_json_of_objects_is_stable(invoke, world):
+    annotations = {f"{PREFIX}fn": RETRIED, LAST_HANDLED: OUTDATED}
+    uid = world.create(annotations=annotations, finalizers=[FINALIZER, "x.com/y"])["metadata"][
+        "uid"
+    ]
+    result = invoke("objects", "kex", "-o", "json")
+    expected = {
+        "apiVersion": "kopf.dev/v1",
+        "kind": "KopfExample",
+        "namespace": "default",
+        "name": "obj",
+        "uid": uid,
+        "state": "retried",
+        "paused": None,
+        "deletionTimestamp": None,
+        "held": True,
+        "otherFinalizers": ["x.com/y"],
+        "handlers": [
+            {
+                "id": "fn",
+                "state": "retried",
+                "purpose": "create",
+                "attempts": 3,
+                "started": "2020-01-01T00:00:00+00:00",
+                "stopped": None,
+                "nextTry": "2999-01-01T00:00:00+00:00",
+                "error": "not yet, " * 20,
+                "subhandlers": [],
+            }
+        ],
+        "changedFields": [["spec", "n"]],
+    }
+    assert json.loads(result.stdout) == {"items": [expected]}
+    result = invoke("object", "kex", "obj", "-o", "json")
+    changes = [{"operation": "change", "field": ["spec", "n"], "old": 0, "new": 1}]
+    assert json.loads(result.stdout) == {
+        **expected,
+        "changes": changes,
+        "lastHandled": {"spec": {"n": 0}},
+    }
+
+
+@pytest.mark.docs("cli/object")
+def test_everything_about_one_object(invoke, world):
+    annotations = {
+        f"{PREFIX}fn": record(retries=2, delayed=STARTED, message="boo", subrefs=["fn/a", "fn/b"]),
+        f"{PREFIX}fn.a": record(success=True, stopped=STARTED),
+        f"{PREFIX}fn.b": record(failure=True, stopped=STARTED, message="never"),
+        f"{PREFIX}paused": "yes",
+        LAST_HANDLED: OUTDATED,
+    }
+    world.create(annotations=annotations, finalizers=[FINALIZER, "x.com/y"])
+    world.delete()
+    result = invoke("object", "kex", "obj")
+    assert result.exit_code == 0, result.output
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    assert lines[:5] == [
+        "KopfExample default/obj: paused",
+        "Paused: yes",
+        lines[2],
+        "The deletion is blocked by our finalizer until it is handled.",
+        "Finalizers of others: x.com/y",
+    ]
+    assert lines[2].startswith("Deletion was requested at ")
+    for line in ("fn: retried", "fn/a: succeeded", "fn/b: failed", "error: boo", "error: never"):
+        assert line in lines
+    assert any(line.startswith("next try: 2020-01-01T00:00:00Z (") for line in lines)
+    assert "spec.n: 0 -> 1" in lines
+
+
+def test_secrets_are_not_shown(invoke, world):
+    last = json.dumps({"data": {"password": "b2xk"}})
+    meta = {"name": "s", "namespace": "default", "annotations": {LAST_HANDLED: last}}
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"password": "bmV3"}}
+    world.call(world.sandbox.create(body))
+    for args in (["object", "secrets", "s"], ["object", "secrets", "s", "-o", "json"]):
+        output = invoke(*args).output
+        assert "hidden" in output
+        assert "password" in output  # the name of the field is not a secret
+        assert "b2xk" not in output
+        assert "bmV3" not in output
+
+
+def test_junk_is_shown_harmlessly(invoke, world):
+    junk = {
+        f"{PREFIX}a": "{nope",
+        f"{PREFIX}b": "[1]",
+        f"{PREFIX}c": record(retries=-1, message="\x1b[31mred\x07\n\u202edrow \u4e16\u754c"),
+        f"{PREFIX}d": json.dumps({"started": 5, "subrefs": "x", "delayed": "soon"}),
+        LAST_HANDLED: "[]",
+    }
+    world.create(annotations=junk)
+    for args in (["objects", "kex"], ["object", "kex", "obj"], ["objects", "kex", "-o", "json"]):
+        result = invoke(*args)
+        assert result.exit_code == 0, result.output
+        assert "\x1b" not in result.output
+        assert "\x07" not in result.output
+        assert "\u202e" not in result.output
+    assert "\u4e16\u754c" in invoke("object", "kex", "obj").stdout
+
+
+def test_absent_objects_and_kinds(invoke, world):
+    result = invoke("object", "kex", "nope")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: There is no KopfExample default/nope.\n"
+    result = invoke("objects", "kopfexamplez")
+    assert str(result.exception) == (
+        "There is no kind 'kopfexamplez' in the cluster. Did you mean 'kopfexamples'?"
+    )
+    result = invoke("objects", "a/b/c/d")
+    assert str(result.exception) == "There is no kind 'a/b/c/d' in the cluster."
+    assert invoke("objects", "KOPFEXAMPLES").exit_code == 0
+    result = invoke("objects", "kex")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "No objects of 'kex' are found.\n"
+
+
+def test_cluster_scoped_kinds(invoke, world):
+    result = invoke("objects", "namespaces", "-o", "json")
+    items = {item["name"]: item["namespace"] for item in json.loads(result.stdout)["items"]}
+    assert items["other"] is None
+    assert "Namespace other: new" in invoke("object", "ns", "other").stdout
+    assert "NAMESPACE" not in invoke("objects", "namespaces", "-A").stdout
+
+
+def test_namespaces(invoke, world):
+    world.create("here")
+    world.create("there", "other")
+
+    def names(*args):
+        items = json.loads(invoke("objects", "kex", "-o", "json", *args).stdout)["items"]
+        return [item["name"] for item in items]
+
+    assert names() == ["here"]
+    assert names("-n", "other") == ["there"]
+    assert sorted(names("-A")) == ["here", "there"]
+    assert invoke("objects", "kex", "-A", "-n", "other").exit_code == 2
+
+
+def test_refusals_are_one_line(invoke, world):
+    world.sandbox.faults.fail(403, path="*/kopfexamples")
+    result = invoke("objects", "kex")
+    assert result.exit_code == 1
+    assert str(result.exception).startswith("403")
+    assert "\n" not in str(result.exception)
+
+
+def test_lists_are_paged(invoke, world, monkeypatch):
+    monkeypatch.setattr("kopf_cogs.clients.listing.DEFAULT_CHUNK_SIZE", 2)
+    for number in range(5):
+        world.create(f"obj{number}")
+    result = invoke("objects", "kex", "-o", "json")
+    assert len(json.loads(result.stdout)["items"]) == 5
+    lists = [e for e in world.sandbox.journal if e.path.endswith("/kopfexamples")]
+    assert len([e for e in lists if e.method == "GET"]) == 3
