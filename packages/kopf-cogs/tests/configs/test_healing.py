@@ -31,7 +31,23 @@ def test_the_same_as_in_the_standard_library(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [1e16, 1.5e-7, -1e300, math.inf, math.nan, 2**70, "é", "\x7f", "\ud800", "a/b", 'q"q', "\t"],
+    [
+        1e16,
+        1.5e-7,
+        7.5e-05,
+        -1.25e-05,
+        1e-4,
+        -1e300,
+        math.inf,
+        math.nan,
+        2**70,
+        "é",
+        "\x7f",
+        "\ud800",
+        "a/b",
+        'q"q',
+        "\t",
+    ],
 )
 def test_what_differs_between_encoders(value: Any) -> None:
     assert encode_json({"field": [value]}) == encode_slowly({"field": [value]})

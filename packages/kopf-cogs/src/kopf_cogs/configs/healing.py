@@ -51,6 +51,7 @@ def _is_undisputed(encoded: bytes) -> bool:
         encoded.isascii()
         and b"\x7f" not in encoded
         and b"null" not in encoded
+        and b"0.0000" not in encoded
         and b"0e" not in encoded.translate(_DIGITS_TO_ZEROS)
     )
 

@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from kopf_cogs.clients import incluster, kubeconfig, piggyback
 from kopf_cogs.clients.vault import Vault
-from kopf_cogs.structs.credentials import KubeContext
+from kopf_cogs.structs.credentials import KubeContext, LoginError
 from kopf_cogs.structs.ids import HandlerId
 from kopf_core.actions.errors import ErrorsMode, PermanentError
 from kopf_core.actions.retrying import ExponentialBackoff
@@ -67,13 +68,16 @@ class Authenticator:
     def _title(self) -> str:
         return INITIAL if self._counter <= 1 else "Re-authentication"
 
-    async def run(self) -> None:
+    async def run(self, limit: float = math.inf) -> None:
         """Log in every time the credentials run out. Never ends on its own.
 
-        Raises :class:`ActivityError` if logging in fails for good.
+        Raises :class:`ActivityError` if logging in fails for good, and :class:`LoginError`
+        if the credentials have run out more times than the limit.
         """
         while True:
             await self._vault.wait_for_emptiness()
+            if self._counter >= limit:
+                raise LoginError("The server refuses the credentials: log in anew.")
             self._counter += 1
             self._since = self._activities.clock.monotonic()
             await self._authenticate(self._title)

@@ -16,6 +16,9 @@ from kopf_core.intents.registries import OperatorRegistry
 
 T = TypeVar("T")
 
+MAX_LOGINS = 2
+"""How many times to log in if the credentials are refused: once more, as they can just expire."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
@@ -32,13 +35,14 @@ class Access:
 async def run_errand(access: Access, errand: Callable[[Client], Awaitable[T]]) -> T:
     """Log in, do what is to be done with the client, and get its result.
 
-    Raises :class:`ActivityError` if logging in fails, and whatever the errand itself raises.
+    Raises :class:`ActivityError` if logging in fails, :class:`LoginError` if the credentials
+    are refused again and again, and whatever the errand itself raises.
     """
     vault = access.vault or Vault(clock=access.clock)
     activities = ActivityRunner(access.settings, Memo(), {}, access.clock)
     authenticator = Authenticator(vault=vault, registry=access.registry, activities=activities)
     client = Client(vault, access.settings, clock=access.clock)
-    login = asyncio.create_task(authenticator.run())
+    login = asyncio.create_task(authenticator.run(MAX_LOGINS))
     working = asyncio.ensure_future(errand(client))
     try:
         done, _ = await asyncio.wait([login, working], return_when=asyncio.FIRST_COMPLETED)

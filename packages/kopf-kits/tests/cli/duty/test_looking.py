@@ -239,3 +239,10 @@ def test_lists_are_paged(invoke, world, monkeypatch):
     assert len(json.loads(result.stdout)["items"]) == 5
     lists = [e for e in world.sandbox.journal if e.path.endswith("/kopfexamples")]
     assert len([e for e in lists if e.method == "GET"]) == 3
+
+
+def test_refused_credentials_are_not_tried_for_ever(invoke, world):
+    world.sandbox.faults.fail(401, path="*/kopfexamples")
+    result = invoke("objects", "kex")
+    assert result.exit_code == 1
+    assert str(result.exception) == "The server refuses the credentials: log in anew."

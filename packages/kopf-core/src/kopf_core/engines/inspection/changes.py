@@ -5,7 +5,7 @@ by the time of the request, it can be not the one that was looked at.
 """
 
 import datetime
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,6 +18,9 @@ from kopf_core.engines.inspection.states import ObjectState
 from kopf_core.intents.pauses import PAUSED
 
 RawObject = MutableMapping[str, Any]
+
+MAX_NAMED = 5
+"""How many handlers are named in a plan; the others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,14 @@ def plan_retry(
     doubt = " (it is due already: is the operator running?)" if is_due else ""
     pause = "; but it is paused" if state.pause is not None else ""
     return Change(
-        f"retry at once: {', '.join(waiting)}{doubt}{pause}",
+        f"retry at once: {_name(waiting)}{doubt}{pause}",
         partial(hasten, persistence=persistence),
     )
+
+
+def _name(ids: Sequence[str]) -> str:
+    rest = f", and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else ""
+    return ", ".join(ids[:MAX_NAMED]) + rest
 
 
 def hasten(body: RawObject, *, persistence: PersistenceSettings) -> None:
@@ -94,10 +102,11 @@ def plan_forgetting(state: ObjectState, persistence: PersistenceSettings) -> Cha
     patch = _plan_erasing(Body(state.body), persistence)
     if not patch:
         return Change("there is nothing to forget")
-    parts = [f"the progress of {handler.id}" for handler in state.handlers]
+    ids = [handler.id for handler in state.handlers]
+    parts = [f"the progress of {_name(ids)}"] if ids else []
     if state.last_handled is not None:
         parts.append("the last handled state")
-    return Change(f"forget {', '.join(parts or ['what is left of others'])}", fn)
+    return Change(f"forget {', '.join(parts or ['what is left of earlier times'])}", fn)
 
 
 def forget(body: RawObject, *, persistence: PersistenceSettings) -> None:

@@ -117,9 +117,10 @@ def pause(access: Access, selection: Selection, manner: Manner, message: str | N
     """Have nothing handled for the objects, until they are unpaused."""
     from kopf_core.engines.inspection import plan_pause
     from kopf_core.engines.peering import detect_person
+    from kopf_kits.cli.duty.words import clean
 
     _require_kind(selection)
-    reason = f"by {detect_person()}" + (f": {message}" if message else "")
+    reason = clean(f"by {detect_person()}" + (f": {message}" if message else ""))
     _change(access, selection, manner, lambda state: plan_pause(state, reason))
 
 

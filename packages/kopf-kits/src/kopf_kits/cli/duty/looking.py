@@ -61,7 +61,7 @@ def objects(access: Access, kind: str, phases: Sequence[str], output: str, **sco
         tell(json.dumps({"items": [make_json(state) for state in shown]}, indent=2))
     elif shown:
         _show_table(access, shown, with_namespaces=selection.clusterwide)
-    _summarise(states, kind, len(shown))
+    _summarise(states, selection, len(shown))
     finish(problems)
 
 
@@ -115,10 +115,11 @@ def _show_table(access: Access, states: Sequence[ObjectState], *, with_namespace
         tell(line)
 
 
-def _summarise(states: Sequence[ObjectState], kind: str, count: int) -> None:
+def _summarise(states: Sequence[ObjectState], selection: Selection, count: int) -> None:
     """For people only, so it is not in the output that scripts read."""
     if not states:
-        click.echo(f"No objects of {kind!r} are found.", err=True)
+        where = f" in the namespace {selection.namespace!r}" if selection.namespace else ""
+        click.echo(f"No objects of {selection.kind!r} are found{where}.", err=True)
         return
     counts = collections.Counter(state.phase.value for state in states)
     parts = ", ".join(f"{counts[phase]} {phase}" for phase in PHASES if counts[phase])

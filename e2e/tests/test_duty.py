@@ -1,0 +1,176 @@
+"""The commands for people on duty, with live and dead operators."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pathlib
+import sys
+
+import pytest
+
+from e2e.tests.harness import FINALIZER, GROUP, PREFIX, get_finalizers, get_progress
+from kopf_core.actions.errors import TemporaryError
+from kopf_core.intents import decorators as on
+from kopf_core.intents.pauses import PAUSED
+
+KEX = (GROUP, "kexes")
+KIND = f"kexes.{GROUP}"
+NEVER = 60 * 60 * 24  # seconds: nobody waits for that
+
+OPERATOR = f"""
+import pathlib
+from kopf_core.actions.errors import TemporaryError
+from kopf_core.intents import decorators as on
+
+@on.create({GROUP!r}, "kexes")
+def create_fn(name, **_):
+    if name == "stuck":
+        raise TemporaryError("not yet", delay={NEVER})
+
+@on.delete({GROUP!r}, "kexes")
+def delete_fn(**_):
+    raise TemporaryError("never", delay={NEVER})
+"""
+
+
+async def kopf(world, *args):
+    """Run a command in the namespace of the test; get what it has printed."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "kopf",
+        *args,
+        env={**os.environ, "KUBECONFIG": str(world.kubeconfig)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    stdout, stderr = await process.communicate()
+    assert process.returncode == 0, (stdout, stderr)
+    return stdout.decode()
+
+
+async def look(world):
+    output = await kopf(world, "objects", KIND, "-n", world.namespace, "-o", "json")
+    return {item["name"]: item for item in json.loads(output)["items"]}
+
+
+@pytest.mark.docs("cli/release")
+async def test_c8_releasing_after_the_operator_was_killed_in_the_middle_of_work(
+    world, tmp_path: pathlib.Path
+):
+    path = tmp_path / "operator.py"
+    path.write_text(OPERATOR)
+    async with world.process(path) as process:
+        await world.create(name="handled")
+        await world.create(name="stuck", metadata={"finalizers": ["example.com/other"]})
+        await world.create(name="leaving")
+        await world.until_handled("handled")
+        await world.until_handled("leaving")
+        await world.until(lambda obj: "create_fn" in get_progress(obj), "stuck")
+        await world.delete("leaving")
+        await world.until(lambda obj: "delete_fn" in get_progress(obj), "leaving")
+        process.kill()
+        await process.wait()
+    await world.delete("handled")
+    found = await look(world)
+    assert {name: item["state"] for name, item in found.items()} == {
+        "handled": "deleting",
+        "stuck": "retried",
+        "leaving": "retried",
+    }
+    assert found["leaving"]["handlers"][0]["error"] == "never"
+    assert all(item["held"] for item in found.values())
+    await kopf(world, "release", "--all", "-n", world.namespace, "--yes")
+    await world.until_gone("handled")
+    await world.until_gone("leaving")
+    assert get_finalizers(await world.get("stuck")) == ["example.com/other"]
+    await world.delete("stuck")
+    assert (await look(world))["stuck"]["state"] == "blocked"
+
+
+@pytest.mark.docs("cli/retry")
+async def test_retrying_brings_the_handler_at_once(world):
+    calls = world.calls
+
+    @on.create(*KEX, id="create_fn", registry=world.registry)
+    async def create_fn(retry, **_):
+        calls(("create", retry))
+        if retry == 0:
+            raise TemporaryError("not yet", delay=NEVER)
+
+    async with world.operator():
+        await world.create()
+        await world.until(lambda obj: "create_fn" in get_progress(obj))
+        assert (await look(world))["obj"]["handlers"][0]["attempts"] == 1
+        await kopf(world, "retry", KIND, "obj", "-n", world.namespace, "--yes")
+        await world.until_handled()
+    assert calls == [("create", 0), ("create", 1)]
+
+
+@pytest.mark.docs("cli/retry")
+async def test_retrying_brings_the_reconciler_at_once(world):
+    calls = world.calls
+
+    @on.reconcile(*KEX, id="reconcile_fn", registry=world.registry)
+    async def reconcile_fn(retry, **_):
+        calls(retry)
+        if retry == 0:
+            raise TemporaryError("not yet", delay=NEVER)
+
+    async with world.operator():
+        await world.create()
+        await world.until(lambda obj: "reconcile_fn" in get_progress(obj))
+        await kopf(world, "retry", KIND, "obj", "-n", world.namespace, "--yes")
+        await calls.until(lambda calls: len(calls) == 2)
+        await world.until(lambda obj: not get_progress(obj))
+    assert calls == [0, 1]
+
+
+@pytest.mark.docs("cli/pause")
+async def test_pausing_and_unpausing_with_a_live_operator(world):
+    calls = world.calls
+
+    @on.create(*KEX, registry=world.registry)
+    @on.update(*KEX, registry=world.registry)
+    def fn(name, reason, spec, **_):
+        calls((name, str(reason), spec.get("n")))
+
+    async with world.operator():
+        await world.create({"n": 1})
+        await world.until_handled()
+        await kopf(world, "pause", KIND, "obj", "-n", world.namespace, "-m", "a test", "--yes")
+        await world.patch({"spec": {"n": 2}})
+        await world.create(name="other")
+        await world.until_handled("other")
+        item = (await look(world))["obj"]
+        assert (item["state"], item["changedFields"]) == ("paused", [["spec", "n"]])
+        assert item["paused"].endswith(": a test")
+        assert not [call for call in calls if call[1] == "update"]
+        await kopf(world, "unpause", KIND, "obj", "-n", world.namespace, "--yes")
+        await world.until_handled(spec={"n": 2})
+        assert PAUSED not in ((await world.get())["metadata"].get("annotations") or {})
+    assert calls[-1] == ("obj", "update", 2)
+
+
+@pytest.mark.docs("cli/forget")
+async def test_forgetting_makes_the_object_new_for_a_live_operator(world):
+    calls = world.calls
+
+    @on.create(*KEX, registry=world.registry)
+    def create_fn(**_):
+        calls("create")
+
+    @on.delete(*KEX, registry=world.registry)
+    def delete_fn(**_):
+        calls("delete")
+
+    async with world.operator():
+        await world.create()
+        await world.until_handled()
+        await kopf(world, "forget", KIND, "obj", "-n", world.namespace, "--yes")
+        await calls.until(lambda calls: calls == ["create", "create"])
+        obj = await world.until_handled()
+        assert get_finalizers(obj) == [FINALIZER]
+        assert any(key.startswith(PREFIX) for key in obj["metadata"]["annotations"])
