@@ -9,7 +9,7 @@ from kopf_cogs.clients.discovery import ScanResult, scan
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_kits import manifests
-from kopf_kits.manifests import ManifestError, apply_manifests, read_manifests
+from kopf_kits.manifests import ManifestError, apply_manifests, describe_applied, read_manifests
 from kopf_kits.sandbox import Sandbox
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -165,3 +165,20 @@ async def test_refused_objects(client: Client, tmp_path: Path) -> None:
     path.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: nosuch}")
     with pytest.raises(ManifestError, match=r"bad\.yaml: pod/a is not applied: "):
         await apply_manifests(client, [path])
+
+
+async def test_many_objects_of_one_kind_are_discovered_once(
+    sandbox: Sandbox, client: Client, tmp_path: Path
+) -> None:
+    item = "{apiVersion: v1, kind: ConfigMap, metadata: {name: cm-%d}}"
+    (tmp_path / "many.yaml").write_text("\n---\n".join(item % i for i in range(50)))
+    applied = await apply_manifests(client, [tmp_path / "many.yaml"])
+    assert len(applied) == 50
+    assert len(sandbox.journal.select("PATCH", "*/configmaps/*")) == 50
+    assert len(sandbox.journal) < 60
+
+
+def test_few_objects_are_told_one_by_one_and_many_in_one_line() -> None:
+    assert describe_applied(["namespace/a", "pod/b"]) == ["Applied namespace/a", "Applied pod/b"]
+    titles = ["namespace/a", *(f"pod/{i}" for i in range(1000))]
+    assert describe_applied(titles) == ["Applied 1,001 objects: 1 namespace, 1,000 pod"]

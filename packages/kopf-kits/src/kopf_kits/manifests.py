@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,9 @@ MANAGER = "kopf"
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # it is 10 times faster, if built
 POLLING = 0.05  # seconds between the looks for a kind which has just been defined
 ATTEMPTS = 200
+
+MAX_LINES = 10
+"""How many objects are told one by one when they are applied."""
 
 _DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 _NAMESPACE = ("", "Namespace")
@@ -84,20 +88,32 @@ async def apply_manifests(client: Client, paths: Iterable[pathlib.Path]) -> list
     """
     manifests = sorted(read_manifests(paths), key=_get_rank)
     defined = {kind for _, obj in manifests for kind in _get_defined_kinds(obj)}
+    resources: dict[Kind, Resource] = {}
     applied = []
     for path, obj in manifests:
         kind = _get_kind(obj)
         metadata = obj.get("metadata") or {}
         title = f"{kind.name.lower()}/{metadata.get('name') or metadata.get('generateName')}"
         try:
-            resource = await _find_resource(client, kind, ATTEMPTS if kind in defined else 1)
-            if resource is None:
-                raise ManifestError(f"{path}: {_explain_absence(kind, defined)}")
-            await _apply(client, resource, obj)
+            if kind not in resources:
+                resource = await _find_resource(client, kind, ATTEMPTS if kind in defined else 1)
+                if resource is None:
+                    raise ManifestError(f"{path}: {_explain_absence(kind, defined)}")
+                resources[kind] = resource
+            await _apply(client, resources[kind], obj)
         except APIError as e:
             raise ManifestError(f"{path}: {title} is not applied: {e}") from e
         applied.append(title)
     return applied
+
+
+def describe_applied(titles: Collection[str]) -> list[str]:
+    """What to tell people about it: a line for each object, or one line if there are many."""
+    if len(titles) <= MAX_LINES:
+        return [f"Applied {title}" for title in titles]
+    kinds = Counter(title.partition("/")[0] for title in titles)
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    return [f"Applied {len(titles):,} objects: {counts}"]
 
 
 def _get_kind(obj: dict[str, Any]) -> Kind:

@@ -120,12 +120,13 @@ def _check_usage(sandbox: bool, files: Collection[str], **options: Any) -> None:
 @contextlib.contextmanager
 def _started_sandbox(engine: str, files: Collection[str]) -> Iterator[None]:
     from kopf_kits.locals import Engine, local_cluster, using_kubeconfig
+    from kopf_kits.manifests import describe_applied
 
     with contextlib.ExitStack() as stack:
         with exiting_when_interrupted():
             cluster = stack.enter_context(local_cluster(Engine(engine)))
             stack.enter_context(using_kubeconfig(cluster.kubeconfig))
-            for title in cluster.apply([pathlib.Path(path) for path in files]):
-                click.echo(f"Applied {title}", err=True)
+            for line in describe_applied(cluster.apply([pathlib.Path(path) for path in files])):
+                click.echo(line, err=True)
         click.echo(f"The sandbox is ready: export KUBECONFIG={cluster.kubeconfig}", err=True)
         yield

@@ -27,14 +27,15 @@ def sandbox(port: int, kubeconfig: str | None, engine: str, files: Collection[st
     It listens on the loopback interface only. The emulator checks no credentials.
     """
     from kopf_kits.locals import Engine, local_cluster  # not for the help
+    from kopf_kits.manifests import describe_applied
 
     path = None if kubeconfig is None else pathlib.Path(kubeconfig)
     with (
         exiting_when_interrupted(),
         local_cluster(Engine(engine), port=port, kubeconfig=path) as cluster,
     ):
-        for title in cluster.apply([pathlib.Path(name) for name in files]):
-            click.echo(f"Applied {title}")
+        for line in describe_applied(cluster.apply([pathlib.Path(name) for name in files])):
+            click.echo(line)
         click.echo(f"The sandbox is ready at {cluster.url}")
         click.echo(f"Use it with: export KUBECONFIG={cluster.kubeconfig.resolve()}")
         click.echo("Press Ctrl+C to stop.")
