@@ -24,7 +24,7 @@ from kopf_kits.cli.sources import Stamps, find_changes, find_roots, scan
 MARK = "_KOPF_RELOADED"
 """The variable that tells the operator's process that it is under supervision."""
 
-POLLING = 0.2  # seconds between the looks at the files
+POLLING = 0.1  # seconds between the looks at the files
 PATIENCE = 3.0  # seconds to exit before it is asked again, more insistently; then, it is killed
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
