@@ -462,8 +462,48 @@ async def test_f10_peering_example(cluster: Cluster, client: Client) -> None:
     assert not [line for line in deployed.lines + debugged.lines if "Traceback" in line]
 
 
+@pytest.mark.timeout(240)
+async def test_secret_example(cluster: Cluster, client: Client) -> None:
+    """Nothing runs with no secret; new ones are rolled out."""
+    namespace, folder = f"example-19-{os.getpid()}", ROOT / "19-secret"
+    await create_namespace(client, namespace)
+    await ensure_definition(client, folder / "crd.yaml", "/apis/example.com/v1/workers")
+    secret, worker = yaml.safe_load_all((folder / "obj.yaml").read_text())
+    for obj in (secret, worker):
+        obj["metadata"]["namespace"] = namespace
+    workers = f"/apis/example.com/v1/namespaces/{namespace}/workers"
+    secrets = f"/api/v1/namespaces/{namespace}/secrets"
+    deployment = f"/apis/apps/v1/namespaces/{namespace}/deployments/mailer"
+    async with running(folder / "example.py", namespace, cluster) as process:
+        await client.post(workers, worker)
+        status = await until_status(client, f"{workers}/mailer")
+        await client.post(secrets, secret)
+        await process.see(f"Applied Deployment {namespace}/mailer\\.")
+        first = await until(lambda: client.get(deployment))
+        password = {"stringData": {"PASSWORD": "new"}}
+        await client.patch(f"{secrets}/smtp", password, content_type=MERGE)
+        await process.see(f"Applied Deployment {namespace}/mailer: ")
+        second = await client.get(deployment)
+        await client.delete(f"{workers}/mailer")
+        await until_gone(client, deployment)
+        code = await process.stop()
+    assert code == 0
+    assert status["conditions"][0]["reason"] == "NoSecret"
+    assert first["spec"]["template"]["metadata"] != second["spec"]["template"]["metadata"]
+    check_log(process.lines, Story())
+
+
+async def until_status(client: Client, url: str) -> Any:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            status = (await client.get(url)).get("status")
+            if status:
+                return status
+            await asyncio.sleep(0.1)
+
+
 def test_all_examples_have_their_stories() -> None:
-    others = {"10-builtins", "12-embedded", "18-website"}
+    others = {"10-builtins", "12-embedded", "18-website", "19-secret"}
     folders = {path.name for path in ROOT.iterdir() if path.is_dir()}
     assert folders - {"__pycache__"} == STORIES.keys() | others
 

@@ -167,9 +167,21 @@ def is_ready(message: str):
     return check
 
 
+LONG = pytest.mark.long
+
+
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("is_committed", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("name", ["create", "update", "delete"])
+@pytest.mark.parametrize(
+    ("name", "is_committed"),
+    [
+        pytest.param("create", False, id="create-before", marks=LONG),
+        pytest.param("create", True, id="create-after"),
+        pytest.param("update", False, id="update-before"),
+        pytest.param("update", True, id="update-after", marks=LONG),
+        pytest.param("delete", False, id="delete-before", marks=LONG),
+        pytest.param("delete", True, id="delete-after"),
+    ],
+)
 async def test_h2_reconcilers_killed_at_every_request(stage, name, is_committed):
     """Each operator finishes what was interrupted, and is killed one request later."""
     phase, ends = Phase(stage, name), []

@@ -17,6 +17,8 @@ from kopf_cogs.structs.versions import parse_version
 from kopf_core.actions.marks import Marks
 from kopf_core.actions.throttling import Throttler
 
+_NOTHING: frozenset[str] = frozenset()  # one for all: each takes hundreds of bytes
+
 
 class Stage(enum.Enum):
     """How far the object has got in this process."""
@@ -123,7 +125,7 @@ class ObjectMemory:
         """The failures of indexing of the object, if any."""
 
         self.throttler: Throttler | None = None
-        self.warned: frozenset[str] = frozenset()
+        self.warned = _NOTHING
         """What was already warned about for this object, not to be repeated."""
 
     @property

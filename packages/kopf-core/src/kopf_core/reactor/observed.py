@@ -26,7 +26,7 @@ class KindView:
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
         self.stores: dict[str | None, ObjectStore] = {}
-        self._written: dict[ObjectKey, str | None] = {}
+        self._written: dict[ObjectKey, tuple[str, ...]] = {}
 
     @property
     def is_synced(self) -> bool:
@@ -52,13 +52,22 @@ class KindView:
     def put(self, body: RawBody) -> None:
         store = self._select(body["metadata"].get("namespace"))
         if store is not None and store.put(body):
-            version = body["metadata"].get("resourceVersion")
-            self._written[object_key(self.resource, body)] = version
+            key, version = object_key(self.resource, body), body["metadata"].get("resourceVersion")
+            self._written[key] = (*self._written.get(key, ()), version or "")
 
     def is_own_echo(self, key: ObjectKey, body: RawBody) -> bool:
-        """Whether it is our own write that comes back: it is known already."""
-        version = self._written.pop(key, None)
-        return version is not None and version == body["metadata"].get("resourceVersion")
+        """Whether it is our own write that comes back: it is known already.
+
+        There can be several writes on their way; those before this one have come, or never will.
+        """
+        versions = self._written.pop(key, ())
+        version = body["metadata"].get("resourceVersion")
+        if version not in versions:
+            return False
+        left = versions[versions.index(version) + 1 :]
+        if left:
+            self._written[key] = left
+        return True
 
     def _select(self, namespace: str | None) -> ObjectStore | None:
         store = self.stores.get(namespace)  # it can be empty, which is also false
@@ -79,7 +88,7 @@ class _Watcher:
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         body = event["object"]
-        if event["type"] == "DELETED" or not self._view.is_own_echo(key, body):
+        if not self._view.is_own_echo(key, body) or event["type"] == "DELETED":
             self._on_change(self._view.resource, body)
 
     def on_listed(self) -> None:
@@ -170,15 +179,45 @@ class ObservedKinds:
         await self._pool.release_store(key)
 
 
+SHARED_LIMIT = 10_000
+"""How many different branches of managed fields to remember; usually, there are a few dozens."""
+
+
 def keep_fields_of(manager: str) -> Transform:
-    """Keep only those managed fields that are of this manager: the rest is big, and is not ours."""
+    """Keep only those managed fields that are of this manager: the rest is big, and is not ours.
+
+    What is kept is nearly the same in all objects, so it is shared between them.
+    """
+    branches: dict[Any, Any] = {}
 
     def transform(body: RawBody) -> RawBody:
         meta: Mapping[str, Any] = body["metadata"]
         entries = meta.get("managedFields")
         if not isinstance(entries, list):
             return body
-        ours = [e for e in entries if isinstance(e, dict) and e.get("manager") == manager]
+        if len(branches) > SHARED_LIMIT:
+            branches.clear()
+        ours = [
+            {**e, "fieldsV1": _share(e.get("fieldsV1"), branches)[0]}
+            for e in entries
+            if isinstance(e, dict) and e.get("manager") == manager
+        ]
         return {**body, "metadata": {**meta, "managedFields": ours}}  # type: ignore[typeddict-item]
 
     return transform
+
+
+def _share(tree: Any, known: dict[Any, Any]) -> tuple[Any, bool]:
+    """The same tree made of the known branches, where possible; and whether all of it is known.
+
+    The keys with values of the object's lists in them (``k:``, ``v:``) are hardly ever the same.
+    """
+    if not isinstance(tree, dict):
+        return tree, False
+    branches, is_common = {}, True
+    for key, branch in tree.items():
+        branches[key], is_shared = _share(branch, known)
+        is_common = is_common and is_shared and key[:2] not in ("k:", "v:")
+    if not is_common:
+        return branches, False
+    return known.setdefault(tuple((key, id(b)) for key, b in branches.items()), branches), True

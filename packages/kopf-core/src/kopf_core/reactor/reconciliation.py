@@ -30,7 +30,8 @@ from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.loggers import ObjectLogger, objects_logger
 from kopf_core.actions.retrying import safe_repr
-from kopf_core.engines.desired.engine import DesiredStates, Step
+from kopf_core.engines.desired.engine import DesiredStates
+from kopf_core.engines.desired.objects import Step
 from kopf_core.engines.leasing import FencedError
 from kopf_core.engines.memories import ObjectMemories, Stage
 from kopf_core.intents.causes import (

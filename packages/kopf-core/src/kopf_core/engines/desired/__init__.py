@@ -1,9 +1,12 @@
 """Desired state: ``@kopf.reconcile``, from what functions want to what is in the cluster.
 
 * :mod:`.engine`: what is known of every object with reconcilers, and when a pass is due.
+* :mod:`.objects`: that knowledge itself.
 * :mod:`.passes`: one pass: the function is called, and what it wants is applied.
 * :mod:`.driving`: the call itself: generators, coroutines, and functions, step by step.
 * :mod:`.applying`: one wanted object: is it there already, and if not, make it so.
+* :mod:`.wishes`: what is an object, and what is nonsense. Pure.
+* :mod:`.deletion`: what is not wanted anymore.
 * :mod:`.fights`, :mod:`.conflicts`: those who do not let the objects be as wanted.
 * :mod:`.ownership`: which objects belong to which ones, and by whom they were applied.
 * :mod:`.children`: what is owned and related, as handlers see it.

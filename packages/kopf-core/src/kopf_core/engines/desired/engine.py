@@ -3,15 +3,13 @@
 import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.clients.objects import ObjectsAPI
-from kopf_cogs.structs.bodies import Body, BodyEssence, RawBody
-from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.retrying import safe_message
@@ -19,15 +17,17 @@ from kopf_core.actions.states import HandlerState
 from kopf_core.engines.desired.applying import Applier
 from kopf_core.engines.desired.children import Family, Source
 from kopf_core.engines.desired.conflicts import FieldConflictError, tell_of_conflict, tell_of_peace
+from kopf_core.engines.desired.deletion import delete_child
 from kopf_core.engines.desired.fights import FIGHT_DELAY, Fights
+from kopf_core.engines.desired.objects import ObjectPlans, Step
 from kopf_core.engines.desired.ownership import PREFIX, Badges, get_identity, get_owners, show
-from kopf_core.engines.desired.passes import Pass, delete_child
+from kopf_core.engines.desired.passes import Pass
 from kopf_core.engines.desired.places import Places
 from kopf_core.engines.desired.progress import Progress, replace_delay
 from kopf_core.engines.desired.relations import Relation
 from kopf_core.engines.desired.statuses import drop_if_the_same, observe
-from kopf_core.engines.desired.triggers import NEVER, Plan, Trigger
-from kopf_core.intents.causes import ReconcilingCause, ResourceCause
+from kopf_core.engines.desired.triggers import NEVER, NOBODY, Plan, Trigger
+from kopf_core.intents.causes import ReconcilingCause
 from kopf_core.intents.handlers import ReconcilingHandler
 from kopf_core.intents.matching import select
 
@@ -42,34 +42,6 @@ REJECTION_DELAYS = (1.0, 10.0, 60.0)
 Enqueue = Callable[[ObjectKey, str], Any]
 Sources = Callable[[Iterable[Any]], Mapping[Resource, Source]]
 """The stores of the kinds which are served under these selectors."""
-
-
-@dataclass(slots=True)
-class ObjectPlans:
-    """What is planned for one object, by its reconcilers."""
-
-    plans: dict[HandlerId, Plan] = field(default_factory=dict)
-    fights: dict[HandlerId, Fights] = field(default_factory=dict)
-    far: set[HandlerId] = field(default_factory=set)
-    """Those who want something out of reach of garbage collection."""
-
-    awaited: frozenset[Any] = frozenset()
-    """Which objects of others must be gone or released first."""
-
-    rejections: int = 0
-    """How many times in a row the conditions, or whatever else is patched, were rejected."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """An object in the course of processing, as far as its reconcilers need it."""
-
-    key: ObjectKey
-    cause: ResourceCause
-    essence: BodyEssence
-    marks: Patch
-    is_held: bool
-    """Whether the object has our finalizer."""
 
 
 class DesiredStates:
@@ -259,9 +231,10 @@ class DesiredStates:
         attempt = replace(handler, fn=one.run)
         outcome = await self._execution.attempt(attempt, cause, state)
         now = self._clock.monotonic()
-        plan.awaited = frozenset(one.applier.awaited)
-        awaited = frozenset().union(*(plan.awaited for plan in known.plans.values()))
-        self._await(step.key, known, awaited)
+        if one.applier.awaited or known.awaited:
+            plan.awaited = frozenset(one.applier.awaited) or NOBODY
+            awaited = frozenset().union(*(plan.awaited for plan in known.plans.values()))
+            self._await(step.key, known, awaited or NOBODY)
         if one.applier.warning:
             is_lasting = isinstance(outcome.exception, FieldConflictError)
             tell_of_conflict(cause, one.applier.warning, is_lasting=is_lasting)
@@ -333,31 +306,21 @@ class DesiredStates:
         step: Step,
     ) -> Pass:
         fights = known.fights.setdefault(handler.id, Fights(self._clock))
-        applier = self._make_applier(handler, fights, cause.body, step.is_held, cause.logger)
-        applier.siblings = known.plans.keys() - {handler.id}
-        executor = self._execution.settings.execution.executor
-        return Pass(handler.fn, cause, applier, executor, handler.prune)
-
-    def _make_applier(
-        self,
-        handler: ReconcilingHandler,
-        fights: Fights,
-        owner: Body,
-        is_held: bool,
-        logger: Any,
-    ) -> Applier:
-        return Applier(
+        applier = Applier(
             api=self._api,
             owns=handler.owns,
             sources=self._sources(handler.owns),
             badges=self._badges,
-            owner=owner,
+            owner=cause.body,
             reconciler=handler.id,
-            logger=logger,
+            logger=cause.logger,
             fights=fights,
+            siblings=known.plans.keys() - {handler.id},
             force=handler.force,
-            is_held=is_held,
+            is_held=step.is_held,
         )
+        executor = self._execution.settings.execution.executor
+        return Pass(handler.fn, cause, applier, executor, handler.prune)
 
     # The end of an object.
 
@@ -373,9 +336,7 @@ class DesiredStates:
 
     @property
     def _is_synced(self) -> bool:
-        return all(
-            source.is_synced for h in self._handlers for source in self._sources(h.owns).values()
-        )
+        return all(source.is_synced for source in self._owned_sources)
 
     async def clean_up(self, step: Step) -> bool:
         """Delete what Kubernetes does not delete with its owner; get whether all of it is gone."""
@@ -387,11 +348,9 @@ class DesiredStates:
             )
             return False
         children = list(self._find_out_of_reach(step.key))
-        for handler, resource, body in children:
-            applier = self._make_applier(
-                handler, Fights(self._clock), step.cause.body, True, step.cause.logger
-            )
-            await delete_child(applier, resource, body, why="its owner is being deleted")
+        for source, body in children:
+            logger = step.cause.logger
+            await delete_child(self._api, source, body, logger, why="its owner is being deleted")
         return not children
 
     def suspend(self, key: ObjectKey) -> None:
@@ -406,18 +365,20 @@ class DesiredStates:
         for places in self._places.values():
             places.leave(key)
         if known is not None:
-            self._await(key, known, frozenset())
+            self._await(key, known, NOBODY)
             for relation in self._relations.values():
                 relation.forget(key)
 
-    def _find_out_of_reach(
-        self, key: ObjectKey
-    ) -> Iterator[tuple[ReconcilingHandler, Resource, RawBody]]:
-        for handler in self._handlers:
-            for resource, source in self._sources(handler.owns).items():
-                for body in source.owned_by(str(key)):
-                    if self._badges.is_out_of_reach(body, str(key)):
-                        yield handler, resource, body
+    def _find_out_of_reach(self, key: ObjectKey) -> Iterator[tuple[Source, RawBody]]:
+        for source in self._owned_sources:
+            for body in source.owned_by(str(key)):
+                if self._badges.is_out_of_reach(body, str(key)):
+                    yield source, body
+
+    @property
+    def _owned_sources(self) -> Iterable[Source]:
+        """Those of all owned kinds, each of them once, however many reconcilers have it."""
+        return self._sources([selector for h in self._handlers for selector in h.owns]).values()
 
 
 def _settle(source: Any, indices: Mapping[str, Any]) -> Any:

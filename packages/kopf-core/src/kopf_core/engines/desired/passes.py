@@ -1,11 +1,10 @@
 """One pass of one reconciler over one object: the function is called, its wishes are applied."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
-from kopf_cogs.clients.errors import APIError
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.bases import Fn
@@ -14,9 +13,12 @@ from kopf_core.engines.desired.applying import (
     FinalizerNeededError,
     NamespaceLeavingError,
 )
+from kopf_core.engines.desired.children import Source
+from kopf_core.engines.desired.deletion import delete_child
 from kopf_core.engines.desired.driving import drive
-from kopf_core.engines.desired.ownership import get_identity, is_leaving, show
+from kopf_core.engines.desired.ownership import get_identity
 from kopf_core.engines.desired.triggers import Again
+from kopf_core.engines.desired.wishes import check_wish
 from kopf_core.intents.causes import ReconcilingCause
 
 LEAVING_DELAY = 60.0
@@ -60,42 +62,20 @@ class Pass:
         if isinstance(item, Again):
             self.again = item.after if self.again is None else min(self.again, item.after)
             return None
-        body = getattr(item, "obj", item)  # pykube's objects are wrappers of dictionaries
-        if not isinstance(body, Mapping):
-            raise TypeError(
-                f"Reconcilers yield objects as dictionaries, or kopf.Again(); not {type(item)}."
-            )
-        return await self.applier.apply(body)
+        return await self.applier.apply(check_wish(item))
 
     async def _prune(self) -> None:
         """Delete what was applied in the earlier passes, and is not wanted now."""
-        for resource, body in self._find_applied():
-            if get_identity(resource.kind, body) not in self.applier.wanted:
-                await delete_child(self.applier, resource, body, why="it is not wanted anymore")
+        applier = self.applier
+        for resource, source, body in self._find_applied():
+            if get_identity(resource.kind, body) not in applier.wanted:
+                await delete_child(
+                    applier.api, source, body, applier.logger, why="it is not wanted anymore"
+                )
 
-    def _find_applied(self) -> Iterable[tuple[Resource, RawBody]]:
+    def _find_applied(self) -> Iterable[tuple[Resource, Source, RawBody]]:
         applier, uid = self.applier, self.cause.body.metadata.uid or ""
         for resource, source in applier.sources.items():
             for body in list(source.owned_by(uid)):
                 if applier.badges.is_applied_by(body, applier.reconciler):
-                    yield resource, body
-
-
-async def delete_child(applier: Applier, resource: Resource, body: RawBody, *, why: str) -> None:
-    """Delete this very object, unless it is going already; another one of its name is spared."""
-    if is_leaving(body):
-        return
-    metadata = body["metadata"]
-    try:
-        await applier.api.delete(
-            resource,
-            metadata["name"],
-            metadata.get("namespace"),
-            uid=metadata.get("uid"),
-            propagation="Background",
-            missing_ok=True,
-        )
-    except APIError as e:
-        applier.logger.error(f"{show(body)} cannot be deleted: {e}")
-        raise
-    applier.logger.info(f"Deleted {show(body)}: {why}.")
+                    yield resource, source, body

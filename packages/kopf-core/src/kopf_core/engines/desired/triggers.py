@@ -7,6 +7,9 @@ from kopf_cogs.structs.bodies import BodyEssence
 
 NEVER = float("inf")
 
+NOBODY: frozenset[Any] = frozenset()
+"""Nothing is waited for: one set for all objects, as each takes hundreds of bytes."""
+
 URGENT = frozenset({"changed", "unblocked"})
 """The triggers that are a reason to retry at once: what has failed can well succeed now."""
 
@@ -56,7 +59,7 @@ class Plan:
     retry: float | None = None
     """When to retry after a failure: all but the :data:`URGENT` triggers wait for it."""
 
-    awaited: frozenset[Any] = frozenset()
+    awaited: frozenset[Any] = NOBODY
     """Which objects of others must be gone or released before this one can be as wanted."""
 
     def notice(self, essence: BodyEssence) -> None:

@@ -1,0 +1,40 @@
+"""What is known of one object by its reconcilers."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kopf_cogs.structs.bodies import BodyEssence
+from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.patches import Patch
+from kopf_core.engines.desired.fights import Fights
+from kopf_core.engines.desired.triggers import NOBODY, Plan
+from kopf_core.intents.causes import ResourceCause
+
+
+@dataclass(slots=True)
+class ObjectPlans:
+    """What is planned for one object, by its reconcilers."""
+
+    plans: dict[HandlerId, Plan] = field(default_factory=dict)
+    fights: dict[HandlerId, Fights] = field(default_factory=dict)
+    far: set[HandlerId] = field(default_factory=set)
+    """Those who want something out of reach of garbage collection."""
+
+    awaited: frozenset[Any] = NOBODY
+    """Which objects of others must be gone or released first."""
+
+    rejections: int = 0
+    """How many times in a row the conditions, or whatever else is patched, were rejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An object in the course of processing, as far as its reconcilers need it."""
+
+    key: ObjectKey
+    cause: ResourceCause
+    essence: BodyEssence
+    marks: Patch
+    is_held: bool
+    """Whether the object has our finalizer."""

@@ -1,0 +1,43 @@
+"""Wishes: whether what a reconciler wants is the description of an object at all. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kopf_core.engines.desired.ownership import show
+
+
+class NonsenseError(TypeError):
+    """What is wanted is not an object. It is said with no traceback: it is in the function."""
+
+    expected = True
+
+
+def check_wish(wanted: Any) -> Mapping[str, Any]:
+    """The wanted object, if it looks like one. Raises :class:`NonsenseError`."""
+    body = getattr(wanted, "obj", wanted)  # pykube's objects are wrappers of dictionaries
+    if not isinstance(body, Mapping):
+        raise NonsenseError(
+            f"Reconcilers yield objects as dictionaries, or kopf.Again(); not {type(wanted)}."
+        )
+    metadata = _check_type(body, "metadata", body.get("metadata"), Mapping, "a dictionary")
+    for field in ("name", "namespace"):
+        _check_type(body, f"metadata.{field}", metadata.get(field), str, "a string")
+    for field in ("labels", "annotations"):
+        _check_type(body, f"metadata.{field}", metadata.get(field), Mapping, "a dictionary")
+    if metadata.get("generateName") and not metadata.get("name"):
+        raise NonsenseError(
+            "metadata.generateName cannot be used: the same objects must have the same names "
+            "in all passes. Make the names of the owner's name."
+        )
+    return body
+
+
+def _check_type(body: Mapping[str, Any], field: str, value: Any, type_: type, title: str) -> Any:
+    if value is not None and not isinstance(value, type_):
+        raise NonsenseError(f"{_show(body)}: {field} must be {title}, not {value!r}.")
+    return {} if value is None else value
+
+
+def _show(body: Mapping[str, Any]) -> str:
+    is_sane = isinstance(body.get("metadata"), Mapping)
+    return show(body) if is_sane else str(body.get("kind") or "An object")

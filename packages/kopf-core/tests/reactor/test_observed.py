@@ -1,0 +1,72 @@
+"""Observed kinds: what is kept of their objects, and what is known of our own writes."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from kopf_cogs.structs.resources import Resource
+from kopf_core.reactor.observed import KindView, keep_fields_of
+from kopf_core.reactor.stores import ObjectStore
+
+RESOURCE = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
+KEY = "1"
+
+
+def make_body(version: int = 1, uid: str = "1") -> Any:
+    owner = {f'k:{{"uid":"owner-of-{uid}"}}': {}}
+    fields = {"f:data": {".": {}, "f:x": {}}, "f:metadata": {"f:ownerReferences": owner}}
+    entries = [
+        {"manager": "ours", "operation": "Apply", "fieldsV1": fields},
+        {"manager": "theirs", "operation": "Update", "fieldsV1": {"f:data": {"f:y": {}}}},
+    ]
+    metadata = {"uid": uid, "name": f"cm-{uid}", "namespace": "ns"}
+    return {
+        "metadata": {**metadata, "resourceVersion": str(version), "managedFields": entries},
+        "data": {"x": "1", "y": "2"},
+    }
+
+
+def test_only_our_fields_are_kept_and_the_rest_is_as_it_was() -> None:
+    body = make_body()
+    source = copy.deepcopy(body)
+    kept: Any = keep_fields_of("ours")(body)
+    assert body == source
+    assert kept["metadata"]["managedFields"] == source["metadata"]["managedFields"][:1]
+    assert {**kept, "metadata": {}} == {**source, "metadata": {}}
+
+
+def test_what_is_the_same_in_the_fields_is_shared() -> None:
+    transform = keep_fields_of("ours")
+    one: Any = transform(make_body(uid="1"))
+    other: Any = transform(make_body(uid="2"))
+    fields = [body["metadata"]["managedFields"][0]["fieldsV1"] for body in (one, other)]
+    assert fields[0]["f:data"] is fields[1]["f:data"]
+    assert fields[0]["f:metadata"] != fields[1]["f:metadata"]
+
+
+@pytest.mark.parametrize("entries", [None, "text", [None, 1], [{"manager": "ours"}]])
+def test_strange_fields_are_survived(entries: Any) -> None:
+    body = make_body()
+    body["metadata"]["managedFields"] = entries
+    keep_fields_of("ours")(body)
+
+
+@pytest.fixture
+def view() -> KindView:
+    view = KindView(RESOURCE)
+    view.stores[None] = ObjectStore(RESOURCE)
+    return view
+
+
+def test_all_our_writes_are_known_when_they_come_back(view: KindView) -> None:
+    for version in (2, 3, 4):
+        view.put(make_body(version))
+    echoes = [view.is_own_echo(KEY, make_body(version)) for version in (2, 4, 4)]
+    assert echoes == [True, True, False]
+
+
+def test_changes_of_others_are_no_echoes(view: KindView) -> None:
+    view.put(make_body(2))
+    assert not view.is_own_echo(KEY, make_body(3))
+    assert not view.is_own_echo(KEY, make_body(2))

@@ -1,0 +1,278 @@
+"""``@kopf.reconcile`` with functions that want what makes no sense, and among other handlers."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import kopf
+
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def has_condition(message: str) -> Any:
+    def check(obj: Any) -> bool:
+        conditions = obj.get("status", {}).get("conditions", [])
+        return any(c["message"] == message for c in conditions)
+
+    return check
+
+
+async def test_objects_wanted_twice_differently_make_no_endless_passes(websites: Any) -> None:
+    passes: list[str] = []
+
+    @websites.reconcile(id="fn")
+    def fn(spec: Any, name: str, conditions: Any, **_: Any) -> Iterator[Any]:
+        if name == "web":
+            passes.append("")
+            yield config_map("child", a="1")
+            yield config_map("child", a="2")
+        conditions.set("Ready", True, message=spec["x"])
+
+    where = {"path": "*/configmaps", "watch": True}
+    async with websites.operating():
+        await websites.apply("first", x="1")
+        await websites.wait(websites.kind, "first", check=has_condition("1"))
+        with websites.sandbox.faults.hold(**where):  # what was written comes back late
+            await websites.apply(x="1")
+            await websites.wait(websites.kind, "web", check=has_condition("1"))
+        for n in range(5):
+            await websites.apply(f"other-{n}", x="1")
+            await websites.wait(websites.kind, f"other-{n}", check=has_condition("1"))
+    assert len(passes) == 1
+    assert [w for w in websites.writes() if w == "PATCH child"] == ["PATCH child"] * 2
+
+
+NONSENSE = {
+    "number": (
+        123,
+        "Reconcilers yield objects as dictionaries, or kopf.Again(); not <class 'int'>",
+    ),
+    "text": ("text", "Reconcilers yield objects as dictionaries"),
+    "no kind": ({"metadata": {"name": "x"}}, "kind"),
+    "metadata is a list": (
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": []},
+        "ConfigMap: metadata must be a dictionary, not []",
+    ),
+    "metadata is a text": (
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": "x"},
+        "metadata must be a dictionary",
+    ),
+    "name is a number": (
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 123}},
+        "metadata.name must be a string",
+    ),
+    "labels are a list": (
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "labels": ["a"]}},
+        "metadata.labels must be a dictionary",
+    ),
+    "not json": (
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": {1}}},
+        "",
+    ),
+    "bytes": (
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": b"b"}},
+        "cannot be a part of what is wanted",
+    ),
+    "not a number": (
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "x"},
+            "data": {"a": float("nan")},
+        },
+        "",
+    ),
+    "generated names": (
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "x-"}},
+        "generateName",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+async def test_nonsense_is_explained(
+    websites: Any, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    wanted, explanation = NONSENSE[what]
+
+    @websites.reconcile(id="fn", errors=kopf.ErrorsMode.PERMANENT)
+    def fn(name: str, conditions: Any, **_: Any) -> Iterator[Any]:
+        if name == "web":
+            yield wanted
+        conditions.set("Ready", True, message="fine")
+
+    await websites.apply()
+    async with websites.operating():
+        async with asyncio.timeout(30):
+            while True:
+                if any(r.levelname == "ERROR" for r in caplog.records):
+                    break
+                await asyncio.sleep(0.01)
+        await websites.apply("other")
+        await websites.wait(websites.kind, "other", check=has_condition("fine"))
+    errors = [r for r in caplog.records if r.levelname == "ERROR"]
+    assert len(errors) == 1
+    assert not [r for r in errors if r.exc_info] or what in ("no kind", "bytes", "not a number")
+    assert all(explanation in r.getMessage() for r in errors)
+
+
+async def test_all_kinds_of_handlers_of_one_object(websites: Any) -> None:
+    """Two reconcilers, handlers of changes, a daemon, a timer, far children, and finalizers."""
+    registry, kind, calls = websites.registry, websites.kind, list[str]()
+
+    def noted(fn_id: str) -> Any:
+        def fn(**_: Any) -> None:
+            calls.append(fn_id)
+
+        return fn
+
+    kopf.on.create(kind, registry=registry, id="created")(noted("created"))
+    kopf.on.update(kind, registry=registry, id="updated", field="spec.x")(noted("updated"))
+    kopf.on.delete(kind, registry=registry, id="deleted")(noted("deleted"))
+    kopf.timer(kind, registry=registry, id="timer", interval=3600)(noted("timer"))
+
+    @kopf.daemon(kind, registry=registry, id="daemon")
+    async def daemon(stopped: Any, **_: Any) -> None:
+        calls.append("daemon")
+        await stopped.wait()
+        calls.append("daemon is over")
+
+    @websites.reconcile(id="near", owns=["configmaps"])
+    def near(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map("near", x=spec["x"])
+        conditions.set("Near", True, message=spec["x"])
+
+    @websites.reconcile(id="far", owns=["configmaps", "namespaces"])
+    async def far(spec: Any, conditions: Any, **_: Any) -> Any:
+        child = config_map("far", x=spec["x"])
+        child["metadata"]["namespace"] = "ns2"
+        yield child
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "very-far"}}
+        conditions.set("Far", True, message=f"far {spec['x']}")
+
+    await websites.apply(x="1")
+    async with websites.operating():
+        for x in "12":
+            await websites.patch(x=x)
+            for message in (x, f"far {x}"):
+                await websites.wait(kind, "web", check=has_condition(message))
+            await websites.wait("configmaps", "near", jsonpath="data.x", value=x)
+            await websites.wait("configmaps", "far", namespace="ns2", jsonpath="data.x", value=x)
+        handled = "metadata.annotations['kopf.zalando.org/last-handled-configuration']"
+        await websites.wait(kind, "web", jsonpath=handled, check=lambda o: "updated" in calls)
+        await websites.sandbox.delete(kind, "web", namespace="ns1")
+        await websites.wait(kind, "web", gone=True)
+        await websites.wait("configmaps", "near", gone=True)
+    assert await websites.names(namespace="ns2") == []
+    assert "very-far" not in {
+        o["metadata"]["name"] for o in await websites.sandbox.list("namespaces")
+    }
+    assert sorted(calls) == [
+        "created", "daemon", "daemon is over", "deleted", "timer", "updated",
+    ]  # fmt: skip
+    deletions = [w for w in websites.writes() if w.startswith("DELETE")]
+    assert sorted(deletions) == ["DELETE far", "DELETE very-far"]
+
+
+async def test_functions_that_raise_midway_are_closed_and_repeated_with_nothing_deleted(
+    websites: Any,
+) -> None:
+    closed: list[str] = []
+
+    @websites.reconcile(id="fn", backoff=0.01)
+    def fn(retry: int, conditions: Any, **_: Any) -> Iterator[Any]:
+        try:
+            yield config_map("a")
+            if retry < 2:
+                raise ValueError("midway")
+            yield config_map("b")
+            conditions.set("Ready", True, message="done")
+        finally:
+            closed.append("")
+
+    await websites.apply()
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=has_condition("done"))
+    assert len(closed) == 3
+    writes = [w for w in websites.writes() if not w.startswith(("PATCH web", "PATCH status"))]
+    assert writes == ["PATCH a", "PATCH b"]
+
+
+async def test_objects_of_the_same_kind_can_be_owned(websites: Any) -> None:
+    @websites.reconcile(id="fn", owns=[websites.kind])
+    def fn(spec: Any, name: str, conditions: Any, **_: Any) -> Iterator[Any]:
+        if spec["depth"]:
+            yield {
+                "apiVersion": "example.com/v1",
+                "kind": "Website",
+                "metadata": {"name": f"{name}-x"},
+                "spec": {"depth": spec["depth"] - 1},
+            }
+        conditions.set("Ready", True, message=f"depth {spec['depth']}")
+
+    await websites.apply(depth=3)
+    async with websites.operating():
+        await websites.wait(websites.kind, "web-x-x-x", check=has_condition("depth 0"))
+        await websites.wait(websites.kind, "web", check=has_condition("depth 3"))
+        await websites.sandbox.delete(websites.kind, "web-x-x", namespace="ns1")
+        await websites.patch(depth=1)
+        await websites.wait(websites.kind, "web-x", check=has_condition("depth 0"))
+        await websites.wait(websites.kind, "web-x-x", gone=True)
+        await websites.wait(websites.kind, "web-x-x-x", gone=True)
+
+
+async def test_owners_deleted_amid_a_pass_leave_nothing_far_away(websites: Any) -> None:
+    """The pass goes on until its end, and what it makes is deleted then."""
+
+    @websites.reconcile(id="fn")
+    def fn(**_: Any) -> Iterator[Any]:
+        for name in ("far-1", "far-2"):
+            child = config_map(name)
+            child["metadata"]["namespace"] = "ns2"
+            yield child
+
+    await websites.apply()
+    where = {"method": "PATCH", "path": "*/configmaps/far-1", "times": 1}
+    with websites.sandbox.faults.hang(**where) as fault:
+        async with websites.operating():
+            await websites.sandbox.journal.wait("PATCH", "*/websites/web")
+            await websites.sandbox.journal.arrived("PATCH", "*/configmaps/far-1")
+            await websites.sandbox.delete(websites.kind, "web", namespace="ns1")
+            fault.release()
+            await websites.wait(websites.kind, "web", gone=True)
+    assert await websites.names(namespace="ns2") == []
+
+
+async def test_paused_operators_apply_nothing(websites: Any) -> None:
+    from kopf_core.reactor.operator import Operator, OperatorOptions
+
+    @websites.reconcile(id="fn")
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map("child", x=spec["x"])
+        conditions.set("Ready", True, message=spec["x"])
+
+    options = OperatorOptions(
+        registry=websites.registry, settings=websites.settings, clusterwide=True
+    )
+    websites.settings.peering.standalone = True
+    operator = Operator(options)
+    task = asyncio.create_task(operator.run())
+    await websites.apply(x="1")
+    await websites.wait(websites.kind, "web", check=has_condition("1"))
+    await operator.pause("test")
+    since = websites.now
+    await websites.patch(x="2")
+    await websites.sandbox.delete("configmaps", "child", namespace="ns1")
+    assert websites.writes(since) == []
+    operator.resume("test")
+    await websites.wait(websites.kind, "web", check=has_condition("2"))
+    await websites.wait("configmaps", "child", jsonpath="data.x", value="2")
+    assert websites.writes(since) == ["PATCH child", "PATCH status"]
+    operator.stop()
+    await task
