@@ -46,6 +46,13 @@ def test_functions_find_the_primary_ones() -> None:
     assert [*relation.find_related("u1", [secret("p1"), secret("p2")])] == [secret("p1")]
 
 
+def test_functions_find_cluster_scoped_primary_ones() -> None:
+    relation = Relation(lambda body: ["p1", "elsewhere/p2"], indices={})
+    relation.track("u1", Body({"metadata": {"name": "p1"}}))
+    relation.track("u2", Body({"metadata": {"name": "p2", "namespace": "elsewhere"}}))
+    assert relation.find_primaries(secret("s1", "any")) == {"u1", "u2"}
+
+
 def test_indices_know_the_primary_ones() -> None:
     indices: Any = {"by_secret": {("ns", "s1"): [{"name": "p1"}], "s2": ["p2"]}}
     relation = Relation("by_secret", indices=indices)

@@ -75,9 +75,11 @@ class Relation:
             found: Iterable[Any] = [*index.get(name, ()), *index.get(name[1], ())]
         else:
             found = call(self._source, body)
-        return {
-            self._keys[primary] for primary in parse_names(found, name[0]) if primary in self._keys
-        }
+        keys = (
+            self._keys.get((space, title)) or self._keys.get((None, title))  # if cluster-scoped
+            for space, title in parse_names(found, name[0])
+        )
+        return {key for key in keys if key is not None}
 
     def find_related(self, key: ObjectKey, bodies: Iterable[RawBody]) -> Iterator[RawBody]:
         """Those of the objects that are related to the primary object."""
