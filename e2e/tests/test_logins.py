@@ -7,14 +7,17 @@ import datetime
 import json
 import logging
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from e2e.clusters import Cluster
+from e2e.tests.accounts import Account
 from e2e.tests.harness import CRDS, GROUP, PATIENCE, World, make_crd
 from kopf_cogs.clients.errors import APIUnauthorizedError
 from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_core.intents import decorators as on
 
@@ -35,15 +38,32 @@ def _handlers(world: World) -> None:
         world.calls((name, spec.get("n")))
 
 
+def make_info(cluster: Cluster, token: str) -> ConnectionInfo:
+    described = cluster.kubeconfig["clusters"][0]["cluster"]
+    ca_data = described["certificate-authority-data"]
+    return ConnectionInfo(server=cluster.url, ca_data=ca_data, token=token)
+
+
+async def request_revocable(
+    world: World, cluster: Cluster, account: Account
+) -> tuple[str, Callable[[], Any]]:
+    """A token, and how to revoke it and to wait until it is refused."""
+    secrets = f"/api/v1/namespaces/{world.namespace}/secrets"
+    secret = await world.request("POST", secrets, {"metadata": {"name": "first"}})
+    token = await account.request_token(secret)
+
+    async def finish() -> None:
+        await world.request("DELETE", f"{secrets}/first")
+        await until_refused(world, cluster, token)
+
+    return token, finish
+
+
 async def until_refused(world: World, cluster: Cluster, token: str) -> None:
     """Servers remember good tokens for 10 seconds."""
-    described = cluster.kubeconfig["clusters"][0]["cluster"]
-    info = ConnectionInfo(
-        server=cluster.url, ca_data=described["certificate-authority-data"], token=token
-    )
     async with asyncio.timeout(PATIENCE):
         while True:
-            async with Client(info) as client:
+            async with Client(make_info(cluster, token)) as client:
                 try:
                     await client.get(world.path())
                 except APIUnauthorizedError:
@@ -74,6 +94,45 @@ async def test_b6_tokens_are_rotated_and_revoked_under_load(world, cluster, acco
         await world.until_handled(spec={"n": -1})
     assert world.calls[-1] == ("obj", -1)
     assert not messages.find()
+
+
+async def test_b5_many_refused_requests_cause_one_login(world, cluster, account):
+    token, finish = await request_revocable(world, cluster, account)
+    tokens = [token, await account.request_token()]
+    vault, used = Vault(), []
+
+    async def log_in() -> None:
+        while True:
+            await vault.wait_for_emptiness()
+            used.append(tokens[min(len(used), 1)])
+            vault.populate({"x": make_info(cluster, used[-1])})
+
+    logins = asyncio.create_task(log_in())
+    async with Client(vault) as client:
+        await client.get(world.path())
+        await finish()
+        results = await asyncio.gather(*(client.get(world.path()) for _ in range(200)))
+    logins.cancel()
+    assert used == tokens
+    assert {result["kind"] for result in results} == {"KexList"}
+
+
+@pytest.mark.usefixtures("_handlers")
+async def test_b7_refused_credentials_are_tried_again_until_there_are_others(
+    world, cluster, account, messages
+):
+    token, finish = await request_revocable(world, cluster, account)
+    account.token_path.write_text(token)
+    world.settings.scanning.disabled = True
+    async with world.operator():
+        await world.create({"n": 0})
+        await world.until_handled(spec={"n": 0})
+        await finish()
+        await world.patch({"spec": {"n": 1}})
+        await messages.until("are refused by the server", times=3)
+        account.token_path.write_text(await account.request_token())
+        await world.until_handled(spec={"n": 1})
+    assert world.calls == [("obj", 0), ("obj", 1)]
 
 
 @pytest.mark.parametrize("account", ["namespaced", "cluster-wide"], indirect=True)

@@ -11,7 +11,8 @@ import textwrap
 import pytest
 
 from kopf_cogs.clients import plugins
-from kopf_cogs.clients.kubeconfig import read_kubeconfig
+from kopf_cogs.clients.kubeconfig import login_with_kubeconfig, read_kubeconfig
+from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo, LoginError
 
 V1, V1BETA1 = plugins.VERSIONS
@@ -206,6 +207,23 @@ def test_b17_slow_plugins_are_killed_with_all_they_have_started(script, tmp_path
         assert os.read(fd, 1) == b""  # nobody has it open anymore
     finally:
         os.close(fd)
+
+
+def test_b17_the_time_of_plugins_is_a_setting(script, tmp_path, monkeypatch):
+    user = {"exec": {"apiVersion": V1, "command": str(script("import signal; signal.pause()"))}}
+    context = {"cluster": "x", "user": "x"}
+    config = {
+        "clusters": [{"name": "x", "cluster": {"server": "https://s"}}],
+        "contexts": [{"name": "x", "context": context}],
+        "users": [{"name": "x", "user": user}],
+        "current-context": "x",
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    settings = OperatorSettings()
+    settings.networking.plugin_timeout = 0.2
+    with pytest.raises(LoginError, match=r"has not finished in 0\.2 seconds"):
+        login_with_kubeconfig(settings=settings)
 
 
 def test_e5_the_output_is_never_quoted(script, login, caplog):

@@ -67,6 +67,7 @@ DEFAULTS = {
     "networking.error_backoffs": (1, 1, 2, 3, 5, 8, 13, 21),
     "networking.enforce_retry_after": False,
     "networking.trust_env": False,
+    "networking.plugin_timeout": 60,
     "persistence.finalizer": "kopf.zalando.org/KopfFinalizerMarker",
     "persistence.consistency_timeout": 5.0,
 }

@@ -5,6 +5,7 @@ or the current context, wins; absent files are skipped; paths are relative to th
 What is not supported is refused, not ignored: otherwise, it ends up with obscure errors later.
 """
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
@@ -26,7 +27,8 @@ def login_with_kubeconfig(
     """Get the credentials of the current context from the files in ``$KUBECONFIG``.
 
     If it is not set, ``~/.kube/config`` is used; and if there is no such file, it returns ``None``.
-    An exec plugin is run if the user of the context needs it, so it can take a minute.
+    An exec plugin is run if the user of the context needs it, so it can take a minute
+    (``settings.networking.plugin_timeout``).
     Raises :class:`LoginError` if the files cannot be used for any reason.
     """
     variable = os.environ.get("KUBECONFIG", "")
@@ -41,12 +43,20 @@ def login_with_kubeconfig(
         if not variable:
             return None
         raise credentials.LoginError(f"No kubeconfig files exist: $KUBECONFIG is {variable!r}.")
-    trust_env = settings is not None and settings.networking.trust_env
-    return read_kubeconfig(existing, trust_env=trust_env)
+    if settings is None:
+        return read_kubeconfig(existing)
+    networking = settings.networking
+    return read_kubeconfig(
+        existing, trust_env=networking.trust_env, plugin_timeout=networking.plugin_timeout
+    )
 
 
 def read_kubeconfig(
-    paths: Iterable[pathlib.Path], *, context: str | None = None, trust_env: bool = False
+    paths: Iterable[pathlib.Path],
+    *,
+    context: str | None = None,
+    trust_env: bool = False,
+    plugin_timeout: float = plugins.TIMEOUT,
 ) -> credentials.ConnectionInfo:
     """Get the credentials of the specified context, or of the current one, from the files."""
     config = kubefiles.KubeFiles()
@@ -78,7 +88,9 @@ def read_kubeconfig(
         trust_env=trust_env,
     )
     plugin = _get_plugin(user, cluster, info)
-    return info if plugin is None else plugin.renew(info)
+    if plugin is None:
+        return info
+    return dataclasses.replace(plugin, timeout=plugin_timeout).renew(info)
 
 
 def _check_cluster(cluster: kubefiles.Entry) -> None:

@@ -344,6 +344,9 @@ class NetworkingSettings(SettingsGroup):
     trust_env: bool = False
     """Whether the proxies of the environment & ``~/.netrc`` are used by the built-in logins."""
 
+    plugin_timeout: Seconds = 60
+    """How long (in seconds) an exec plugin of the kubeconfig may run, be it slow or hung."""
+
 
 @dataclasses.dataclass
 class PersistenceSettings(SettingsGroup):

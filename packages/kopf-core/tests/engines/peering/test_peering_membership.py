@@ -218,3 +218,9 @@ def test_f8_late_clocks_follow_those_of_others(moments, server, expected):
     peers = [peer(f"p{moment}", 0, seen=moment) for moment in moments]
     body = {"metadata": {"managedFields": [{"time": server}, {}]}}
     assert measure_lead(peers, body, START).total_seconds() == expected
+
+
+@pytest.mark.parametrize("time", ["2030-99-99T99:99:99Z", "2030-01-01T00:00:60Z", "soon", 1, None])
+def test_f8_senseless_times_of_the_server_are_ignored(time):
+    body = {"metadata": {"managedFields": [{"time": time}, None]}}
+    assert not measure_lead([], body, START)

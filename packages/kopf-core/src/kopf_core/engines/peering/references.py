@@ -7,7 +7,7 @@ we look dead to them. So, what we write is not earlier than what others write an
 import datetime
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 from kopf_core.engines.peering.records import Peer
 
@@ -34,9 +34,14 @@ def measure_lead(
 def _get_server_times(body: Mapping[str, Any]) -> list[datetime.datetime]:
     """When the object was changed, by the clock of the API server."""
     fields = (body.get("metadata") or {}).get("managedFields") or ()
-    times = [entry.get("time") for entry in fields if isinstance(entry, Mapping)]
-    return [datetime.datetime.fromisoformat(time) for time in times if _is_utc(time)]
+    times = (_parse(entry.get("time")) for entry in fields if isinstance(entry, Mapping))
+    return [time for time in times if time is not None]
 
 
-def _is_utc(time: object) -> TypeGuard[str]:
-    return isinstance(time, str) and _FORMAT.fullmatch(time) is not None
+def _parse(time: object) -> datetime.datetime | None:
+    if not isinstance(time, str) or _FORMAT.fullmatch(time) is None:
+        return None
+    try:
+        return datetime.datetime.fromisoformat(time)
+    except ValueError:  # e.g. of a leap second
+        return None
