@@ -485,3 +485,35 @@ async def test_e5_proxy_passwords_are_not_in_errors(settings):
         with pytest.raises(errors.APIConnectionError) as err:
             await client.get("/path")
     assert "hush" not in str(err.value)
+
+
+class Fence:
+    """It is open for so many seconds, and then it is closed."""
+
+    def __init__(self, left):
+        self.left = left
+
+    def check(self):
+        if self.left <= 0:
+            raise errors.APIError("it is closed")
+        return self.left
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_i_writes_are_not_in_flight_when_the_fence_is_closed(
+    server, client, settings, method
+):
+    settings.networking.request_timeout = None
+    client.fence = Fence(0.01)
+    with pytest.raises(errors.APIConnectionError):
+        await client.request(method, "/silent", payload={}, backoffs=())
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_i_nothing_is_written_behind_a_closed_fence(server, client, method):
+    server.script(server.reply({"read": True}))
+    client.fence = Fence(0)
+    with pytest.raises(errors.APIError, match="it is closed"):
+        await client.request(method, "/path", payload={}, backoffs=())
+    assert await client.get("/path") == {"read": True}
+    assert [request.method for request in server.requests] == ["GET"]

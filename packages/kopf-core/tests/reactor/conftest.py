@@ -116,9 +116,8 @@ def operate(
     @contextlib.asynccontextmanager
     async def operate(**kwargs: Any) -> AsyncIterator[Operator]:
         vault = Vault({secrets.token_hex(4): ConnectionInfo(server=cluster.sandbox.url)})
-        operator = Operator(
-            OperatorOptions(registry=registry, settings=settings, vault=vault, **kwargs)
-        )
+        kwargs = {"vault": vault, **kwargs}
+        operator = Operator(OperatorOptions(registry=registry, settings=settings, **kwargs))
         task = asyncio.create_task(operator.run())
         try:
             yield operator

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import copy
 import logging
+import math
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
@@ -50,8 +51,8 @@ class _Call(NamedTuple):
 class Fence(Protocol):
     """Whoever decides if anything can be written now."""
 
-    def check(self) -> None:
-        """Raise an error if it cannot be."""
+    def check(self) -> float:
+        """For how many seconds it can be. Raise an error if it cannot be at all."""
 
 
 class Client:
@@ -207,7 +208,7 @@ class Client:
             connection = await self._pool.acquire()
             async with self._slots:
                 if self.fence is not None and call.method != "GET":
-                    self.fence.check()
+                    call = _shorten(call, self.fence.check())
                 if not self._pool.is_usable(connection):
                     continue
                 with connection:
@@ -286,6 +287,17 @@ class Client:
             found = aiohttp.ClientTimeout(total=total, sock_connect=networking.connect_timeout)
             self._timeouts[key] = found
         return found
+
+
+def _shorten(call: _Call, left: float) -> _Call:
+    """Let nothing be sent later than that, e.g. if it takes that long to connect."""
+    total = left if call.timeout.total is None else min(call.timeout.total, left)
+    limits = aiohttp.ClientTimeout(
+        total=total,
+        sock_connect=call.timeout.sock_connect,
+        ceil_threshold=math.inf,  # it is not to be rounded up to a whole second
+    )
+    return call._replace(timeout=limits)
 
 
 def _make_settings() -> "OperatorSettings":

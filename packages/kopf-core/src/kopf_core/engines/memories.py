@@ -6,7 +6,7 @@ whatever only few objects need is made when it is needed.
 
 import copy
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kopf_cogs.structs.bodies import RawBody
@@ -161,6 +161,12 @@ class ObjectMemory:
         self.warned |= {topic}
         return True
 
+    def renew(self) -> "ObjectMemory":
+        """The record as after a restart, with the same daemons and timers, and their memo."""
+        memory = ObjectMemory(self._origin, is_listed=True)
+        memory._memo, memory.background = self._memo, self.background
+        return memory
+
     def take_carried(self) -> tuple[PatchFn, ...]:
         """The functions carried forward from the previous patches; they are not kept here then."""
         carried, self.carried = self.carried, ()
@@ -196,9 +202,12 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
             memory.patched_version = memory.settled_version = None
             memory.doubts_versions = True
 
-    def clear(self) -> None:
-        """Forget everything, as after a restart."""
+    def restart(self, is_working: Callable[[ObjectMemory], bool]) -> None:
+        """Forget everything, as after a restart; but not what works for the objects still."""
+        kept = {key: memory for key, memory in self._items.items() if is_working(memory)}
         self._items.clear()
+        for key, memory in kept.items():
+            self._items[key] = memory.renew()
 
     def forget(self, key: ObjectKey) -> None:
         self._items.pop(key, None)

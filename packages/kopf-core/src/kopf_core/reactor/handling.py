@@ -83,6 +83,15 @@ class Handling:
         self.pausing.hold(reason, is_cold=is_cold)
         await self.pausing.settle()
 
+    async def interrupt(self, reason: str) -> None:
+        """Stop at once, as others can go on with the same objects soon; until resumed.
+
+        Handlers and daemons are cancelled, with no time to finish. Threads cannot be cancelled.
+        """
+        self.pausing.hold(reason, is_cold=True, at_once=True)
+        self.background.interrupt()
+        await self.pausing.settle()
+
     def resume(self, reason: str) -> None:
         """Continue after the pause, unless there are other reasons for it."""
         self.pausing.resume(reason)

@@ -60,7 +60,6 @@ class Leadership:
         if not self.is_needed:
             return
         essentials, settings = self._essentials, self._essentials.settings.leasing
-        settings.namespace = settings.namespace or await self._detect_namespace()
         fence = essentials.client.fence = Fence(essentials.options.clock)
         self._elector = Elector(
             essentials.free_client,
@@ -72,7 +71,7 @@ class Leadership:
             on_following=self._follow,
         )
         await self._handling.pause(PAUSE, is_cold=False)
-        self._task = asyncio.create_task(self._elector.run(), name="kopf-leadership")
+        self._task = asyncio.create_task(self._take_part(self._elector), name="kopf-leadership")
 
     async def run(self) -> None:
         """Wait for a failure, and raise it. The election goes on until it is stopped."""
@@ -83,22 +82,30 @@ class Leadership:
             self._task.result()
 
     async def stop(self) -> None:
-        """Take part no more, and let others lead at once."""
+        """Take part no more, and let others lead at once; if nothing works here anymore."""
         if self._task is None or self._elector is None:
             return
         self._task.cancel()
         await asyncio.wait([self._task])
+        if working := self._essentials.ongoing.describe():
+            logger.warning(f"The lease is not released, as this works still: {', '.join(working)}.")
+            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RELEASE_TIMEOUT):
                 await self._elector.release()
+
+    async def _take_part(self, elector: Elector) -> None:
+        settings = self._essentials.settings.leasing
+        settings.namespace = settings.namespace or await self._detect_namespace()
+        await elector.run()
 
     async def _lead(self) -> None:
         await self._run(Activity.LEADING)
         self._handling.resume(PAUSE)
 
     async def _follow(self) -> None:
-        await self._handling.pause(PAUSE, is_cold=True)
-        self._essentials.memories.clear()
+        await self._handling.interrupt(PAUSE)
+        self._essentials.memories.restart(self._handling.background.is_running)
         self._handling.relist()
         try:
             await self._run(Activity.FOLLOWING)
@@ -116,5 +123,6 @@ class Leadership:
             text = await asyncio.to_thread(pathlib.Path(POD_NAMESPACE).read_text, "utf-8")
         except OSError as e:
             logger.debug(f"This is not a pod: {safe_message(e)}")
+            await self._essentials.vault.wait_for_readiness()
             return self._essentials.client.default_namespace or "default"
         return text.strip()

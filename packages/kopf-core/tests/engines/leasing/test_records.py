@@ -63,6 +63,12 @@ def test_the_form_is_that_of_kubernetes() -> None:
     assert LeaseRecord.parse({"spec": record.as_spec()}) == record
 
 
+@pytest.mark.parametrize(("duration", "expected"), [(0.2, 1), (2.5, 3), (3, 3), (3.01, 4)])
+def test_i_others_never_wait_less_than_the_duration(duration: float, expected: int) -> None:
+    record = make_next(None, "me", duration=duration, now=NOW)
+    assert record.as_spec()["leaseDurationSeconds"] == expected
+
+
 @pytest.mark.parametrize(
     "spec",
     [

@@ -201,6 +201,12 @@ class BackgroundEngine:
                 break
             await asyncio.sleep(0)
 
+    def interrupt(self) -> None:
+        """The same, but cancel what works, however much time it has declared to stop."""
+        self.hold()
+        for spawned in list(self._spawned):
+            spawned.cancel()
+
     def resume(self) -> Mapping[ObjectKey, tuple[Resource, Body]]:
         """Start again what is noticed since now, including what is still being stopped.
 

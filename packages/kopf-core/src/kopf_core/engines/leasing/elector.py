@@ -1,13 +1,19 @@
 """The elector: becomes the leader when it can, remains so while it can, and says so."""
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock
-from kopf_cogs.clients.errors import APIConflictError, APIError, APINotFoundError
+from kopf_cogs.clients.errors import (
+    APIConflictError,
+    APIError,
+    APINotFoundError,
+    APIResponseError,
+)
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import LeasingSettings
 from kopf_cogs.structs.resources import LEASES
@@ -22,7 +28,10 @@ from kopf_core.engines.leasing.records import (
 logger = logging.getLogger("kopf.leasing")
 
 JITTER = 0.2
-"""By which share the retries are moved, so that the followers do not come all at once."""
+"""By which share the retries come earlier, so that the followers do not come all at once."""
+
+LEAST_PATIENCE = 0.1
+"""How long (in seconds) a reply is waited for at least."""
 
 
 class LeaseLostError(Exception):
@@ -57,9 +66,14 @@ class Elector:
         self._on_leading = on_leading
         self._on_following = on_following
         self._observed = Observation()
-        self._version: str | None = None
+        self._stored: dict[str, Any] | None = None
         self._complaint: str | None = None
-        self.is_leading = False
+        self._is_leading = False
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this operator can act right now."""
+        return self._is_leading and self._fence.is_open
 
     @property
     def holder(self) -> str:
@@ -74,13 +88,12 @@ class Elector:
         """
         while True:
             await self._acquire()
-            self.is_leading = True
+            self._is_leading = True
             logger.info(f"This operator leads now: it holds the lease {self._title}.")
             try:
                 await self._lead()
             finally:
-                self.is_leading = False
-                self._fence.close()
+                self._is_leading = False
             logger.warning(f"The lease {self._title} is lost: this operator does nothing now.")
             await self._on_following()
             if self._settings.exit_on_loss:
@@ -88,63 +101,96 @@ class Elector:
 
     async def release(self) -> None:
         """Let others lead at once, if this one does. Not to be called while it runs."""
-        record = self._observed.record
         self._fence.close()
-        if record is None or record.holder != self._identity or not self._settings.release_on_exit:
+        if self.holder != self._identity or not self._settings.release_on_exit:
             return
         try:
-            await self._put(make_released(record, now=self._clock.now()))
+            await self._look()  # the latest renewal could be interrupted with its result unknown
+            if self._observed.record is not None and self.holder == self._identity:
+                await self._put(make_released(self._observed.record, now=self._clock.now()))
+                logger.info(f"The lease {self._title} is released.")
         except APIError as e:
             logger.warning(f"The lease {self._title} cannot be released: {e}")
-        else:
-            logger.info(f"The lease {self._title} is released.")
 
     async def _acquire(self) -> None:
         told: str | None = None
-        while not await self._try():
+        while not await self._try(self._settings.renew_deadline):
             if self.holder != told and self.holder:
                 told = self.holder
                 logger.info(f"Following: the lease {self._title} is held by {told!r}.")
-            await asyncio.sleep(self._settings.retry_period * random.uniform(1, 1 + JITTER))
+            await asyncio.sleep(self._settings.retry_period * random.uniform(1 - JITTER, 1))
 
     async def _lead(self) -> None:
         """Lead until the lease cannot be renewed in time, or somebody else has it."""
         leading = asyncio.ensure_future(self._on_leading())
         try:
             while self._fence.is_open:
-                await asyncio.wait([leading], timeout=0)
                 if leading.done():
                     leading.result()
                 await asyncio.sleep(min(self._settings.retry_period, self._fence.get_left()))
-                if not await self._try() and self.holder != self._identity:
+                if not await self._renew():
                     return
         finally:
+            self._fence.close()
             if not leading.done():
                 leading.cancel()
                 await asyncio.wait([leading])
 
-    async def _try(self) -> bool:
-        """Acquire or renew the lease, if possible. It is never waited for longer than it lasts."""
-        limit = self._fence.get_left() if self._fence.is_open else self._settings.renew_deadline
+    async def _renew(self) -> bool:
+        """Renew the lease if it is time; get whether it is still ours, as far as it is known.
+
+        No reply is waited for too long: there must be time to try again by another connection.
+        """
+        left = self._fence.get_left()
+        if left <= 0:
+            return False
+        patience = max(left / 2, min(left, self._settings.retry_period), LEAST_PATIENCE)
+        return await self._try(patience) or self.holder == self._identity
+
+    async def _try(self, patience: float) -> bool:
+        """Acquire or renew the lease, if possible within so many seconds."""
         try:
-            async with asyncio.timeout(max(limit, 0.1)):
+            async with asyncio.timeout(patience):
                 held = await self._acquire_or_renew()
         except APIConflictError:
-            self._version = None  # somebody else was faster, or our earlier reply was lost
+            self._stored = None  # somebody else was faster
             return False
         except (APIError, TimeoutError) as e:
-            self._version = None
+            self._stored = None
             self._complain(f"The lease {self._title} is out of reach: {e or 'no reply in time'}")
             return False
         self._complaint = None
         return held
 
     async def _acquire_or_renew(self) -> bool:
-        started = self._clock.monotonic()
-        if self._version is None or not self._fence.is_open:
-            await self._look(started)
-        if self._observed.is_held_by_other(self._identity, started):
+        if self._stored is not None and self._fence.is_open:
+            with contextlib.suppress(APIConflictError, APINotFoundError):
+                await self._hold()
+                return True
+            # It was changed or deleted by others, or our earlier reply was lost: see what it is.
+        await self._look()
+        if self._observed.is_held_by_other(self._identity, self._clock.monotonic()):
             return False
+        await self._hold()
+        return True
+
+    async def _look(self) -> None:
+        """Read the lease. It counts as seen when the reply is here: not a moment earlier.
+
+        If it was deleted, whoever has held it does not know that yet, and still acts.
+        """
+        url = LEASES.get_url(namespace=self._settings.namespace, name=self._settings.name)
+        try:
+            body = await self._client.get(url, backoffs=())
+        except APINotFoundError:
+            self._stored = None
+        else:
+            self._stored = _check(body)
+            self._observed.observe(LeaseRecord.parse(body), self._clock.monotonic())
+
+    async def _hold(self) -> None:
+        """Write that it is ours. It is so since the request, not since the reply."""
+        since = self._clock.monotonic()
         record = make_next(
             self._observed.record,
             self._identity,
@@ -152,37 +198,31 @@ class Elector:
             now=self._clock.now(),
         )
         await self._put(record)
-        self._observed.observe(record, started)
-        self._fence.extend(started + self._settings.renew_deadline)
-        return True
-
-    async def _look(self, now: float) -> None:
-        url = LEASES.get_url(namespace=self._settings.namespace, name=self._settings.name)
-        try:
-            body = await self._client.get(url, backoffs=())
-        except APINotFoundError:
-            self._observed, self._version = Observation(), None
-        else:
-            self._observed.observe(LeaseRecord.parse(body), now)
-            self._version = body["metadata"].get("resourceVersion")
+        self._observed.observe(record, since)
+        self._fence.extend(since + self._settings.renew_deadline)
 
     async def _put(self, record: LeaseRecord) -> None:
-        """Write the record, unless it was changed by others since it was seen."""
+        """Write the record, unless it was changed by others since it was seen.
+
+        Everything else that is in the object is left as it was.
+        """
         namespace, name = self._settings.namespace, self._settings.name
-        body: dict[str, Any] = {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.kind,
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": record.as_spec(),
-        }
-        if self._version is None:
+        if self._stored is None:
+            body: dict[str, Any] = {
+                "apiVersion": LEASES.api_version,
+                "kind": LEASES.kind,
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": record.as_spec(),
+            }
             url = LEASES.get_url(namespace=namespace)
-            stored = await self._client.post(url, body, backoffs=())
+            self._stored = _check(await self._client.post(url, body, backoffs=()))
         else:
-            body["metadata"]["resourceVersion"] = self._version
+            body = {
+                **self._stored,
+                "spec": {**(self._stored.get("spec") or {}), **record.as_spec()},
+            }
             url = LEASES.get_url(namespace=namespace, name=name)
-            stored = await self._client.put(url, body, backoffs=())
-        self._version = stored["metadata"].get("resourceVersion")
+            self._stored = _check(await self._client.put(url, body, backoffs=()))
 
     @property
     def _title(self) -> str:
@@ -193,3 +233,10 @@ class Elector:
         level = logging.DEBUG if text == self._complaint else logging.WARNING
         logger.log(level, text)
         self._complaint = text
+
+
+def _check(body: object) -> dict[str, Any]:
+    """Raise :class:`APIResponseError` for what is not an object of Kubernetes at all."""
+    if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
+        return body
+    raise APIResponseError("the reply is not a lease")

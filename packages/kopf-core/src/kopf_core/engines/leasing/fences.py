@@ -37,7 +37,9 @@ class Fence:
         """The lease is not held anymore, or it is given up."""
         self._until = 0.0
 
-    def check(self) -> None:
-        """Raise :class:`FencedError` if nothing is to be sent now."""
-        if not self.is_open:
+    def check(self) -> float:
+        """For how many seconds it can be sent. Raises :class:`FencedError` if it cannot be."""
+        left = self.get_left()
+        if left <= 0:
             raise FencedError("nothing is sent, as this operator is not the leader (anymore)")
+        return left

@@ -6,9 +6,13 @@ record keeps changing, as observed here, by the local monotonic clock.
 """
 
 import datetime
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+MAX_TRANSITIONS = 2**31 - 1
+"""What fits into the object; whatever was written there by others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class LeaseRecord:
         """The ``spec`` of the object."""
         return {
             "holderIdentity": self.holder,
-            "leaseDurationSeconds": max(1, round(self.duration)),
+            "leaseDurationSeconds": max(1, math.ceil(self.duration)),
             "leaseTransitions": self.transitions,
             "acquireTime": self.acquired,
             "renewTime": self.renewed,
@@ -78,7 +82,7 @@ def make_next(
     time = format_time(now)
     if known is not None and known.holder == identity:
         return LeaseRecord(identity, duration, known.transitions, known.acquired or time, time)
-    transitions = 0 if known is None else known.transitions + 1
+    transitions = 0 if known is None else min(known.transitions + 1, MAX_TRANSITIONS)
     return LeaseRecord(identity, duration, transitions, time, time)
 
 

@@ -1,0 +1,372 @@
+"""The elector against a server in memory, whose replies are late, wrong, or do not come at all."""
+
+import asyncio
+import contextlib
+import copy
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kopf_cogs.aiokits.clocks import FakeClock
+from kopf_cogs.clients.errors import (
+    APIConflictError,
+    APIForbiddenError,
+    APINotFoundError,
+    APIServerError,
+)
+from kopf_cogs.configs.settings import LeasingSettings
+from kopf_core.engines.leasing import Elector, Fence, LeaseLostError
+
+Hook = Callable[[str], Awaitable[None]]
+
+
+class Server:
+    """One lease, and whatever happens to the requests for it."""
+
+    def __init__(self) -> None:
+        self.stored: Any = None
+        self.version = 0
+        self.requests: list[tuple[str, Any]] = []
+        self.before: Hook | None = None
+        self.after: Hook | None = None
+        self._changed = asyncio.Event()
+
+    def write(self, **spec: Any) -> None:
+        """As somebody else does."""
+        self._store({"metadata": {"name": "lease"}, "spec": spec})
+
+    @property
+    def holder(self) -> str:
+        return "" if self.stored is None else self.stored["spec"].get("holderIdentity", "")
+
+    async def get(self, url: str, **_: Any) -> Any:
+        return await self._serve("GET", None, self._read)
+
+    async def post(self, url: str, body: Any, **_: Any) -> Any:
+        return await self._serve("POST", body, self._create)
+
+    async def put(self, url: str, body: Any, **_: Any) -> Any:
+        return await self._serve("PUT", body, self._update)
+
+    async def until(self, check: Callable[[], object]) -> None:
+        async with asyncio.timeout(30):
+            while not check():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def _serve(self, method: str, body: Any, fn: Callable[[Any], Any]) -> Any:
+        self.requests.append((method, copy.deepcopy(body)))
+        self._changed.set()
+        await asyncio.sleep(0)
+        if self.before is not None:
+            await self.before(method)
+        result = copy.deepcopy(fn(body))
+        self._changed.set()
+        if self.after is not None:
+            await self.after(method)
+        return result
+
+    def _read(self, _: Any) -> Any:
+        if self.stored is None:
+            raise APINotFoundError(status=404)
+        return self.stored
+
+    def _create(self, body: Any) -> Any:
+        if self.stored is not None:
+            raise APIConflictError(status=409)
+        return self._store(body)
+
+    def _update(self, body: Any) -> Any:
+        if self.stored is None:
+            raise APINotFoundError(status=404)
+        if body["metadata"].get("resourceVersion") != self.stored["metadata"]["resourceVersion"]:
+            raise APIConflictError(status=409)
+        return self._store(body)
+
+    def _store(self, body: Any) -> Any:
+        self.version += 1
+        self.stored = copy.deepcopy(body)
+        self.stored["metadata"]["resourceVersion"] = str(self.version)
+        self._changed.set()
+        return self.stored
+
+
+class Candidate:
+    """An elector, and what it has told of itself."""
+
+    def __init__(
+        self,
+        server: Server,
+        clock: FakeClock,
+        identity: str,
+        *,
+        on_leading: Callable[["Candidate"], Awaitable[None]] | None = None,
+        **settings: Any,
+    ) -> None:
+        self._on_leading, self._server, self.requested = on_leading, server, 0
+        leasing = LeasingSettings(name="lease", namespace="ns", retry_period=0.001)
+        for key, value in settings.items():
+            setattr(leasing, key, value)
+        self.fence = Fence(clock)
+        self.led, self.lost = asyncio.Event(), asyncio.Event()
+        self.elector = Elector(
+            server,  # type: ignore[arg-type]
+            leasing,
+            identity=identity,
+            clock=clock,
+            fence=self.fence,
+            on_leading=self._lead,
+            on_following=self._follow,
+        )
+
+    async def _lead(self) -> None:
+        self.led.set()
+        if self._on_leading is not None:
+            await self._on_leading(self)
+
+    async def _follow(self) -> None:
+        assert not self.fence.is_open
+        assert not self.elector.is_leading
+        self.requested = len(self._server.requests)
+        self.lost.set()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["Candidate"]:
+        task = asyncio.create_task(self.elector.run())
+        try:
+            async with asyncio.timeout(30):
+                yield self
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.result()
+
+
+@pytest.fixture
+async def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def join(server: Server, clock: FakeClock) -> Callable[..., Any]:
+    def join(identity: str = "me", **settings: Any) -> Any:
+        return Candidate(server, clock, identity, **settings).running()
+
+    return join
+
+
+async def test_i_a_late_reply_is_not_counted_as_seen_when_it_was_requested(server, clock, join):
+    # The leader writes after the request is sent, and is seen in its reply: it acts since then.
+    server.write(holderIdentity="other", leaseDurationSeconds=15)
+
+    async def delay(method: str) -> None:
+        if method == "GET" and clock.monotonic() < 12:
+            clock.advance(12)
+            server.write(holderIdentity="other", leaseDurationSeconds=15, renewTime="late")
+
+    server.before = delay
+    async with join() as me:
+        await server.until(lambda: len(server.requests) > 3)
+        clock.advance(10)  # 22 since the request, but 10 since the leader's sign of life
+        count = len(server.requests)
+        await server.until(lambda: len(server.requests) > count + 3)
+        assert not me.led.is_set()
+        clock.advance(5)
+        await me.led.wait()
+
+
+async def test_i_no_renewal_is_tried_when_it_is_too_late(server, clock, join):
+    async with join() as me:
+        await me.led.wait()
+        count: list[int] = []
+
+        async def delay(method: str) -> None:
+            if not count:
+                count.append(len(server.requests))
+                clock.advance(10)  # the reply is that late
+
+        server.after = delay
+        await me.lost.wait()  # not after one more request, which can last till others lead
+    assert me.requested == count[0]
+
+
+async def test_i_a_stuck_connection_leaves_time_to_renew_by_another_one(server, clock, join):
+    stuck: list[str] = []
+    async with join(renew_deadline=0.5, duration=1) as me:
+        await me.led.wait()
+
+        async def hang(method: str) -> None:
+            if not stuck:
+                stuck.append(method)
+                await asyncio.Event().wait()
+
+        server.before = hang
+        await server.until(lambda: stuck)
+        count = len(server.requests)
+        await server.until(lambda: len(server.requests) > count + 3)
+        assert me.elector.is_leading
+        assert not me.lost.is_set()
+
+
+async def test_i_nothing_of_others_is_lost_from_the_object(server, clock, join):
+    server.write(holderIdentity="", strategy="OldestEmulationVersion")
+    server.stored["metadata"] |= {"labels": {"app": "x"}, "ownerReferences": [{"uid": "u"}]}
+    async with join() as me:
+        await me.led.wait()
+        version = server.version
+        await server.until(lambda: server.version > version + 2)
+    assert server.stored["metadata"]["labels"] == {"app": "x"}
+    assert server.stored["metadata"]["ownerReferences"] == [{"uid": "u"}]
+    assert server.stored["spec"]["strategy"] == "OldestEmulationVersion"
+    assert server.holder == "me"
+
+
+async def test_i_a_deleted_lease_is_made_anew_by_its_holder_at_once(server, clock, join):
+    async with join() as me:
+        await me.led.wait()
+        transitions = server.stored["spec"]["leaseTransitions"]
+        server.stored = None
+        await server.until(lambda: server.stored is not None)
+        assert not me.lost.is_set()
+        assert server.stored["spec"]["leaseTransitions"] == transitions
+
+
+async def test_i_a_deleted_lease_is_not_taken_from_who_has_held_it(server, clock, join):
+    server.write(holderIdentity="other", leaseDurationSeconds=15)
+    async with join() as me:
+        await server.until(lambda: len(server.requests) > 2)
+        server.stored = None  # by people; the holder does not know yet, and acts
+        count = len(server.requests)
+        await server.until(lambda: len(server.requests) > count + 3)
+        assert not me.led.is_set()
+        clock.advance(15)
+        await me.led.wait()
+    assert server.holder == "me"
+
+
+async def test_i_another_holder_is_noticed_by_the_first_renewal(server, clock, join):
+    async with join() as me:
+        await me.led.wait()
+        count = len(server.requests)
+        server.write(holderIdentity="other", leaseDurationSeconds=15)
+        await me.lost.wait()
+        methods = [method for method, _ in server.requests[count:]]
+        assert methods.index("PUT") == methods.index("GET") - 1  # at once, not a period later
+    assert server.holder == "other"
+
+
+async def test_i_junk_in_the_lease_is_replaced(server, clock, join):
+    server.write(holderIdentity="", leaseTransitions=2**31 - 1, leaseDurationSeconds=-5)
+    async with join() as me:
+        await me.led.wait()
+    assert server.stored["spec"]["leaseTransitions"] == 2**31 - 1
+    assert server.stored["spec"]["leaseDurationSeconds"] == 15
+
+
+@pytest.mark.parametrize("reply", [[], None, "x", {}, {"metadata": None}])
+async def test_i_replies_that_are_no_leases_do_no_harm(server, clock, join, reply, logged):
+    server._read = lambda _: reply
+    async with join() as me:
+        await server.until(lambda: len(server.requests) > 2)
+        assert not me.led.is_set()
+    assert sum("the reply is not a lease" in text for text in logged(logging.WARNING)) == 1
+
+
+@pytest.mark.parametrize("error", [APIForbiddenError(status=403), APIServerError(status=500)])
+async def test_i_failing_renewals_do_not_matter_until_the_deadline(server, clock, join, error):
+    async with join() as me:
+        await me.led.wait()
+
+        async def fail(method: str) -> None:
+            raise error
+
+        server.before = fail
+        count = len(server.requests)
+        await server.until(lambda: len(server.requests) > count + 3)
+        assert me.elector.is_leading
+        clock.advance(10)
+        await me.lost.wait()
+        server.before = None
+        me.led.clear()
+        await me.led.wait()
+
+
+async def test_i_a_conflict_of_our_own_lost_reply_does_not_lose_the_lease(server, clock, join):
+    async with join() as me:
+        await me.led.wait()
+        server.version += 1
+        server.stored["metadata"]["resourceVersion"] = str(server.version)
+        version = server.version
+        await server.until(lambda: server.version > version + 2)
+        assert not me.lost.is_set()
+
+
+async def test_i_the_release_survives_an_interrupted_renewal(server, clock, join):
+    hangs = asyncio.Event()
+
+    async def hang(method: str) -> None:
+        hangs.set()
+        await asyncio.Event().wait()
+
+    async with join() as me:
+        await me.led.wait()
+        server.after = hang
+        await hangs.wait()  # it is renewed there, but it is not known here
+    server.after = None
+    await me.elector.release()
+    assert server.holder == ""
+
+
+async def test_i_the_lease_of_another_one_is_not_released(server, clock, join):
+    async with join() as me:
+        await me.led.wait()
+    server.write(holderIdentity="other", leaseDurationSeconds=15)
+    await me.elector.release()
+    assert server.holder == "other"
+
+
+async def test_i_exit_on_loss_is_an_error(server, clock, join):
+    async def lose() -> None:
+        async with join(exit_on_loss=True) as me:
+            await me.led.wait()
+            server.write(holderIdentity="other", leaseDurationSeconds=15)
+            await me.lost.wait()
+
+    with pytest.raises(LeaseLostError, match="The lease ns/lease is lost"):
+        await lose()
+
+
+async def test_i_wrong_wall_clocks_do_no_harm(server, clock, join):
+    async with join() as me:
+        await me.led.wait()
+        for shift in (300, -600):
+            clock.set_wall_time(clock.now().replace(year=2021 if shift > 0 else 2019))
+            version = server.version
+            await server.until(lambda version=version: server.version > version + 2)
+        async with join("you") as you:
+            count = len(server.requests)
+            await server.until(lambda: len(server.requests) > count + 8)
+            assert me.elector.is_leading
+            assert not you.led.is_set()
+
+
+async def test_i_the_fence_is_closed_before_the_leading_handlers_are_waited_for(
+    server, clock, join
+):
+    begun, fences = asyncio.Event(), []
+
+    async def stubborn(me: Candidate) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            fences.append(me.fence.is_open)
+
+    async with join(on_leading=stubborn) as me:
+        await begun.wait()
+        server.write(holderIdentity="other", leaseDurationSeconds=15)
+        await me.lost.wait()
+    assert fences == [False]

@@ -1,0 +1,137 @@
+"""What happens to the work of a leader when the lease is taken by others, and given back."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from kopf_cogs.clients.vault import Vault
+from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_core.intents import decorators as on
+from kopf_core.reactor.exiting import AbandonedError
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+LEASE = f"{LEASES}/op"
+
+
+@pytest.fixture(autouse=True)
+def _leasing(settings):
+    settings.leasing.name, settings.leasing.namespace = "op", "default"
+    settings.leasing.retry_period = 0.01
+    settings.queueing.exit_timeout = 999
+
+
+async def hand_over(cluster: Any, holder: str) -> None:
+    """Write another holder, whatever happens to the lease meanwhile."""
+    spec = {"spec": {"holderIdentity": holder, "leaseDurationSeconds": 999, "renewTime": None}}
+    await cluster.client.patch(LEASE, spec, content_type="application/merge-patch+json")
+
+
+async def test_i_handlers_and_daemons_are_cancelled_when_the_lease_is_lost(
+    cluster, operate, registry, journal, clock
+):
+    @on.create("kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        journal("fn")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            journal("fn is cancelled")
+
+    @on.daemon("kopfexamples", registry=registry, cancellation_backoff=999)
+    async def daemon(**_: Any) -> None:
+        journal("daemon")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            journal("daemon is cancelled")
+
+    await cluster.create("one")
+    async with operate(clock=clock):
+        await journal.until(lambda j: {"fn", "daemon"} <= {*j})
+        await hand_over(cluster, "other")
+        await journal.until(lambda j: {"fn is cancelled", "daemon is cancelled"} <= {*j})
+
+
+async def test_i_a_daemon_in_a_thread_is_never_doubled_by_a_lost_and_won_lease(
+    cluster, operate, registry, journal, clock, settings
+):
+    settings.background.instant_exit_timeout = 0
+    may_end = threading.Event()
+    loop = asyncio.get_running_loop()
+    count, most = 0, 0
+
+    @on.following(registry=registry)
+    async def following(**_: Any) -> None:
+        journal("following")
+
+    @on.create("kopfexamples", registry=registry)
+    @on.resume("kopfexamples", registry=registry)
+    async def resumed(**_: Any) -> None:
+        journal("resumed")
+
+    @on.daemon("kopfexamples", registry=registry)
+    def daemon(stopped: Any, **_: Any) -> None:
+        nonlocal count, most
+        count, most = count + 1, max(most, count + 1)
+        loop.call_soon_threadsafe(journal, "daemon")
+        while not (may_end.is_set() and stopped):
+            may_end.wait(0.01)
+        count -= 1
+
+    await cluster.create("one")
+    async with operate(clock=clock):
+        await journal.until(lambda j: {"daemon", "resumed"} <= {*j})
+        await hand_over(cluster, "other")
+        await journal.until(lambda j: "following" in j)
+        await hand_over(cluster, "")
+        await journal.until(lambda j: j.count("resumed") == 2)
+        assert journal.count("daemon") == 1
+        may_end.set()
+        await journal.until(lambda j: j.count("daemon") == 2)
+    assert most == 1
+
+
+async def test_i_the_lease_is_in_the_namespace_of_the_context(cluster, operate, registry, settings):
+    settings.leasing.namespace = None
+    led = asyncio.Event()
+
+    @on.login(registry=registry)
+    async def login(**_: Any) -> ConnectionInfo:
+        return ConnectionInfo(server=cluster.sandbox.url, default_namespace="mine")
+
+    @on.leading(registry=registry)
+    async def leading(**_: Any) -> None:
+        led.set()
+
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}}
+    await cluster.client.post("/api/v1/namespaces", namespace)
+    async with operate(vault=Vault()):
+        await led.wait()
+        lease = await cluster.client.get(LEASE.replace("default", "mine"))
+    assert lease["spec"]["leaseTransitions"] == 0
+
+
+async def test_i_the_lease_is_not_released_while_threads_work(
+    cluster, operate, registry, settings, journal, logged
+):
+    settings.process.ultimate_exiting_timeout = 0.1
+    may_end = threading.Event()
+    loop = asyncio.get_running_loop()
+
+    @on.create("kopfexamples", registry=registry)
+    def fn(**_: Any) -> None:
+        loop.call_soon_threadsafe(journal, "called")
+        may_end.wait()
+
+    await cluster.create("one")
+    try:
+        with pytest.raises(AbandonedError):
+            async with operate():
+                await journal.until(lambda j: j)
+    finally:
+        may_end.set()
+    lease = await cluster.client.get(LEASE)
+    assert lease["spec"]["holderIdentity"] != ""
+    assert any("The lease is not released" in text for text in logged())
