@@ -17,6 +17,8 @@ class Proxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._port = 0
         self._is_cut = False
+        self._speaks = asyncio.Event()
+        self._speaks.set()
 
     @property
     def url(self) -> str:
@@ -38,8 +40,13 @@ class Proxy:
         for writer in self._writers:
             writer.transport.abort()
 
+    def mute(self) -> None:
+        """Keep the connections, accept others, and let nothing through, in either direction."""
+        self._speaks.clear()
+
     def repair(self) -> None:
         self._is_cut = False
+        self._speaks.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._is_cut:
@@ -62,6 +69,7 @@ class Proxy:
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
+                await self._speaks.wait()
                 writer.write(data)
                 await writer.drain()
             writer.close()

@@ -517,3 +517,14 @@ async def test_i_nothing_is_written_behind_a_closed_fence(server, client, method
         await client.request(method, "/path", payload={}, backoffs=())
     assert await client.get("/path") == {"read": True}
     assert [request.method for request in server.requests] == ["GET"]
+
+
+async def test_i_the_free_client_does_not_wait_for_the_places_of_the_other(server, client):
+    free = client.without_fence()
+    server.script(server.reply({"renewed": True}), path="/lease")
+    tasks = [asyncio.create_task(client.get("/silent")) for _ in range(MAX_CONCURRENCY)]
+    await server.until(lambda requests: len(requests) == MAX_CONCURRENCY)
+    assert await free.get("/lease") == {"renewed": True}
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

@@ -110,9 +110,13 @@ class Client:
         await self._pool.close()
 
     def without_fence(self) -> "Client":
-        """The same client, with the same connections, but with nobody to ask before writing."""
+        """The same client, with the same connections, but with nobody to ask before writing.
+
+        Its requests do not wait for those of the other: e.g. a sign of life cannot be late.
+        """
         free = copy.copy(self)
         free.fence = None
+        free._slots = asyncio.Semaphore(MAX_CONCURRENCY)
         return free
 
     @property

@@ -294,6 +294,16 @@ async def test_i_failing_renewals_do_not_matter_until_the_deadline(server, clock
         await me.led.wait()
 
 
+async def test_i_a_missing_reply_is_named_so(server, clock, join, logged):
+    async def hang(method: str) -> None:
+        await asyncio.Event().wait()
+
+    server.before = hang
+    async with join(renew_deadline=0.01, duration=1):
+        await server.until(lambda: len(server.requests) > 1)
+    assert "The lease ns/lease is out of reach: there is no reply in time" in logged()
+
+
 async def test_i_a_conflict_of_our_own_lost_reply_does_not_lose_the_lease(server, clock, join):
     async with join() as me:
         await me.led.wait()

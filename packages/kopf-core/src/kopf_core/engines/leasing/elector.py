@@ -157,7 +157,8 @@ class Elector:
             return False
         except (APIError, TimeoutError) as e:
             self._stored = None
-            self._complain(f"The lease {self._title} is out of reach: {e or 'no reply in time'}")
+            reason = f"{e}" or "there is no reply in time"
+            self._complain(f"The lease {self._title} is out of reach: {reason}")
             return False
         self._complaint = None
         return held

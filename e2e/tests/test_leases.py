@@ -1,0 +1,372 @@
+"""Three operators under one lease, as processes, with 300 objects that change all the time.
+
+Whatever happens to the leader, only one of them acts at any time, and everything is handled as if
+there was only one. Their journals are compared by the monotonic clock, which is the same for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import pathlib
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Self
+
+import pytest
+import yaml
+
+from e2e.clusters import Cluster
+from e2e.tests.harness import World, get_essence
+from e2e.tests.proxies import Proxy
+
+DURATION, DEADLINE, PERIOD = 5.0, 3.5, 0.5
+SLACK = 5.0  # seconds: for slow machines; the figures are printed with `pytest -s`
+PATIENCE = 60.0
+OBJECTS = 300
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/the-lease"
+
+pytestmark = pytest.mark.long  # it lives through the lifetimes of real leases
+
+SCRIPT = f"""
+import asyncio, datetime, os, time
+import aiohttp
+import kopf
+
+who, skew = os.environ["WHO"], os.environ["SKEW"]
+journal = os.open(os.environ["JOURNAL"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+def note(*args):  # it is written at once: a killed process loses nothing of it
+    os.write(journal, (" ".join(map(str, (time.monotonic(), *args))) + "\\n").encode())
+
+class Skewed(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        seconds = float(open(skew).read()) if os.path.exists(skew) else 0
+        return super().now(tz) + datetime.timedelta(seconds=seconds)
+
+datetime.datetime = Skewed
+request = aiohttp.ClientSession._request
+
+async def noting(self, method, url, **kwargs):
+    if "/leases" not in str(url):
+        note("request", method, url)
+    return await request(self, method, url, **kwargs)
+
+aiohttp.ClientSession._request = noting
+
+@kopf.on.startup()
+def configure(settings, **_):
+    settings.leasing.name = "the-lease"
+    settings.leasing.namespace = os.environ["NAMESPACE"]
+    settings.leasing.duration = {DURATION}
+    settings.leasing.renew_deadline = {DEADLINE}
+    settings.leasing.retry_period = {PERIOD}
+    settings.posting.enabled = False
+
+@kopf.on.leading()
+def leading(**_):
+    note("leading")
+
+@kopf.on.following()
+def following(**_):
+    note("following")
+
+@kopf.on.create("kexes")
+@kopf.on.update("kexes")
+async def handle(name, spec, **_):
+    note("begin", name, spec["n"])
+    await asyncio.sleep(0.02)
+    note("end", name, spec["n"])
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Note:
+    """One line of a journal."""
+
+    time: float
+    who: str
+    what: str
+    args: tuple[str, ...]
+
+    @property
+    def is_action(self) -> bool:
+        """Is it something that only the leader may do?"""
+        return self.what == "begin" or (self.what == "request" and self.args[0] != "GET")
+
+    @property
+    def is_listing(self) -> bool:
+        is_objects = self.what == "request" and "/kexes" in self.args[1]
+        return is_objects and self.args[0] == "GET" and "watch=" not in self.args[1]
+
+
+def get_time(note: Note) -> float:
+    return note.time
+
+
+class Replica:
+    """One of the operators, with a network of its own."""
+
+    def __init__(self, world: World, folder: pathlib.Path, who: str, proxy: Proxy) -> None:
+        self.who = who
+        self.proxy = proxy
+        self._world = world
+        self._folder = folder
+        self._journal = folder / f"{who}.journal"
+        self._skew = folder / f"{who}.skew"
+        self._log = folder / f"{who}.log"
+        self._process: asyncio.subprocess.Process | None = None
+        self._notes: list[Note] = []
+        self._offset = 0
+        self._journal.touch()
+
+    async def start(self) -> None:
+        kubeconfig = yaml.safe_load(self._world.kubeconfig.read_text())
+        kubeconfig["clusters"][0]["cluster"]["server"] = self.proxy.url
+        path = self._folder / f"{self.who}.kubeconfig"
+        path.write_text(yaml.safe_dump(kubeconfig))
+        env = {
+            **os.environ,
+            "KUBECONFIG": str(path),
+            "NAMESPACE": self._world.namespace,
+            "WHO": self.who,
+            "JOURNAL": str(self._journal),
+            "SKEW": str(self._skew),
+        }
+        command = ["-m", "kopf", "run", "-n", self._world.namespace, str(self._folder / "op.py")]
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, *command, env=env, stdout=log, stderr=log
+            )
+
+    @property
+    def notes(self) -> list[Note]:
+        """Everything until now; what was read once is not read again."""
+        with self._journal.open() as file:
+            file.seek(self._offset)
+            lines = file.read().rpartition("\n")[0].splitlines(keepends=True)
+        self._offset += sum(map(len, lines)) + bool(lines)
+        for line in lines:
+            at, what, *args = line.split()
+            self._notes.append(Note(float(at), self.who, what, (*args,)))
+        return self._notes
+
+    @property
+    def is_following(self) -> bool:
+        """Is it warm: listed and watching?"""
+        return any("watch=" in note.args[1] for note in self.notes if note.what == "request")
+
+    def read_log(self) -> str:
+        return f"{self.who}:\n{self._log.read_text()}"
+
+    def send(self, signum: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(signum)
+
+    async def wait(self) -> None:
+        assert self._process is not None
+        async with asyncio.timeout(PATIENCE):
+            await self._process.wait()
+
+    def move_clock(self, seconds: float) -> None:
+        self._skew.write_text(f"{seconds}")
+
+    async def close(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+
+class Stage:
+    """The objects that change all the time, the operators, and what they have done."""
+
+    def __init__(self, world: World, folder: pathlib.Path, replicas: list[Replica]) -> None:
+        self.world = world
+        self.replicas = replicas
+        self._counts = {f"obj-{i}": 0 for i in range(OBJECTS)}
+        self._rounds = 0
+
+    async def __aenter__(self) -> Self:
+        names = [*self._counts]
+        for i in range(0, OBJECTS, 20):
+            await asyncio.gather(*(self.world.create({"n": 0}, name) for name in names[i : i + 20]))
+        self._load = asyncio.create_task(self._change_all())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._load.cancel()
+        await asyncio.wait([self._load])
+
+    async def _change_all(self) -> None:
+        while True:
+            for name in self._counts:
+                self._counts[name] += 1
+                await self.world.patch({"spec": {"n": self._counts[name]}}, name)
+                await asyncio.sleep(0.01)  # it is the rate, nothing is awaited here
+            self._rounds += 1
+
+    @property
+    def notes(self) -> list[Note]:
+        notes = [note for replica in self.replicas for note in replica.notes]
+        return sorted(notes, key=get_time)
+
+    @property
+    def terms(self) -> list[Note]:
+        notes = [note for replica in self.replicas for note in replica.notes]
+        return sorted((note for note in notes if note.what == "leading"), key=get_time)
+
+    async def until(self, check: Callable[[], object]) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not check():
+                    assert not self._load.done(), self._load.exception()
+                    await asyncio.sleep(0.1)  # the journals are files
+        except TimeoutError:
+            logs = "\n".join(replica.read_log() for replica in self.replicas)
+            raise AssertionError(f"It has not happened:\n{logs}") from None
+
+    async def start(self, *replicas: Replica) -> None:
+        """Start them, and wait until they follow."""
+        for replica in replicas:
+            await replica.start()
+        await self.until(lambda: all(replica.is_following for replica in replicas))
+
+    async def get_leader(self, *, since: int = 0) -> Replica:
+        """The one who leads now, and has done something for that."""
+        await self.until(lambda: len(self.terms) > since)
+        term = self.terms[-1]
+        leader = next(replica for replica in self.replicas if replica.who == term.who)
+        await self.until(
+            lambda: any(note.is_action and note.time > term.time for note in leader.notes)
+        )
+        return leader
+
+    async def lose(self, what: Callable[[Replica], Any]) -> tuple[Replica, Replica, float]:
+        """Do something to the leader; get it, the next one, and in how many seconds it leads."""
+        since = len(self.terms)
+        leader = await self.get_leader()
+        begun = time.monotonic()
+        ended = await what(leader)
+        successor = await self.get_leader(since=since)
+        assert successor is not leader
+        return leader, successor, self.terms[since].time - (ended or begun)
+
+    async def finish(self) -> None:
+        """Stop changing, and wait until everything is handled."""
+        self._load.cancel()
+        await asyncio.wait([self._load])
+        for name, n in self._counts.items():
+            await self.world.until(
+                lambda obj, n=n: (get_essence(obj) or {}).get("spec") == {"n": n}, name
+            )
+
+
+@pytest.fixture
+async def stage(world: World, cluster: Cluster, tmp_path: pathlib.Path) -> AsyncIterator[Stage]:
+    (tmp_path / "op.py").write_text(SCRIPT)
+    async with contextlib.AsyncExitStack() as stack:
+        replicas = []
+        for who in ("one", "two", "three"):
+            proxy = await stack.enter_async_context(Proxy(cluster.url))
+            replicas.append(Replica(world, tmp_path, who, proxy))
+            stack.push_async_callback(replicas[-1].close)
+        yield await stack.enter_async_context(Stage(world, tmp_path, replicas))
+
+
+def check_one_acts_at_a_time(notes: list[Note]) -> None:
+    """Whatever is done, is done by the one who was the last to become the leader."""
+    leader = ""
+    for note in notes:
+        leader = note.who if note.what == "leading" else leader
+        assert not note.is_action or note.who == leader, (note, leader)
+
+
+def check_handled_as_by_one(notes: list[Note]) -> None:
+    """Never an older state after a newer one; none twice, unless its leader was lost with it."""
+    term, seen = 0, dict[str, tuple[int, int]]()
+    for note in notes:
+        term += note.what == "leading"
+        if note.what == "begin":
+            name, n = note.args[0], int(note.args[1])
+            last, its_term = seen.get(name, (-1, 0))
+            assert n > last or (n == last and its_term == term - 1), (note, last)
+            seen[name] = n, term
+
+
+def check_warm(notes: list[Note], term: Note) -> None:
+    """Nothing was listed between the beginning of the term and the first action."""
+    mine = [note for note in notes if note.who == term.who and note.time >= term.time]
+    first = next(i for i, note in enumerate(mine) if note.is_action)
+    assert not [note for note in mine[:first] if note.is_listing]
+
+
+@pytest.mark.timeout(400)
+async def test_i_three_operators_act_as_one_whatever_happens_to_the_leader(stage: Stage) -> None:
+    await stage.start(*stage.replicas[:1])
+    await stage.get_leader()
+    await stage.start(*stage.replicas[1:])
+
+    async def stop(leader: Replica) -> float:
+        leader.send(signal.SIGTERM)
+        await leader.wait()
+        return time.monotonic()
+
+    async def kill(leader: Replica) -> None:
+        leader.send(signal.SIGKILL)
+        await leader.wait()
+
+    async def suspend(leader: Replica) -> None:
+        leader.send(signal.SIGSTOP)
+
+    async def cut(leader: Replica) -> None:
+        leader.proxy.cut()
+
+    async def mute(leader: Replica) -> None:
+        leader.proxy.mute()
+
+    leader, _, graceful = await stage.lose(stop)
+    check_warm(stage.notes, stage.terms[-1])
+    await stage.start(leader)
+
+    leader, _, crash = await stage.lose(kill)
+    check_warm(stage.notes, stage.terms[-1])
+    await stage.start(leader)
+
+    leader, _, suspension = await stage.lose(suspend)
+    leader.send(signal.SIGCONT)
+    await stage.until(lambda: leader.notes[-1].what != "end" and is_lost(leader))
+
+    leader, _, partition = await stage.lose(cut)
+    await stage.until(lambda: is_lost(leader))
+    leader.proxy.repair()
+
+    leader, _, silence = await stage.lose(mute)
+    await stage.until(lambda: is_lost(leader))
+    leader.proxy.repair()
+
+    leader = await stage.get_leader()
+    count = len(stage.terms)
+    for seconds in (300, -300):  # each of them: whoever leads, and whoever follows
+        for replica in stage.replicas:
+            replica.move_clock(seconds)
+            handled = len(stage.notes)
+            await stage.until(lambda handled=handled: len(stage.notes) > handled + 200)
+    assert len(stage.terms) == count, "Nobody has lost or won anything by the wrong clocks."
+
+    await stage.finish()
+    check_one_acts_at_a_time(stage.notes)
+    check_handled_as_by_one(stage.notes)
+    print(f"{graceful=:.2f} {crash=:.2f} {suspension=:.2f} {partition=:.2f} {silence=:.2f}")
+    assert graceful < PERIOD + SLACK / 2
+    assert max(crash, suspension, partition, silence) < DURATION + PERIOD + SLACK
+
+
+def is_lost(replica: Replica) -> bool:
+    """Does it know that it leads no more?"""
+    changes = [note.what for note in replica.notes if note.what in ("leading", "following")]
+    return changes[-1] == "following"
