@@ -493,8 +493,12 @@ class Fence:
     def __init__(self, left):
         self.left = left
 
+    @property
+    def is_open(self):
+        return self.left > 0
+
     def check(self):
-        if self.left <= 0:
+        if not self.is_open:
             raise errors.APIError("it is closed")
         return self.left
 

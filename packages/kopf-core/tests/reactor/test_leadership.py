@@ -135,3 +135,50 @@ async def test_i_the_lease_is_not_released_while_threads_work(
     lease = await cluster.client.get(LEASE)
     assert lease["spec"]["holderIdentity"] != ""
     assert any("The lease is not released" in text for text in logged())
+
+
+async def test_i_nothing_is_begun_by_a_process_that_was_suspended_for_too_long(
+    cluster, operate, registry, settings, journal, clock
+):
+    settings.leasing.retry_period = 5  # it does not know yet that the lease is lost
+
+    @on.create("kopfexamples", registry=registry)
+    @on.event("kopfexamples", registry=registry)
+    @on.daemon("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    @on.index("kopfexamples", id="index", registry=registry)
+    async def index(name: str, **_: Any) -> dict[str, str]:
+        return {name: name}
+
+    await cluster.create("one")
+    async with operate(clock=clock) as operator:
+        await journal.until(lambda j: j.count("one") >= 3)
+        clock.advance(100)
+        await cluster.create("two")
+        async with asyncio.timeout(30):
+            while "two" not in operator.essentials.indices["index"]:
+                await asyncio.sleep(0)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert operator.handling.orchestrator.is_idle
+    assert "two" not in journal
+
+
+async def test_i_timers_do_not_tick_in_a_process_that_was_suspended_for_too_long(
+    cluster, operate, registry, settings, journal, clock
+):
+    settings.leasing.retry_period = 5  # it does not know yet that the lease is lost
+
+    @on.timer("kopfexamples", registry=registry, interval=0.001)
+    async def fn(**_: Any) -> None:
+        journal("tick")
+
+    await cluster.create("one")
+    async with operate(clock=clock):
+        await journal.until(lambda j: len(j) >= 3)
+        clock.advance(100)
+        count = len(journal)
+        await asyncio.sleep(0.1)  # nothing can be waited for, as nothing happens
+        assert len(journal) == count

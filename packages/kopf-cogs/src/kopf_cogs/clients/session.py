@@ -51,6 +51,10 @@ class _Call(NamedTuple):
 class Fence(Protocol):
     """Whoever decides if anything can be written now."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be done now."""
+
     def check(self) -> float:
         """For how many seconds it can be. Raise an error if it cannot be at all."""
 
@@ -118,6 +122,11 @@ class Client:
         free.fence = None
         free._slots = asyncio.Semaphore(MAX_CONCURRENCY)
         return free
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether nothing can be written now, so that there is no sense to begin anything."""
+        return self.fence is not None and not self.fence.is_open
 
     @property
     def default_namespace(self) -> str | None:

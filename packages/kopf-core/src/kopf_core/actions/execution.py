@@ -107,9 +107,10 @@ class Execution:
         instruments = self.panel.instruments
         if instruments is None:
             return await self._attempt(handler, cause, state)
-        began = self.clock.monotonic()
-        outcome = await self._attempt(handler, cause, state)
-        instruments.on_attempt(handler, outcome, self.clock.monotonic() - began)
+        with instruments.trace_attempt(handler):
+            began = self.clock.monotonic()
+            outcome = await self._attempt(handler, cause, state)
+            instruments.on_attempt(handler, outcome, self.clock.monotonic() - began)
         return outcome
 
     async def _attempt(

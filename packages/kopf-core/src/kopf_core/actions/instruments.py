@@ -1,17 +1,74 @@
-"""Instruments: those who measure what the operator does; nobody, by default."""
+"""Instruments: those who measure and trace what the operator does; nobody, by default.
 
+They are asked only if they are plugged in: with none, nothing is called and nothing is made.
+"""
+
+from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
 
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.outcomes import Outcome
 
+_NOTHING: AbstractContextManager[object] = nullcontext()
 
-class Instruments(Protocol):
-    """Whoever measures the attempts of handlers. Called in the event loop; must be fast."""
+
+class Instruments:
+    """Whoever measures or traces; this one does nothing. To be inherited, and to be fast.
+
+    Everything is called in the event loop, and must not fail.
+    """
+
+    is_tracing = False
+    """Whether the beginnings are of interest, not only the results."""
+
+    def on_request(self, method: str, url: str, code: int, seconds: float) -> None:
+        """A request to the API has ended; the code is 0 if the network has failed."""
 
     def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
-        """An attempt has ended, in whatever way but cancellation."""
+        """An attempt has ended, in whatever way but cancellation. Called inside of its context."""
+
+    def trace_turn(
+        self, resource: str, namespace: str | None, name: str
+    ) -> AbstractContextManager[object]:
+        """The context for everything that is done for one object at once."""
+        return _NOTHING
+
+    def trace_attempt(self, handler: BaseHandler) -> AbstractContextManager[object]:
+        """The context for one call of a handler."""
+        return _NOTHING
+
+
+class JointInstruments(Instruments):
+    """Several instruments as one."""
+
+    def __init__(self, members: Collection[Instruments]) -> None:
+        self.members = members
+        self.is_tracing = any(member.is_tracing for member in members)
+
+    def on_request(self, method: str, url: str, code: int, seconds: float) -> None:
+        for member in self.members:
+            member.on_request(method, url, code, seconds)
+
+    def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
+        for member in self.members:
+            member.on_attempt(handler, outcome, seconds)
+
+    def trace_turn(
+        self, resource: str, namespace: str | None, name: str
+    ) -> AbstractContextManager[object]:
+        return self._join(member.trace_turn(resource, namespace, name) for member in self.members)
+
+    def trace_attempt(self, handler: BaseHandler) -> AbstractContextManager[object]:
+        return self._join(member.trace_attempt(handler) for member in self.members)
+
+    def _join(
+        self, contexts: Iterable[AbstractContextManager[object]]
+    ) -> AbstractContextManager[object]:
+        stack = ExitStack()
+        for context in contexts:
+            stack.enter_context(context)
+        return stack
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.errors import ErrorsMode
+from kopf_core.actions.instruments import Instruments
 from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.desired.engine import DesiredStates, Enqueue, Sources
 from kopf_core.engines.indexing import ResourceIndexer
@@ -15,8 +16,9 @@ from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.intake import Intake
 from kopf_core.reactor.places import Occupancy
 from kopf_core.reactor.pool import InformerPool
-from kopf_core.reactor.queueing import WorkQueue
+from kopf_core.reactor.queueing import Process, WorkQueue
 from kopf_core.reactor.reconciliation import Reconciler
+from kopf_core.reactor.work import DONE, TurnResult, WorkItem
 
 
 class HandlingFactory:
@@ -76,7 +78,7 @@ class HandlingFactory:
             return None if store is None else store.get(key)
 
         queue = WorkQueue(
-            reconciler.process,
+            self._get_process(reconciler),
             limit=self._execution.settings.queueing.worker_limit,
             clock=self._execution.clock,
             keeps_events=reconciler.needs_events,
@@ -92,6 +94,30 @@ class HandlingFactory:
             on_reversed=self._memories.doubt_versions,
         )
 
+    def _get_process(self, reconciler: Reconciler) -> Process:
+        """How to make a turn: as it is, unless somebody traces it, or it can be not permitted."""
+        process = reconciler.process
+        if self._execution.settings.leasing.name is not None:
+            process = self._guard(process)
+        instruments = self._execution.panel.instruments
+        if instruments is not None and instruments.is_tracing:
+            process = _trace(process, instruments, f"{reconciler.resource}")
+        return process
+
+    def _guard(self, process: Process) -> Process:
+        """Make no turns if the lease is not surely held: e.g. the process was suspended.
+
+        It is going to be noticed soon, and then everything is listed anew.
+        """
+
+        async def guarded(item: WorkItem) -> TurnResult:
+            if self._client.is_fenced:
+                item.events.clear()
+                return DONE
+            return await process(item)
+
+        return guarded
+
     def _make_indexer(
         self, resource: Resource, handlers: ResourceHandlers
     ) -> ResourceIndexer | None:
@@ -104,3 +130,14 @@ class HandlingFactory:
             memories=self._memories,
             execution=self._indexing,
         )
+
+
+def _trace(process: Process, instruments: Instruments, resource: str) -> Process:
+    async def traced(item: WorkItem) -> TurnResult:
+        body = item.events[-1]["object"] if item.events else item.latest or {}
+        metadata = body.get("metadata", {})
+        namespace, name = metadata.get("namespace"), metadata.get("name", "")
+        with instruments.trace_turn(resource, namespace, name):
+            return await process(item)
+
+    return traced

@@ -14,6 +14,7 @@ from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.namespaces import NamespacePattern
 from kopf_core.actions.context import OperatorContext
 from kopf_core.actions.execution import Execution
+from kopf_core.actions.instruments import Instruments, JointInstruments
 from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
 from kopf_core.actions.ongoing import Ongoing
 from kopf_core.engines.activities import ActivityRunner
@@ -73,6 +74,14 @@ class Essentials:
             clock=options.clock,
             ongoing=self.ongoing,
         )
+
+    def plug_in(self, instruments: Collection[Instruments]) -> None:
+        """Let these measure and trace everything since now."""
+        if instruments:
+            joint = JointInstruments(instruments)
+            chosen = joint if len(instruments) > 1 else next(iter(instruments))
+            self.client.on_request = self.free_client.on_request = chosen.on_request
+            self.execution.panel.instruments = chosen
 
     def make_context(self) -> OperatorContext:
         """What is there for those who run inside of the operator, wherever they are."""

@@ -39,6 +39,7 @@ class Handling:
             indices=essentials.indices,
             execution=essentials.execution,
             wake=self._wake,
+            is_fenced=lambda: essentials.client.is_fenced,
         )
         self.pool = InformerPool(
             essentials.client,

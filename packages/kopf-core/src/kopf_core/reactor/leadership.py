@@ -96,6 +96,7 @@ class Leadership:
 
     async def _take_part(self, elector: Elector) -> None:
         settings = self._essentials.settings.leasing
+        await self._essentials.vault.wait_for_readiness()
         settings.namespace = settings.namespace or await self._detect_namespace()
         await elector.run()
 
@@ -123,6 +124,5 @@ class Leadership:
             text = await asyncio.to_thread(pathlib.Path(POD_NAMESPACE).read_text, "utf-8")
         except OSError as e:
             logger.debug(f"This is not a pod: {safe_message(e)}")
-            await self._essentials.vault.wait_for_readiness()
             return self._essentials.client.default_namespace or "default"
         return text.strip()

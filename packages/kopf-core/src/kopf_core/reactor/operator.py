@@ -15,6 +15,7 @@ from kopf_core.engines.peering import PeeringEngine, detect_operator
 from kopf_core.engines.posting import event_logging
 from kopf_core.engines.probing import ProbeServer, serve_probes
 from kopf_core.engines.serving import Endpoint, make_metrics, serve_status
+from kopf_core.engines.tracing import make_traces
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import DaemonHandler
 from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
@@ -177,10 +178,7 @@ class Operator:
     def _make_endpoint(self, find_problems: Callable[[], Collection[str]]) -> Endpoint:
         registry, activities = self._options.registry, self.essentials.activities
         metrics = make_metrics() if self._options.settings.serving.endpoint else None
-        if metrics is not None:
-            self.essentials.client.on_request = metrics.on_request
-            self.essentials.free_client.on_request = metrics.on_request
-            self.essentials.execution.panel.instruments = metrics
+        self.essentials.plug_in([one for one in (metrics, make_traces()) if one is not None])
         return Endpoint(
             OperatorStatus(self.essentials, self.handling, self.leadership, find_problems),
             livez=ProbeServer(registry, activities, find_problems).handle,

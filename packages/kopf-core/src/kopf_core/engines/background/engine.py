@@ -52,6 +52,7 @@ class BackgroundEngine:
         indices: Mapping[str, Any],
         execution: Execution,
         wake: Callable[[ObjectKey], None],
+        is_fenced: Callable[[], bool] = lambda: False,
     ) -> None:
         self._wake = wake
         self._clock = execution.clock
@@ -67,6 +68,7 @@ class BackgroundEngine:
             starter=Starter(),
             on_ended=self._on_ended,
             on_abandoned=self._on_abandoned,
+            is_fenced=is_fenced,
         )
 
     @property

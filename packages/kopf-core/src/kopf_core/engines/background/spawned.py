@@ -40,6 +40,8 @@ class BackgroundContext:
     starter: Starter
     on_ended: "Callable[[SpawnedHandler], None]"
     on_abandoned: "Callable[[SpawnedHandler], None]"
+    is_fenced: Callable[[], bool] = lambda: False
+    """Whether nothing must begin now."""
 
 
 class SpawnedHandler:
@@ -202,6 +204,8 @@ class SpawnedHandler:
         if self._is_over or self._task is not None:
             return
         self._handle = None
+        if self._context.is_fenced():
+            return  # it must not begin, and is going to be stopped
         if self._state is None and isinstance(self.handler, TimerHandler):
             changed_at = self._object.changed_at
             if not is_idle(self.handler, now=self._now(), changed_at=changed_at):

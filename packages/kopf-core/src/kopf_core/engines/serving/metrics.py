@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.instruments import Instruments
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.engines.serving.snapshots import Snapshot
 
@@ -124,7 +125,7 @@ METRICS = (*PULLED, HANDLERS, REQUESTS)
 """All the metrics: for the documentation, the board, and the alerts."""
 
 
-class Metrics:
+class Metrics(Instruments):
     """The metrics of one operator, beside those that users have in the default registry."""
 
     def __init__(self) -> None:
@@ -132,16 +133,16 @@ class Metrics:
         from prometheus_client import core
 
         self._prometheus, self._core = prometheus, core
-        self._registry = prometheus.CollectorRegistry()
+        self.registry = prometheus.CollectorRegistry()
         self._handlers = self._make_histogram(HANDLERS)
         self._requests = self._make_histogram(REQUESTS)
         self._snapshot: Snapshot | None = None
-        self._registry.register(self)
+        self.registry.register(self)
 
     def expose(self, snapshot: Snapshot) -> tuple[bytes, str]:
         """The text of all the metrics, and its content type."""
         prometheus, self._snapshot = self._prometheus, snapshot
-        text = prometheus.generate_latest(self._registry)
+        text = prometheus.generate_latest(self.registry)
         return text + prometheus.generate_latest(), prometheus.CONTENT_TYPE_LATEST
 
     def collect(self) -> Iterator[Any]:
@@ -169,7 +170,7 @@ class Metrics:
 
     def _make_histogram(self, metric: Metric) -> Any:
         return self._prometheus.Histogram(
-            metric.name, metric.help, metric.labels, buckets=BUCKETS, registry=self._registry
+            metric.name, metric.help, metric.labels, buckets=BUCKETS, registry=self.registry
         )
 
 

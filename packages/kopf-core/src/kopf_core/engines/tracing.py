@@ -1,0 +1,88 @@
+"""Traces, by OpenTelemetry: a turn for an object, the handlers in it, and the requests in them.
+
+Nothing is traced, and nothing is spent for that, if the library is not there, or if nobody has
+configured where the traces go: its SDK, or another provider.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
+
+from kopf_cogs.helpers.versions import get_version
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.errors import SubhandlersPending
+from kopf_core.actions.instruments import Instruments
+from kopf_core.actions.outcomes import Outcome
+from kopf_core.actions.retrying import describe
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
+
+
+class Traces(Instruments):
+    """Makes the spans of one operator, with the tracer of whoever is configured."""
+
+    is_tracing = True
+
+    def __init__(self, tracer: "Tracer") -> None:
+        from opentelemetry import trace
+
+        self._trace, self._tracer = trace, tracer
+
+    def trace_turn(
+        self, resource: str, namespace: str | None, name: str
+    ) -> AbstractContextManager[object]:
+        attributes = {"kopf.resource": resource, "kopf.name": name}
+        if namespace:
+            attributes["k8s.namespace.name"] = namespace
+        return self._start(f"turn {resource}", attributes)
+
+    def trace_attempt(self, handler: BaseHandler) -> AbstractContextManager[object]:
+        kind = type(handler).__name__.removesuffix("Handler").lower()
+        attributes = {"kopf.handler": str(handler.id), "kopf.handler.kind": kind}
+        return self._start(f"handler {handler.id}", attributes)
+
+    def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
+        """Tell the outcome in the current span: it is that of the attempt."""
+        span, exc = self._trace.get_current_span(), outcome.exception
+        result = "success" if exc is None else "failure"
+        span.set_attribute("kopf.outcome", result if outcome.final else "retry")
+        if exc is not None and not isinstance(exc, SubhandlersPending):
+            span.record_exception(exc)
+            span.set_status(self._trace.StatusCode.ERROR, describe(exc))
+
+    def on_request(self, method: str, url: str, code: int, seconds: float) -> None:
+        """Make the span when its request has ended: inside of whoever has requested it."""
+        end = time.time_ns()
+        path = url.partition("?")[0]
+        span = self._tracer.start_span(
+            method,  # the paths are not for titles: there are too many of them
+            kind=self._trace.SpanKind.CLIENT,
+            start_time=end - int(seconds * 1e9),
+            attributes={
+                "http.request.method": method,
+                "url.path": path,
+                "http.response.status_code": code,
+            },
+        )
+        if code == 0 or code >= 400:
+            span.set_status(self._trace.StatusCode.ERROR)
+        span.end(end)
+
+    @contextmanager
+    def _start(self, title: str, attributes: Mapping[str, str]) -> Iterator[None]:
+        with self._tracer.start_as_current_span(title, attributes=attributes):
+            yield
+
+
+def make_traces() -> Traces | None:
+    """The traces, if there is anybody to take them."""
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        return None
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
+        return None
+    return Traces(provider.get_tracer("kopf", str(get_version())))
