@@ -31,7 +31,9 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few scenarios, one small size")
     parser.add_argument("--full", action="store_true", help="also the biggest sizes (long)")
     parser.add_argument("--only", action="append", default=[], metavar="NAME[,NAME]")
-    parser.add_argument("--engines", default=ENGINES, help=f"also ours-json; default: {ENGINES}")
+    parser.add_argument(
+        "--engines", default=ENGINES, help=f"also ours-json, ours-metrics; default: {ENGINES}"
+    )
     parser.add_argument("--repeat", type=int, default=1, help="print medians of so many runs")
     parser.add_argument("--instructions", action="store_true", help="count them under valgrind")
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")

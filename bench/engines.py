@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ class Engine:
     folder: Path  # with the executables
     is_floor: bool = False
     orjson: bool = True  # if installed
+    options: tuple[str, ...] = ()
 
     def supports(self, scenario: Scenario) -> bool:
         return not self.is_floor or scenario.floor is not None
@@ -27,7 +29,8 @@ class Engine:
     def command(self, scenario: Scenario, server: str) -> list[str]:
         if self.is_floor:
             return [str(self.folder / "python"), "-m", "bench.floor", server, scenario.floor or ""]
-        return [str(self.folder / "kopf"), "run", "-A", str(HERE / "handlers" / scenario.handlers)]
+        handlers = str(HERE / "handlers" / scenario.handlers)
+        return [str(self.folder / "kopf"), "run", "-A", *self.options, handlers]
 
     def environ(self, scenario: Scenario) -> dict[str, str]:
         """The same for all; nothing is inherited that could change what is measured."""
@@ -41,12 +44,25 @@ class Engine:
         return {**env, **scenario.env}
 
 
+def find_port() -> int:
+    """A port that nobody listens at: for the metrics, which are not scraped here."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
 def make_engines(config: Config, names: list[str]) -> list[Engine]:
     here = Path(sys.executable).parent
     known = {
         "predecessor": lambda: Engine("predecessor", ensure_predecessor(config)),
         "ours": lambda: Engine("ours", ensure_ours(config)),
         "ours-json": lambda: Engine("ours-json", ensure_ours(config), orjson=False),
+        "ours-metrics": lambda: Engine(
+            "ours-metrics",
+            ensure_ours(config, metrics=True),
+            options=("--serve", f"http://127.0.0.1:{find_port()}"),
+        ),
         "floor": lambda: Engine("floor", here, is_floor=True, orjson=False),
         "floor-orjson": lambda: Engine("floor-orjson", here, is_floor=True),
     }

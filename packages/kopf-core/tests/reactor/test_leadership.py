@@ -158,7 +158,7 @@ async def test_i_nothing_is_begun_by_a_process_that_was_suspended_for_too_long(
         clock.advance(100)
         await cluster.create("two")
         async with asyncio.timeout(30):
-            while "two" not in operator.essentials.indices["index"]:
+            while "two" not in operator.essentials.indices["index"]:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         for _ in range(100):
             await asyncio.sleep(0)

@@ -23,6 +23,7 @@ from kopf_cogs.clients import (
     listing,
     progress,
     retries,
+    rights,
     session,
     stream_state,
     streams,
@@ -301,7 +302,8 @@ class Reflector:
             case errors.APINotFoundError():
                 self._relist()
             case errors.APIForbiddenError():
-                self._complain(f"Cannot watch {self._title}, will retry until permitted: {exc}")
+                text = f"Cannot watch {self._title}, will retry until permitted: {exc}"
+                self._complain(f"{text}{rights.hint_at_role(exc)}")
             case errors.APIClientError() if self._is_streaming() and exc.status in (400, 422):
                 self._streaming_refused = True
                 self._complain(f"The initial streaming is not supported for {self._title}: {exc}")

@@ -15,6 +15,7 @@ from kopf_cogs.clients.errors import (
 )
 from kopf_cogs.clients.reflector import Reflector
 from kopf_cogs.clients.retries import Backoff
+from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawEvent
@@ -315,7 +316,7 @@ async def _is_permitted(client: Client, resource: Resource, consequence: str) ->
         logger.warning(
             f"Not enough permissions to list & watch {resource} cluster-wide; so, {consequence} "
             f"until they are granted. If it is meant so, set settings.scanning.disabled = True. "
-            f"The reason: {e}"
+            f"The reason: {e}{hint_at_role(e)}"
         )
         return False
     except APINotFoundError:

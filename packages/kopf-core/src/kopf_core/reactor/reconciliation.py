@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kopf_cogs.clients.errors import APIError
+from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, RawBody, RawEvent
@@ -141,7 +142,9 @@ class Reconciler:
             return DONE
         except APIError as e:
             is_known = not self._denials.is_news(e)
-            return throttle(turn, f"{e}", None, self._clock.monotonic(), is_known=is_known)
+            return throttle(
+                turn, f"{e}{hint_at_role(e)}", None, self._clock.monotonic(), is_known=is_known
+            )
         except Exception as e:
             return throttle(turn, safe_repr(e), e, self._clock.monotonic())
         if memory.throttler is not None:

@@ -14,6 +14,7 @@ from kopf_cogs.clients.errors import (
     APINotFoundError,
     APIResponseError,
 )
+from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import LeasingSettings
 from kopf_cogs.structs.resources import LEASES
@@ -157,7 +158,7 @@ class Elector:
             return False
         except (APIError, TimeoutError) as e:
             self._stored = None
-            reason = f"{e}" or "there is no reply in time"
+            reason = f"{e}{hint_at_role(e)}" or "there is no reply in time"
             self._complain(f"The lease {self._title} is out of reach: {reason}")
             return False
         self._complaint = None
