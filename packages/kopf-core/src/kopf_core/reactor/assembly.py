@@ -96,7 +96,7 @@ class HandlingFactory:
 
     def _get_process(self, reconciler: Reconciler) -> Process:
         """How to make a turn: as it is, unless somebody traces it, or it can be not permitted."""
-        process = reconciler.process
+        process: Process = reconciler.process
         if self._execution.settings.leasing.name is not None:
             process = self._guard(process)
         instruments = self._execution.panel.instruments
