@@ -123,7 +123,7 @@ async def get_lease(world: World) -> Any:
 
 async def until_following(operator: Any, holder: str) -> None:
     async with asyncio.timeout(PATIENCE):
-        while operator.leadership.holder != holder:
+        while operator.leadership.holder != holder:  # noqa: ASYNC110
             await asyncio.sleep(0.1)  # it is not told, only known
     assert not operator.leadership.is_leading
 

@@ -135,9 +135,9 @@ def _value(kind: str, raw: Any) -> Any:
         return bool(raw)
     if short in ("int32", "int64"):
         return raw - (1 << 64) if raw >= 1 << 63 else raw
-    if kind not in _schemas().messages:
-        return raw
-    return _special(short, raw) if short in _SPECIAL else _message(kind, raw)
+    if short in _SPECIAL:
+        return _special(short, raw)
+    return _message(kind, raw) if kind in _schemas().messages else raw
 
 
 _SPECIAL = (*_TIMES, "Quantity", "IntOrString", "FieldsV1", "RawExtension", "JSON")
