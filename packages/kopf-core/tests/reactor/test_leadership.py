@@ -182,3 +182,19 @@ async def test_i_timers_do_not_tick_in_a_process_that_was_suspended_for_too_long
         count = len(journal)
         await asyncio.sleep(0.1)  # nothing can be waited for, as nothing happens
         assert len(journal) == count
+
+
+async def test_i_who_this_operator_is_can_be_found_in_the_log_and_in_the_lease(
+    cluster, operate, registry, logged
+):
+    led = asyncio.Event()
+
+    @on.leading(registry=registry)
+    async def leading(**_: Any) -> None:
+        led.set()
+
+    async with operate(identity="the-same"):  # of peering: it can be the same for all replicas
+        await led.wait()
+        holder = (await cluster.client.get(LEASE))["spec"]["holderIdentity"]
+    assert f"This operator is {holder!r} in the election by the lease default/op." in logged()
+    assert holder != "the-same"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import time
 from dataclasses import fields
 
 import aiohttp
@@ -171,6 +172,70 @@ async def test_i_lease_is_seen(cluster, operate, registry, settings, get):
     async with operate():
         await until_ready(get)
         assert (await until(get_lease))["holder"]
+
+
+async def test_i_leaders_and_followers_are_ready_and_a_lost_lease_is_seen_at_once(
+    cluster, operate, registry, settings, get, clock
+):
+    settings.leasing.name, settings.leasing.namespace = "op", "default"
+    settings.leasing.retry_period = 0.01
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    url = "/apis/coordination.k8s.io/v1/namespaces/default/leases/op"
+
+    def expect(value, holder):
+        async def check():
+            clock.advance(2)  # the snapshots are cached for a second
+            _, metrics = await get("/metrics")
+            _, page = await get("/status")
+            status = json.loads((await get("/status.json"))[1])["lease"]
+            is_seen = f"kopf_leading {value}.0" in metrics and status["is_leading"] == bool(value)
+            return is_seen and (not holder or (status["holder"] == holder and holder in page))
+
+        return check
+
+    async with operate(clock=clock):
+        await until_ready(get)
+        await until(expect(1, ""))
+        assert (await get("/readyz"))[0] == 200
+        spec = {"holderIdentity": "other", "leaseDurationSeconds": 999999, "renewTime": None}
+        content_type = "application/merge-patch+json"
+        await cluster.client.patch(url, {"spec": spec}, content_type=content_type)
+        await until(expect(0, "other"))
+        await until_ready(get)  # the follower is warm again
+        assert (await get("/livez"))[0] == 200
+
+
+async def test_i_a_suspended_leader_does_not_say_that_it_leads(
+    cluster, operate, registry, settings, get, clock
+):
+    settings.leasing.name, settings.leasing.namespace = "op", "default"
+    settings.leasing.retry_period = 5  # it does not know yet that the lease is lost
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+
+    async def is_leading():
+        clock.advance(1)  # the snapshots are cached for a second
+        return "kopf_leading 1.0" in (await get("/metrics"))[1]
+
+    async with operate(clock=clock):
+        await until_ready(get)
+        await until(is_leading)
+        clock.advance(100)
+        assert not await is_leading()
+
+
+async def test_i_a_blocked_loop_is_seen_in_the_metrics(cluster, operate, registry, get):
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+
+    async def is_seen():
+        lines = (await get("/metrics"))[1].splitlines()
+        lags = [line.split()[1] for line in lines if line.startswith("kopf_loop_lag_seconds ")]
+        return float(lags[0]) > 1
+
+    async with operate():
+        await until_ready(get)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(time.sleep, 2.5)  # more than a period of the pulse
+        await until(is_seen)
 
 
 async def test_i_requests_and_handlers_are_measured(cluster, operate, registry, journal, get):

@@ -98,6 +98,8 @@ class Leadership:
         settings = self._essentials.settings.leasing
         await self._essentials.vault.wait_for_readiness()
         settings.namespace = settings.namespace or await self._detect_namespace()
+        lease = f"{settings.namespace}/{settings.name}"
+        logger.info(f"This operator is {elector.identity!r} in the election by the lease {lease}.")
         await elector.run()
 
     async def _lead(self) -> None:

@@ -72,6 +72,11 @@ class Elector:
         self._is_leading = False
 
     @property
+    def identity(self) -> str:
+        """Who this one is among the candidates."""
+        return self._identity
+
+    @property
     def is_leading(self) -> bool:
         """Whether this operator can act right now."""
         return self._is_leading and self._fence.is_open
