@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import pathlib
-import shutil
-import subprocess
 from collections.abc import AsyncIterator
 from typing import Any, Self
 
 import pytest
 
+from e2e.programs import obtain
 from e2e.tests.harness import World
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
 
-SOURCES = pathlib.Path(__file__).resolve().parents[1] / "election"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/shared"
 DURATION, DEADLINE, PERIOD = 5, 4, 0.5
 PATIENCE = 60.0
@@ -30,23 +27,10 @@ PATIENCE = 60.0
 pytestmark = pytest.mark.long  # it lives through the lifetimes of real leases
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def binary() -> pathlib.Path:
     """The program: found in the cache, or built."""
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("There is no Go to build the program with client-go.")
-    digest = hashlib.sha256(subprocess.check_output([go, "version"]))
-    for name in ("go.mod", "go.sum", "main.go"):
-        digest.update((SOURCES / name).read_bytes())
-    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    path = pathlib.Path(base) / "kopf" / "election" / digest.hexdigest()[:16] / "election"
-    if not path.exists():
-        scratch = path.with_suffix(f".{os.getpid()}")
-        command = [go, "build", "-trimpath", "-o", str(scratch), "."]
-        subprocess.run(command, cwd=SOURCES, env={**os.environ, "CGO_ENABLED": "0"}, check=True)
-        scratch.rename(path)
-    return path
+    return obtain("election")
 
 
 class Gopher:
@@ -128,7 +112,7 @@ async def until_following(operator: Any, holder: str) -> None:
     assert not operator.leadership.is_leading
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 async def test_i_client_go_and_ours_respect_each_other(world: World, binary: pathlib.Path) -> None:
     async with Gopher(binary, world, "go-1") as gopher:
         await gopher.until("leading")
