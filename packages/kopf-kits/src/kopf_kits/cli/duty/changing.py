@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+SCOPE = ("namespace", "clusterwide", "labels", "fields")
+"""What :func:`scope_options` give."""
+
 MAX_SHOWN = 50
 """How many objects are named before asking; the others are only counted."""
 
@@ -68,20 +71,10 @@ def changing_options(fn: F) -> F:
         dry_run: bool,
         yes: bool,
         output: str,
-        namespace: str | None,
-        clusterwide: bool,
-        labels: str | None,
-        fields: str | None,
         **kwargs: Any,
     ) -> Any:
-        selection = select(
-            kind,
-            names,
-            namespace=namespace,
-            clusterwide=clusterwide,
-            labels=labels,
-            fields=fields,
-        )
+        scope = {name: kwargs.pop(name) for name in SCOPE}
+        selection = select(kind, names, **scope)
         _check(selection, everything=everything)
         manner = Manner(dry_run=dry_run, yes=yes, output=output)
         return fn(access, selection, manner, **kwargs)
