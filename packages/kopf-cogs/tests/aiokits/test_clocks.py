@@ -1,7 +1,7 @@
 import asyncio
 import datetime
 
-from kopf_cogs.aiokits.clocks import FakeClock, SystemClock
+from kopf_cogs.aiokits.clocks import FakeClock, SteadyClock, SystemClock
 
 
 async def test_system_clock_is_as_of_the_loop():
@@ -31,3 +31,13 @@ def test_wall_time_of_the_fake_clock_jumps_alone():
     moment = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
     clock.set_wall_time(moment)
     assert (clock.monotonic(), clock.now()) == (5, moment)
+
+
+def test_steady_clocks_do_not_jump():
+    clock = FakeClock()
+    clock.advance(5)
+    start = clock.now()
+    steady = SteadyClock(clock)
+    clock.set_wall_time(datetime.datetime(2050, 1, 1, tzinfo=datetime.UTC))
+    clock.advance(90)
+    assert (steady.monotonic(), steady.now()) == (95, start + datetime.timedelta(seconds=90))

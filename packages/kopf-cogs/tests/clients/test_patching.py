@@ -27,7 +27,8 @@ def sent(server):
 
 
 def body(version, **fields):
-    return {"metadata": {"resourceVersion": str(version)}, **fields}
+    metadata = {"resourceVersion": str(version), **fields.pop("metadata", {})}
+    return {"metadata": metadata, **fields}
 
 
 def add_finalizer(body):
@@ -237,7 +238,15 @@ async def test_r17_a16_recreated_objects_are_not_patched_instead(server, client,
 STATUS = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
 
 
-@pytest.mark.parametrize("reply", [STATUS, {}, [], "text", {"kind": "Other", "metadata": {}}])
+REPLIES = [
+    *(STATUS, {}, [], "text", {"metadata": {}}),
+    {"metadata": {"annotations": {"x": "y"}}},
+    {"kind": "Other", "metadata": {"resourceVersion": "2"}},
+    {"metadata": {"name": "name2", "resourceVersion": "2"}},
+]
+
+
+@pytest.mark.parametrize("reply", REPLIES)
 async def test_r27_replies_that_are_not_the_object_are_not_taken_for_it(
     server, client, resource, reply
 ):

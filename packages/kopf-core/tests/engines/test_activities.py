@@ -1,6 +1,7 @@
 """Activities of the operator: all handlers until all are over."""
 
 import asyncio
+import datetime
 import threading
 
 import pytest
@@ -102,6 +103,23 @@ async def test_retries_are_limited(run):
 
     with pytest.raises(ActivityError, match="exceed 3 retries"):
         await run(make(fn, retries=3))
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+async def test_r12_d11_jumps_of_the_wall_clock_change_neither_timeouts_nor_delays(
+    run, clock, days
+):
+    calls = []
+
+    def fn(retry, runtime, **_):
+        calls.append(runtime)
+        if not retry:
+            clock.set_wall_time(clock.now() + datetime.timedelta(days=days))
+            clock.advance(3)
+            raise TemporaryError("not yet", delay=0)
+
+    await run(make(fn, timeout=10))
+    assert calls == [datetime.timedelta(0), datetime.timedelta(seconds=3)]
 
 
 async def test_cancellation_ends_the_activity_and_leaves_its_thread_known(settings):

@@ -27,6 +27,28 @@ class SystemClock:
         return datetime.datetime.now(datetime.UTC)
 
 
+class SteadyClock:
+    """A clock whose wall time never jumps: it is taken once, and goes on with the monotonic one.
+
+    For what lives within one process, and is not compared with the times of others.
+    """
+
+    __slots__ = ("_clock", "_started", "_wall_time")
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._started = clock.monotonic()
+        self._wall_time = clock.now()
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    def now(self) -> datetime.datetime:
+        elapsed = self._clock.monotonic() - self._started
+        return self._wall_time + datetime.timedelta(seconds=elapsed)
+
+
 class FakeClock:
     """A clock that stands still until it is moved: for tests of whatever depends on time."""
 

@@ -23,6 +23,9 @@ MAX_ATTEMPTS = 5
 CONFLICT_DELAY = 0.05
 """In seconds: the delay after the second conflict in a row; then it grows. With a jitter."""
 
+_IDENTITY = frozenset({"uid", "resourceVersion"})
+"""What tells the object and its state from others; every reply with the object has these."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PatchResult:
@@ -161,7 +164,10 @@ class _Target:
 
     def _is_object(self, body: Any) -> bool:
         """Whether it is of this kind: some servers and proxies reply with statuses and the like."""
-        if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
+        metadata = body.get("metadata") if isinstance(body, dict) else None
+        if not isinstance(metadata, dict) or not (metadata.keys() & _IDENTITY):
+            return False
+        if metadata.get("name") not in (None, self.name):
             return False
         return body.get("kind") in (None, self.resource.kind) or self.resource.kind is None
 

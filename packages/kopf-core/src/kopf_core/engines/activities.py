@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.clocks import Clock, SteadyClock, SystemClock
 from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.aiokits.sleeps import sleep
 from kopf_cogs.configs.settings import OperatorSettings
@@ -83,20 +83,21 @@ class ActivityRunner:
             memo=self.memo,
             indices=self.indices,
         )
+        clock = SteadyClock(self.clock)
         execution = Execution(
             settings=self.settings,
             lifecycle=all_at_once,
             errors=errors,
-            clock=self.clock,
+            clock=clock,
             executor=self._get_pool(activity),
             ongoing=self.ongoing,
             endures=False,
         )
-        state = State.from_scratch(now=self.clock.now()).with_purpose(activity.value, handlers)
+        state = State.from_scratch(now=clock.now()).with_purpose(activity.value, handlers)
         finals: dict[HandlerId, Outcome] = {}
         while not state.done:
             outcomes = await execution.run(handlers, cause, state)
-            state = state.with_outcomes(outcomes, now=self.clock.now())
+            state = state.with_outcomes(outcomes, now=clock.now())
             finals |= {id: outcome for id, outcome in outcomes.items() if outcome.final}
             if not state.done and (state.delay or 0.0) >= get_left():
                 raise ActivityError(activity, finals | outcomes)
