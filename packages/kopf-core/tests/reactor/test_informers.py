@@ -149,6 +149,36 @@ async def test_r3_nothing_is_started_after_the_stop(pool, cluster, journal) -> N
     assert not [task for task in asyncio.all_tasks() if "kopf-informer" in task.get_name()]
 
 
+class Stubborn(Collector):
+    """A subscriber in whose code the stream cannot be cancelled until it is released."""
+
+    def __init__(self, journal: Any) -> None:
+        super().__init__(journal)
+        self.released = asyncio.Event()
+
+    async def drain(self) -> None:
+        self.journal("DRAINING")
+        while not self.released.is_set():
+            try:
+                await self.released.wait()
+            except asyncio.CancelledError:
+                pass
+        raise asyncio.CancelledError
+
+
+async def test_r16_streams_that_do_not_end_do_not_hold_the_stop(pool, cluster, journal, logged):
+    stubborn = Stubborn(journal)
+    pool.subscribe(ALL, stubborn)
+    await journal.until(lambda calls: "DRAINING" in calls)
+    async with asyncio.timeout(30):
+        await pool.stop(0)
+    stubborn.released.set()
+    assert [line for line in logged() if "do not end" in line] == [
+        "Some watch-streams do not end, and are left as they are: "
+        "kopf-informer-kopfexamples.v1.kopf.dev-None."
+    ]
+
+
 async def test_f_absent_kinds_are_retried_and_told_of(pool, cluster, journal, lost) -> None:
     pool.subscribe(StreamKey(ABSENT), Collector(journal))
     async with asyncio.timeout(30):

@@ -105,8 +105,8 @@ class Orchestrator:
         Nothing is started since then, whatever happens in the cluster meanwhile.
         """
         self._is_stopping = True
-        await self._pool.stop()
-        await asyncio.gather(*(intake.queue.close(timeout) for intake in self._intakes.values()))
+        closing = [intake.queue.close(timeout) for intake in self._intakes.values()]
+        await asyncio.gather(self._pool.stop(timeout), *closing)
 
     @property
     def is_idle(self) -> bool:

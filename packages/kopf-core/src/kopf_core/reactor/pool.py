@@ -139,10 +139,13 @@ class InformerPool:
         for key, stream in self._streams.items():
             self._start(key, stream)
 
-    async def stop(self) -> None:
-        """Stop all the streams for good: no others are started since then."""
+    async def stop(self, timeout: float | None = None) -> None:
+        """Stop all the streams for good: no others are started since then.
+
+        Those that do not end in so many seconds are left as they are.
+        """
         self._is_stopped = True
-        await self._cancel(self._streams.values())
+        await self._cancel(self._streams.values(), timeout)
 
     def _start(self, key: StreamKey, stream: _Stream) -> None:
         if stream.task is None and not self._is_suspended and not self._is_stopped:
@@ -182,13 +185,16 @@ class InformerPool:
         if not self._failed.done():
             self._failed.set_exception(exc)
 
-    async def _cancel(self, streams: Iterable[_Stream]) -> None:
+    async def _cancel(self, streams: Iterable[_Stream], timeout: float | None = None) -> None:
         ending: set[asyncio.Task[None]] = set()
         for stream in streams:
             self._detach(stream)
             ending |= stream.ending
         if ending:
-            await asyncio.wait(ending)
+            _, left = await asyncio.wait(ending, timeout=timeout)
+            if left:
+                names = ", ".join(sorted(task.get_name() for task in left))
+                logger.warning(f"Some watch-streams do not end, and are left as they are: {names}.")
 
     def _detach(self, stream: _Stream) -> None:
         """Cancel the task of the stream, so that another one can be started after it."""
