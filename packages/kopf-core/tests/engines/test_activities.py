@@ -106,9 +106,7 @@ async def test_retries_are_limited(run):
 
 
 @pytest.mark.parametrize("days", [-1, 1])
-async def test_r12_d11_jumps_of_the_wall_clock_change_neither_timeouts_nor_delays(
-    run, clock, days
-):
+async def test_r12_d11_jumps_of_the_wall_clock_change_neither_timeouts_nor_delays(run, clock, days):
     calls = []
 
     def fn(retry, runtime, **_):
