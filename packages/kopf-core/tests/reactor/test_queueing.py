@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from kopf_core.reactor.places import Occupancy
-from kopf_core.reactor.queueing import HEADROOM, WorkQueue
+from kopf_core.reactor.places import HEADROOM, Occupancy
+from kopf_core.reactor.queueing import WorkQueue
 from kopf_core.reactor.work import DONE, AwaitChange, Requeue, Stage
 
 

@@ -207,17 +207,12 @@ async def patch_object(
         namespace = None
     target = _Target(client, resource, namespace, name, uid, logger)
     inconsistencies: list[diffs.DiffItem] = []
+    remaining = patches.Patch()
     result: Any = None
     try:
-        for payload, subresource in _split_fields(resource, patch):
-            if subresource is not None and patch.keys() - {"status"}:
-                result = await target.merge_status_first(payload, subresource, _get_version(body))
-            else:
-                result = await target.merge(payload, subresource)
-            _find_inconsistencies(payload, result, (), inconsistencies)
+        result = await _apply_fields(target, patch, body, inconsistencies)
         if patch.fns:
-            freshest = result if result is not None else body
-            result = await _apply_fns(target, patch, freshest) or result
+            result = await _apply_fns(target, patch, result or body) or result
     except _ObjectGone:
         return PatchResult(body=None, remaining=patches.Patch(), gone=True)
     except _ObjectChanged:
@@ -226,10 +221,22 @@ async def patch_object(
         if not secrecy.is_secret(resource):
             raise
         raise e.without_details("the explanation is hidden, as it can quote the secret") from None
-    else:
-        remaining = patches.Patch()
     lost = diffs.Diff(inconsistencies) if inconsistencies else diffs.EMPTY
     return PatchResult(result, remaining, inconsistencies=lost)
+
+
+async def _apply_fields(
+    target: _Target, patch: patches.Patch, body: Any, inconsistencies: list[diffs.DiffItem]
+) -> Any:
+    """Merge the fields into the object; return the new one, if there is anything to be merged."""
+    result: Any = None
+    for payload, subresource in _split_fields(target.resource, patch):
+        if subresource is not None and patch.keys() - {"status"}:
+            result = await target.merge_status_first(payload, subresource, _get_version(body))
+        else:
+            result = await target.merge(payload, subresource)
+        _find_inconsistencies(payload, result, (), inconsistencies)
+    return result
 
 
 async def _apply_fns(target: _Target, patch: patches.Patch, body: Any) -> Any:

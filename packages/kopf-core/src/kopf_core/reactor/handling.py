@@ -47,7 +47,15 @@ class Handling:
             on_lost=self.observer.doubt,
             on_interrupted=self._on_interrupted,
         )
-        self.observed = ObservedKinds(
+        self.observed = self._make_observed()
+        self.orchestrator = self._make_orchestrator()
+        self.pausing = Pausing(self.orchestrator, self.background)
+        for name in essentials.indices.keys() & essentials.registry.related_names:
+            essentials.indices.listen(name, self.orchestrator.on_indexed)
+
+    def _make_observed(self) -> ObservedKinds:
+        essentials = self._essentials
+        return ObservedKinds(
             pool=self.pool,
             selectors=essentials.registry.observed_selectors,
             readiness=essentials.readiness,
@@ -55,7 +63,10 @@ class Handling:
             on_change=lambda resource, body: self.orchestrator.on_observed(resource, body),
             on_listed=lambda resource: self.orchestrator.on_observed_listed(resource),
         )
-        self.orchestrator = Orchestrator(
+
+    def _make_orchestrator(self) -> Orchestrator:
+        essentials = self._essentials
+        return Orchestrator(
             registry=essentials.registry,
             settings=essentials.settings,
             insights=essentials.insights,
@@ -71,9 +82,6 @@ class Handling:
             observed=self.observed,
             on_removed=self._forget,
         )
-        self.pausing = Pausing(self.orchestrator, self.background)
-        for name in essentials.indices.keys() & essentials.registry.related_names:
-            essentials.indices.listen(name, self.orchestrator.on_indexed)
 
     @property
     def is_paused(self) -> bool:

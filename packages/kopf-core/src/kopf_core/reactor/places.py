@@ -1,5 +1,6 @@
 """Places of workers: who gets the next one, and whether anybody gets them at all."""
 
+import asyncio
 import enum
 from collections import deque
 from collections.abc import Callable
@@ -9,6 +10,15 @@ from kopf_core.reactor.work import Stage, WorkItem
 
 LISTED_SHARE = 4
 """One of so many places goes to what was listed initially, however many changes there are."""
+
+HEADROOM = 250
+"""How many listed objects can wait for their first turn before more of them are listed."""
+
+PATIENCE = 10.0
+"""How long (in seconds) to wait for the headroom while nobody of those waiting gets a place."""
+
+WORKING_PATIENCE = 0.1
+"""The same, if all the listed objects are in work: they can be so for hours."""
 
 
 class Gate(enum.Enum):
@@ -80,3 +90,38 @@ class Line:
     def clear(self) -> None:
         self._changed.clear()
         self._listed.clear()
+
+
+class Backlog:
+    """Those of the listed objects that have not had their first turn yet."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._progress = asyncio.Event()
+
+    @property
+    def is_large(self) -> bool:
+        return self._count > HEADROOM
+
+    def enter(self, item: WorkItem) -> None:
+        self._count += item.is_backlog
+
+    def leave(self, item: WorkItem) -> None:
+        item.is_backlog = False
+        if self.is_large:  # otherwise, nobody waits for it
+            self._progress.set()
+        self._count -= 1
+
+    def wake(self) -> None:
+        """Let those who wait look again whether there is anything to wait for."""
+        self._progress.set()
+
+    async def wait(self, timeout: float | None) -> bool:
+        """Wait until there is any progress; get whether there was any in so many seconds."""
+        self._progress.clear()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._progress.wait()
+        except TimeoutError:
+            return False
+        return True

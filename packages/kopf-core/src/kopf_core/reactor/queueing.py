@@ -19,7 +19,14 @@ from collections.abc import Awaitable, Callable, Collection
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_core.reactor.places import Gate, Line, Occupancy
+from kopf_core.reactor.places import (
+    PATIENCE,
+    WORKING_PATIENCE,
+    Backlog,
+    Gate,
+    Line,
+    Occupancy,
+)
 from kopf_core.reactor.work import (
     DONE,
     AwaitChange,
@@ -30,15 +37,6 @@ from kopf_core.reactor.work import (
 )
 
 logger = logging.getLogger("kopf.reactor.queueing")
-
-HEADROOM = 250
-"""How many listed objects can wait for their first turn before more of them are listed."""
-
-PATIENCE = 10.0
-"""How long (in seconds) to wait for the headroom while nobody of those waiting gets a place."""
-
-WORKING_PATIENCE = 0.1
-"""The same, if all the listed objects are in work: they can be so for hours."""
 
 FAILURE_DELAY = 1.0
 """How soon (in seconds) to repeat a turn that was broken by somebody else's cancellation."""
@@ -77,11 +75,10 @@ class WorkQueue:
         self._gate = Gate.SHUT
         self._items: dict[ObjectKey, WorkItem] = {}
         self._line = Line()
-        self._backlog = 0
+        self._backlog = Backlog()
         self._working: set[WorkItem] = set()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._progress = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._items)
@@ -112,9 +109,9 @@ class WorkQueue:
         known = item = self._items.get(key)
         if item is None:
             item = self._items[key] = WorkItem(key, is_listed=event["type"] is None)
-            self._backlog += item.is_backlog
+            self._backlog.enter(item)
         elif item.is_backlog and event["type"] is not None:
-            self._leave_backlog(item)
+            self._backlog.leave(item)
             if item.stage is Stage.QUEUED:
                 self._line_up(item)
         is_paused = self._gate is Gate.PAUSED
@@ -161,12 +158,8 @@ class WorkQueue:
 
         Those objects that take long do not hold the others back for long.
         """
-        while self._backlog > HEADROOM and self._gate in (Gate.OPEN, Gate.SHUT):
-            self._progress.clear()
-            try:
-                async with asyncio.timeout(self._patience):
-                    await self._progress.wait()
-            except TimeoutError:
+        while self._backlog.is_large and self._gate in (Gate.OPEN, Gate.SHUT):
+            if not await self._backlog.wait(self._patience):
                 return
 
     @property
@@ -182,7 +175,7 @@ class WorkQueue:
         if self._gate is Gate.OPEN:
             return
         self._gate = Gate.OPEN
-        self._progress.set()
+        self._backlog.wake()
         for item in list(self._items.values()):
             if item.stage is Stage.QUEUED:
                 self._line_up(item)
@@ -240,7 +233,7 @@ class WorkQueue:
     def _shut(self, gate: Gate) -> None:
         self._gate = gate
         self._line.clear()
-        self._progress.set()
+        self._backlog.wake()
 
     async def finish(self, timeout: float) -> None:
         """Wait for those in work, and cancel those who take longer, unless it is opened again."""
@@ -321,7 +314,7 @@ class WorkQueue:
             except (Exception, asyncio.CancelledError) as e:
                 item.rest = self._recover(item, e)
             if item.is_backlog:
-                self._leave_backlog(item)
+                self._backlog.leave(item)
             if item.generation == item.observed or not self._is_to_continue(item):
                 break
         self._release(item)
@@ -396,15 +389,9 @@ class WorkQueue:
     def _is_forgettable(self, item: WorkItem) -> bool:
         return item.stage is not Stage.WORKING and not self._is_known(item.key)
 
-    def _leave_backlog(self, item: WorkItem) -> None:
-        item.is_backlog = False
-        if self._backlog > HEADROOM:  # otherwise, nobody waits for it
-            self._progress.set()
-        self._backlog -= 1
-
     def _drop(self, item: WorkItem) -> None:
         if item.is_backlog:
-            self._leave_backlog(item)
+            self._backlog.leave(item)
         if item.timer is not None:
             item.set_timer(None)
         item.stage = Stage.DROPPED

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 from kopf_cogs.aiokits.flags import Flag
 from kopf_cogs.clients.vault import Vault
-from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.configs.settings import OperatorSettings, PeeringSettings
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.namespaces import NamespacePattern
 from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
@@ -200,13 +200,7 @@ async def spawn_tasks(
     settings = settings if settings is not None else OperatorSettings()
     namespaces = [*namespaces, *([namespace] if namespace else [])]
     _check_scope(clusterwide, namespaces)
-    if peering_name is not None:
-        settings.peering.mandatory = True
-        settings.peering.name = peering_name
-    if standalone is not None:
-        settings.peering.standalone = standalone
-    if priority is not None:
-        settings.peering.priority = priority
+    _adjust_peering(settings.peering, peering_name, standalone, priority)
     if lease is not None:
         name, _, lease_namespace = lease.partition("@")
         settings.leasing.name = name
@@ -227,6 +221,19 @@ async def spawn_tasks(
         liveness_endpoint=liveness_endpoint,
     )
     return [asyncio.create_task(_supervise(Operator(options)), name="kopf-operator")]
+
+
+def _adjust_peering(
+    settings: PeeringSettings, name: str | None, standalone: bool | None, priority: int | None
+) -> None:
+    """Let the arguments win over the settings, if they are given."""
+    if name is not None:
+        settings.mandatory = True
+        settings.name = name
+    if standalone is not None:
+        settings.standalone = standalone
+    if priority is not None:
+        settings.priority = priority
 
 
 def _check_scope(clusterwide: bool, namespaces: Collection[NamespacePattern]) -> None:

@@ -29,6 +29,31 @@ class LogFormatParamType(click.Choice):  # type: ignore[type-arg,unused-ignore]
         return LogFormat[str(super().convert(value, param, ctx)).upper()]
 
 
+_LOGGING_OPTIONS = (
+    click.option("-v", "--verbose", is_flag=True, help="Show what the framework is doing."),
+    click.option("-d", "--debug", is_flag=True, help="Show also asyncio and the API traffic."),
+    click.option("-q", "--quiet", is_flag=True, help="Show only warnings and errors."),
+    click.option(
+        "--log-format",
+        type=LogFormatParamType(),
+        default="full",
+        help="How the logs look; 'full' by default.",
+    ),
+    click.option("--log-refkey", help="The key of JSON logs for the object's reference."),
+    click.option(
+        "--log-prefix/--no-log-prefix",
+        default=None,
+        help="Begin with the object's name; it is so by default, but not for JSON.",
+    ),
+    click.option("--log-kinds", is_flag=True, help="Name also the kinds of objects there."),
+    click.option(
+        "--color/--no-color",
+        default=None,
+        help="Whether to colour the logs; by default, in terminals, unless NO_COLOR is set.",
+    ),
+)
+
+
 def logging_options(fn: F) -> F:
     """Add the options of logging to a command of click, and configure the logs before it starts.
 
@@ -36,27 +61,6 @@ def logging_options(fn: F) -> F:
     under ``"kopf.verbose"`` and ``"kopf.debug"``.
     """
 
-    @click.option("-v", "--verbose", is_flag=True, help="Show what the framework is doing.")
-    @click.option("-d", "--debug", is_flag=True, help="Show also asyncio and the API traffic.")
-    @click.option("-q", "--quiet", is_flag=True, help="Show only warnings and errors.")
-    @click.option(
-        "--log-format",
-        type=LogFormatParamType(),
-        default="full",
-        help="How the logs look; 'full' by default.",
-    )
-    @click.option("--log-refkey", help="The key of JSON logs for the object's reference.")
-    @click.option(
-        "--log-prefix/--no-log-prefix",
-        default=None,
-        help="Begin with the object's name; it is so by default, but not for JSON.",
-    )
-    @click.option("--log-kinds", is_flag=True, help="Name also the kinds of objects there.")
-    @click.option(
-        "--color/--no-color",
-        default=None,
-        help="Whether to colour the logs; by default, in terminals, unless NO_COLOR is set.",
-    )
     @functools.wraps(fn)  # to keep the other options and the docstring
     def wrapper(
         verbose: bool,
@@ -84,6 +88,8 @@ def logging_options(fn: F) -> F:
         meta["kopf.verbose"], meta["kopf.debug"] = verbose or debug, debug
         return fn(*args, **kwargs)
 
+    for option in reversed(_LOGGING_OPTIONS):
+        wrapper = option(wrapper)
     return wrapper  # type: ignore[return-value]
 
 

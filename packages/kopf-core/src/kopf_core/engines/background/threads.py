@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, ParamSpec, TypeVar
 
-from kopf_cogs.configs.settings import ExecutionSettings
+from kopf_cogs.configs.execution import ExecutionSettings
 from kopf_core.actions.errors import TemporaryError
 
 P = ParamSpec("P")
