@@ -6,6 +6,7 @@ The changes of an object always go in order. They can be late: all of them, or t
 from __future__ import annotations
 
 import asyncio
+import bisect
 import json
 import time
 from collections import deque
@@ -146,8 +147,10 @@ class WatchStream:
 
     async def _show(self) -> float:
         """Send what can be seen already; get for how many seconds to wait for the rest."""
-        for change in self._store.history:
-            if change.version > self._seen and self._matches(change.key):
+        history = self._store.history
+        start = bisect.bisect_right(history, self._seen, key=lambda change: change.version)
+        for change in history[start:]:
+            if self._matches(change.key):
                 self._pending.append(change)
         self._seen = max(self._seen, self._store.version)
         late: list[Change] = []

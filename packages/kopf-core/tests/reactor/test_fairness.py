@@ -13,6 +13,7 @@ HOT_RATE = 500  # changes a second
 OTHERS = 200  # objects, each changed once a second
 TURN = 0.1  # seconds for the hot object
 QUICK = 0.001  # seconds for others
+BUSY = 0.0045  # the same when they need nine tenths of the only worker
 
 
 class VirtualTime(selectors.DefaultSelector):
@@ -41,8 +42,10 @@ class VirtualTime(selectors.DefaultSelector):
 class Load:
     """The changes, and how long they had to wait for their turns."""
 
-    def __init__(self, clock: VirtualTime, *, keeps_events: bool) -> None:
+    def __init__(self, clock: VirtualTime, *, keeps_events: bool, turn: float = QUICK) -> None:
         self.clock = clock
+        self.turn = turn
+        self.hot_turns = 0
         self.changed: dict[str, tuple[int, float]] = {}
         self.handled: dict[str, int] = {}
         self.longest = 0.0
@@ -59,7 +62,8 @@ class Load:
         self.largest = max(self.largest, len(item.events))
         version = int(item.events[-1]["object"]["metadata"]["resourceVersion"])
         item.events.clear()
-        await asyncio.sleep(TURN if key == "hot" else QUICK)
+        await asyncio.sleep(TURN if key == "hot" else self.turn)
+        self.hot_turns += key == "hot"
         self.handled[key] = version
         if key != "hot":
             self.longest = max(self.longest, self.clock.now - self.changed[key][1])
@@ -103,3 +107,21 @@ def test_r8_d14_also_when_every_event_is_kept() -> None:
     assert load.longest < 1
     assert load.largest < HOT_RATE
     assert load.handled == {key: version for key, (version, _) in load.changed.items()}
+
+
+def test_e8_d14_nobody_waits_for_long_even_if_the_worker_is_nearly_always_busy() -> None:
+    """Those who come again and again let the others go first; but they have their turns, too."""
+    clock = VirtualTime()
+    load = Load(clock, keeps_events=False, turn=BUSY)
+    clock.run(load.run())
+    assert load.longest < 0.5
+    assert load.hot_turns >= DURATION / 5
+    assert load.handled == {key: version for key, (version, _) in load.changed.items()}
+
+
+def test_e8_the_restless_have_their_turns_though_others_never_end() -> None:
+    """The others need more than there is, so there is never a moment when nobody waits."""
+    clock = VirtualTime()
+    load = Load(clock, keeps_events=False, turn=2 / OTHERS)
+    clock.run(load.run())
+    assert load.hot_turns >= DURATION / 5

@@ -5,11 +5,15 @@ import enum
 from collections import deque
 from collections.abc import Callable
 
+from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.reactor.work import Stage, WorkItem
 
 LISTED_SHARE = 4
 """One of so many places goes to what was listed initially, however many changes there are."""
+
+RESTLESS_PATIENCE = 2.0
+"""How long (in seconds) those who come again and again let the others go first."""
 
 HEADROOM = 250
 """How many listed objects can wait for their first turn before more of them are listed."""
@@ -61,35 +65,58 @@ class Occupancy:
 
 
 class Line:
-    """Those who wait for a place: in the order of coming; changes go before the initial list."""
+    """Those who wait for a place: in the order of coming; changes go before the initial list.
 
-    def __init__(self) -> None:
+    Those who were changed during their own turns in a row let all others go first. Otherwise,
+    an object that is changed all the time, and takes long, makes them wait for it again and again.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._changed: deque[WorkItem] = deque()
         self._listed: deque[WorkItem] = deque()
+        self._restless: deque[WorkItem] = deque()
+        self._patience: deque[float] = deque()  # until when each of the restless waits for others
         self._taken = 0
 
     def __bool__(self) -> bool:
-        return bool(self._changed or self._listed)
+        return bool(self._changed or self._listed or self._restless)
 
     @property
     def has_listed(self) -> bool:
         return bool(self._listed)
 
     def put(self, item: WorkItem) -> None:
-        (self._listed if item.is_backlog else self._changed).append(item)
+        if item.is_backlog:
+            self._listed.append(item)
+        elif item.is_restless and not item.is_leaving:
+            self._restless.append(item)
+            self._patience.append(self._clock.monotonic() + RESTLESS_PATIENCE)
+        else:
+            self._changed.append(item)
 
     def take(self) -> WorkItem | None:
         """The next one; ``None`` if it does not wait anymore, or waits elsewhere in the line."""
         self._taken += 1
-        is_for_listed = not self._changed or self._taken % LISTED_SHARE == 0
-        source = self._listed if is_for_listed and self._listed else self._changed
+        source = self._choose()
         item = source.popleft()
+        if source is self._restless:
+            self._patience.popleft()
         is_here = item.is_backlog == (source is self._listed)
         return item if is_here and item.stage is Stage.QUEUED else None
+
+    def _choose(self) -> deque[WorkItem]:
+        if self._restless and self._taken % 2 and self._patience[0] <= self._clock.monotonic():
+            return self._restless
+        if self._listed and (not self._changed or self._taken % LISTED_SHARE == 0):
+            return self._listed
+        return self._changed or self._restless
 
     def clear(self) -> None:
         self._changed.clear()
         self._listed.clear()
+        self._restless.clear()
+        self._patience.clear()
 
 
 class Backlog:

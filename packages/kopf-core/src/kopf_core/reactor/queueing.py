@@ -74,7 +74,7 @@ class WorkQueue:
         self._is_known = is_known
         self._gate = Gate.SHUT
         self._items: dict[ObjectKey, WorkItem] = {}
-        self._line = Line()
+        self._line = Line(self._clock)
         self._backlog = Backlog()
         self._working: set[WorkItem] = set()
         self._idle = asyncio.Event()
@@ -356,7 +356,8 @@ class WorkQueue:
         if item.rest is DONE and item.wanted_at is None and item.generation == item.observed:
             return self._drop(item)  # what is the most frequent, goes first
         item.stage = Stage.DELAYED if item.held is None else Stage.HELD
-        if item.generation != item.observed:
+        item.interruptions = item.interruptions + 1 if item.generation != item.observed else 0
+        if item.interruptions:
             self._reconsider(item)
         if item.stage is Stage.QUEUED or item.stage is Stage.WORKING:
             return

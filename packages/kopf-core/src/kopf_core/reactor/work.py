@@ -78,6 +78,7 @@ class WorkItem:
         "awaited",
         "events",
         "generation",
+        "interruptions",
         "is_backlog",
         "is_listed",
         "key",
@@ -109,6 +110,9 @@ class WorkItem:
 
         self.is_backlog = is_listed
         """Whether it waits for its first turn, and nothing but the initial list is behind that."""
+
+        self.interruptions = 0
+        """In how many turns in a row something has happened to the object in the middle of them."""
 
         self.generation = 0
         """How many things have happened to the object, or were asked for."""
@@ -163,6 +167,11 @@ class WorkItem:
     def newest(self) -> RawBody | None:
         """The newest known state of the object, whether it is noticed already or not."""
         return self.events[-1]["object"] if self.events else self.latest
+
+    @property
+    def is_restless(self) -> bool:
+        """Whether it comes again and again. Once is not enough: our own patch can come so, too."""
+        return self.interruptions > 1
 
     @property
     def held(self) -> Requeue | None:
