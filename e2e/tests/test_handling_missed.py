@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from e2e.tests.harness import GROUP, LAST_HANDLED, PREFIX, get_essence, get_progress
@@ -222,6 +224,36 @@ async def test_r14_subhandlers_make_their_parents_see_the_change(world):
         await world.until_handled(spec={"n": 2})
     assert [n for id, n in world.calls if id == "x"] == [1, 2]
     assert [n for id, n in world.calls if id == "y"][-1] == 2
+
+
+async def test_e14_subhandlers_that_have_seen_the_change_are_not_repeated(world):
+    """One has seen the object before the change, the other one only after it."""
+    changed = asyncio.Event()
+
+    @on.create(*KEX, id="parent", registry=world.registry)
+    @on.update(*KEX, id="parent", registry=world.registry)
+    def parent(**_):
+        @on.subhandler(id="x")
+        async def early(spec, **_):
+            world.calls(("x", spec["n"]))
+
+        @on.subhandler(id="y")
+        async def late(spec, retry, **_):
+            if not retry:
+                await changed.wait()
+                raise TemporaryError("not yet", delay=0)
+            world.calls(("y", spec["n"]))
+
+    async with world.operator():
+        await world.create({"n": 1})
+        await world.until(is_over("parent.x"))
+        await world.patch({"spec": {"n": 2}})
+        changed.set()
+        await world.until_handled(spec={"n": 2})
+        await world.patch({"spec": {"n": 3}})
+        await world.until_handled(spec={"n": 3})
+    assert [n for id, n in world.calls if id == "x"] == [1, 2, 3]
+    assert [n for id, n in world.calls if id == "y"] == [2, 3]
 
 
 async def test_r14_nothing_extra_is_written_for_one_step_cycles(faulty):

@@ -6,7 +6,8 @@ The last one replaces the progress with the last handled state.
 
 import datetime
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import partial
 
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.ids import HandlerId
@@ -15,7 +16,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.effects import deliver_results, merge_into
 from kopf_core.actions.execution import Execution, collect_results
-from kopf_core.actions.states import NO_JUMP, State
+from kopf_core.actions.states import NO_JUMP, HandlerState, State
 from kopf_core.engines.memories import ObjectMemory, Stage
 from kopf_core.intents.causes import TITLES, ChangingCause, Reason
 from kopf_core.intents.handlers import ChangingHandler
@@ -189,7 +190,8 @@ class Cycles:
         If the object was changed when some of the handlers had already finished, the state
         that they have seen is remembered, so that they get the change as the next update.
         """
-        missed = find_missed(state, seen, cause, self._handlers.changing)
+        load = partial(self._load_subhandlers, turn, cause)
+        missed = find_missed(state, seen, cause, self._handlers.changing, load)
         self.purge(turn, cause, state)
         if missed is None:
             self._store_seen(turn, cause, state, SeenStates())
@@ -198,12 +200,23 @@ class Cycles:
         turn.memory.has_progress = missed is not None
         turn.is_finished = missed is None
 
+    def _load_subhandlers(
+        self, turn: Turn, cause: ChangingCause, ids: Collection[HandlerId]
+    ) -> Mapping[HandlerId, HandlerState]:
+        """How far the sub-handlers have got, including this very step."""
+        storage, now = self._persistence.progress_storage, self._clock.now()
+        body = Body(Patch({**turn.marks}).transform(cause.body)) if ids else cause.body
+        records = {id: storage.fetch(key=id, body=body) for id in ids}
+        return {id: HandlerState.from_record(record, now) for id, record in records.items() if record}
+
     def _leave(self, turn: Turn, cause: ChangingCause, missed: Missed) -> Patch:
         """Keep those who have seen more than the others; get the state that all have seen."""
         storage = self._persistence.progress_storage
         for id, known in missed.kept.items():
             storage.store(key=id, record=known.as_record(), body=cause.body, patch=turn.marks)
-        kept = State(missed.kept, now=self._clock.now())
+        known_ids = {handler.id for handler in self._handlers.changing}
+        tops = {id: known for id, known in missed.kept.items() if id in known_ids}
+        kept = State(tops, now=self._clock.now())
         self._store_seen(turn, cause, kept, missed.seen if missed.kept else SeenStates())
         planned = Patch()
         self._persistence.diffbase_storage.store(

@@ -8,7 +8,7 @@ seen is stored as the last handled one. What differs from it is then handled as 
 The progress of those who have seen more than that is kept until then: they are not called again.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kopf_cogs.structs.bodies import BodyEssence
@@ -42,6 +42,7 @@ def find_missed(
     seen: SeenStates,
     cause: ChangingCause,
     handlers: Collection[ChangingHandler],
+    load_subhandlers: Callable[[Collection[HandlerId]], Mapping[HandlerId, HandlerState]],
 ) -> Missed | None:
     """See who has missed what in the cycle that is over; ``None`` if nobody has missed anything.
 
@@ -60,10 +61,34 @@ def find_missed(
         for id, position in positions.items()
         if position > earliest and id in interests
     }
+    for id in positions.keys() & interests.keys() - kept.keys():
+        kept.update(_keep_subhandlers(id, state, load_subhandlers, seen, earliest))
     if cause.reason is not Reason.CREATE:
         kept.update(_excuse(state, cause, essence, interests))
     kept = {id: replace(known, purpose=Reason.UPDATE.value) for id, known in kept.items()}
     return Missed(essence, kept, seen.keep(earliest + 1, kept))
+
+
+def _keep_subhandlers(
+    id: HandlerId,
+    state: State,
+    load: Callable[[Collection[HandlerId]], Mapping[HandlerId, HandlerState]],
+    seen: SeenStates,
+    earliest: int,
+) -> Iterator[tuple[HandlerId, HandlerState]]:
+    """Of the sub-handlers, only those are to be repeated that have missed something.
+
+    Their parent is to be called again anyway; but it starts with the others being over.
+    """
+    subrefs = state[id].subrefs
+    ahead = {
+        ref: known
+        for ref, known in load(subrefs).items()
+        if known.finished and seen.find((ref, *known.subrefs)) > earliest
+    }
+    if ahead:
+        yield id, HandlerState(started=state.now, subrefs=subrefs)
+        yield from ahead.items()
 
 
 def _group_interests(handlers: Collection[ChangingHandler]) -> Interests:
