@@ -207,7 +207,9 @@ class Cycles:
         storage, now = self._persistence.progress_storage, self._clock.now()
         body = Body(Patch({**turn.marks}).transform(cause.body)) if ids else cause.body
         records = {id: storage.fetch(key=id, body=body) for id in ids}
-        return {id: HandlerState.from_record(record, now) for id, record in records.items() if record}
+        return {
+            id: HandlerState.from_record(record, now) for id, record in records.items() if record
+        }
 
     def _leave(self, turn: Turn, cause: ChangingCause, missed: Missed) -> Patch:
         """Keep those who have seen more than the others; get the state that all have seen."""
