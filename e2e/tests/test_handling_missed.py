@@ -226,7 +226,7 @@ async def test_r14_subhandlers_make_their_parents_see_the_change(world):
     assert [n for id, n in world.calls if id == "y"][-1] == 2
 
 
-async def test_e14_subhandlers_that_have_seen_the_change_are_not_repeated(world):
+async def test_r14_subhandlers_that_have_seen_the_change_are_not_repeated(world):
     """One has seen the object before the change, the other one only after it."""
     changed = asyncio.Event()
 

@@ -109,7 +109,7 @@ def test_r8_d14_also_when_every_event_is_kept() -> None:
     assert load.handled == {key: version for key, (version, _) in load.changed.items()}
 
 
-def test_e8_d14_nobody_waits_for_long_even_if_the_worker_is_nearly_always_busy() -> None:
+def test_r8_d14_nobody_waits_for_long_even_if_the_worker_is_nearly_always_busy() -> None:
     """Those who come again and again let the others go first; but they have their turns, too."""
     clock = VirtualTime()
     load = Load(clock, keeps_events=False, turn=BUSY)
@@ -119,7 +119,7 @@ def test_e8_d14_nobody_waits_for_long_even_if_the_worker_is_nearly_always_busy()
     assert load.handled == {key: version for key, (version, _) in load.changed.items()}
 
 
-def test_e8_the_restless_have_their_turns_though_others_never_end() -> None:
+def test_r8_the_restless_have_their_turns_though_others_never_end() -> None:
     """The others need more than there is, so there is never a moment when nobody waits."""
     clock = VirtualTime()
     load = Load(clock, keeps_events=False, turn=2 / OTHERS)
