@@ -13,6 +13,7 @@ from e2e.chaos.fake.faults import Gate
 from e2e.chaos.fake.journal import where
 
 MAX_POINTS = 40
+MIN_POINTS = 3
 
 # Handlers with sub-handlers are called many times by design, so only those at the ends are noted.
 NESTED = """
@@ -114,7 +115,7 @@ async def test_c1_killed_at_every_request(world, name, is_committed):
     else:
         raise AssertionError("too many requests")
     undisturbed = phase.judge(f"n{number}")
-    assert number  # it has been killed for sure
+    assert number >= MIN_POINTS  # it has been killed for sure, and at different moments
     assert ends == [undisturbed] * number
 
 
