@@ -16,18 +16,24 @@ def start() -> None:
     for signum in SIGNALS:
         signal.signal(signum, _leave)
     try:
-        from kopf_kits.cli.groups import main  # it takes time, so the signals are handled already
+        try:
+            from kopf_kits.cli.groups import main  # it takes time: the signals are handled already
 
-        main(prog_name="kopf")
+            main(prog_name="kopf")
+        finally:
+            _ignore_signals()
     except _Leave:
-        pass
-    finally:
-        for signum in SIGNALS:
-            signal.signal(signum, signal.SIG_IGN)
+        pass  # also if it came right in the end, when the signals were not ignored yet
 
 
 def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:
+    _ignore_signals()
     raise _Leave
+
+
+def _ignore_signals() -> None:
+    for signum in SIGNALS:
+        signal.signal(signum, signal.SIG_IGN)
 
 
 if __name__ == "__main__":
