@@ -471,7 +471,7 @@ async def test_retries_of_the_parent_count_its_calls(cycle, logged):
 async def test_logs_of_unfinished_subhandlers(cycle, logged):
     fns = {id: lambda **_: None for id in "ab"}
     await cycle(lifecycle=asap).complete(parent(declare_with_decorators(fns)))
-    assert logged() == [
+    assert logged(prefix="kopf.objects") == [
         "Handler 'parent' is invoked.",
         "Handler 'parent/a' is invoked.",
         "Handler 'parent/a' succeeded.",
