@@ -119,7 +119,7 @@ def test_default_storages():
     assert persistence.progress_storage is not OperatorSettings().persistence.progress_storage
 
 
-def test_f4_operators_share_no_settings():
+def test_operators_share_no_settings():
     settings1, settings2 = OperatorSettings(), OperatorSettings()
     settings1.posting.level = 40
     settings1.watching.label_selectors["pods"] = "a=b"

@@ -3,13 +3,9 @@
 import asyncio
 import gc
 import logging
-import os
-import signal
-import threading
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
-from types import FrameType
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from kopf_cogs.aiokits.flags import Flag
 from kopf_cogs.clients.vault import Vault
@@ -19,23 +15,14 @@ from kopf_cogs.structs.namespaces import NamespacePattern
 from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
 from kopf_core.engines.background.termination import disown
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
-from kopf_core.reactor.exiting import HASTE, MARGIN, AbandonedError
+from kopf_core.reactor.exiting import AbandonedError
 from kopf_core.reactor.operator import Operator, OperatorOptions
+from kopf_core.reactor.signals import ProcessOwner, install_signals
 
 logger = logging.getLogger("kopf.reactor.running")
 
 TASKS_TIMEOUT = 2.0
 """How long (in seconds) the cancelled tasks of users are waited for."""
-
-
-class ProcessOwner(Protocol):
-    """Who runs the operator as a process of its own, and so can end the process."""
-
-    def on_signal(self, timeout: float, describe: Callable[[], str]) -> None:
-        """A signal has come, and the exit must not take longer than that, in seconds.
-
-        It is called in the handler of the signal. ``describe`` says what works still.
-        """
 
 
 process_owner: ContextVar[ProcessOwner | None] = ContextVar("process_owner", default=None)
@@ -299,12 +286,12 @@ async def _supervise(operator: Operator) -> None:
     """Run the operator; stop it gracefully at the first signal, and forcefully at the second."""
     task = asyncio.create_task(operator.run(), name="kopf-operator-core")
     over = asyncio.create_task(operator.exit.over.wait(), name="kopf-exit")
-    replaced = _install_signals(operator)
+    signals = install_signals(operator, process_owner.get())
     try:
         first = asyncio.FIRST_COMPLETED
         is_cancelled = await _wait_patiently([task, over], first, operator.stop)
     finally:
-        _restore_signals(replaced)
+        signals.uninstall()
         over.cancel()
     if not task.done():
         task.cancel()
@@ -330,49 +317,6 @@ def _log_failure(task: "asyncio.Task[None]") -> None:
     exc = task.exception() if task.done() and not task.cancelled() else None
     if exc is not None:
         logger.error(f"{exc}" if isinstance(exc, AbandonedError) else f"The operator failed: {exc}")
-
-
-def _install_signals(operator: Operator) -> dict[signal.Signals, Any]:
-    """Handle the signals here; get what has handled them before.
-
-    The loop's own handlers are not used: on removal, they leave a moment with the default
-    handlers, when a signal would kill the process in the middle of its graceful exit.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return {}
-    loop, owner, pid = asyncio.get_running_loop(), process_owner.get(), os.getpid()
-    received: list[int] = []
-    replaced: dict[signal.Signals, Any] = {}
-
-    def handle(signum: int, _: FrameType | None) -> None:
-        if os.getpid() != pid:  # a fork of ours; the loop is not its one
-            signal.signal(signum, signal.SIG_DFL)
-            signal.raise_signal(signum)
-            return
-        received.append(signum)
-        if owner is not None:
-            bound = operator.exit.bound if len(received) == 1 else HASTE
-            owner.on_signal(bound + MARGIN, operator.exit.describe)
-        loop.call_soon_threadsafe(_on_signal, operator, signal.Signals(signum), len(received))
-
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        replaced[signum] = signal.signal(signum, handle)
-    return replaced
-
-
-def _on_signal(operator: Operator, signum: signal.Signals, number: int) -> None:
-    if number == 1:
-        logger.info(f"Signal {signum.name} is received. Operator is stopping.")
-        operator.stop()
-    else:
-        logger.warning(f"Signal {signum.name} is received again. Operator is aborted.")
-        operator.abort()
-
-
-def _restore_signals(replaced: dict[signal.Signals, Any]) -> None:
-    for signum, handler in replaced.items():
-        if handler is not None:  # it can be installed not from Python
-            signal.signal(signum, handler)
 
 
 def _relax_garbage_collector() -> None:
