@@ -25,7 +25,6 @@ from kopf_cogs.structs.finalizers import (
     is_deletion_blocked,
     is_deletion_ongoing,
 )
-from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.execution import Execution
@@ -49,6 +48,7 @@ from kopf_core.intents.pauses import get_pause
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles
 from kopf_core.reactor.delivery import Delivery
+from kopf_core.reactor.releases import plan_release
 from kopf_core.reactor.throttling import Denials, throttle, unthrottle
 from kopf_core.reactor.turns import Background, Turn
 from kopf_core.reactor.work import DONE, Done, TurnResult, WorkItem
@@ -258,20 +258,12 @@ class Reconciler:
         )
 
     def _release(self, turn: Turn, cause: ChangingCause) -> None:
-        """Everything is done about the deletion: let the object go.
-
-        The progress goes away together with the finalizer. If it went before, and the operator
-        were killed in between, all the handlers would be called again.
-        """
+        """Everything is done about the deletion: let the object go."""
         turn.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
         if turn.memory.stage is Stage.RELEASED:  # but the finalizer could not be removed
             self._cycles.purge(turn, cause)
         turn.memory.stage = Stage.RELEASED
-        fields = Patch({**turn.marks})
-        for field in fields:
-            del turn.marks[field]
-        finalizer = self.settings.persistence.finalizer
-        turn.marks.fns.append(partial(release, finalizer=finalizer, fields=fields))
+        plan_release(turn.marks, self.settings.persistence.finalizer)
 
     def _fix_finalizer(self, turn: Turn, cause: ChangingCause) -> bool:
         """Add or remove the finalizer; get whether there is anything to be done about it."""
@@ -399,12 +391,6 @@ class Reconciler:
             indices=self._indices,
             **specifics,
         )
-
-
-def release(body: dict[str, Any], *, finalizer: str, fields: Patch) -> None:
-    """Let the object go, with the last changes by the framework, in place."""
-    allow_deletion(body, finalizer=finalizer)
-    fields.apply_fields(body)
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:

@@ -1,0 +1,25 @@
+"""Releases: the last patch of an object that is being deleted."""
+
+from functools import partial
+from typing import Any
+
+from kopf_cogs.structs.finalizers import allow_deletion
+from kopf_cogs.structs.patches import Patch
+
+
+def plan_release(marks: Patch, finalizer: str) -> None:
+    """Have the progress removed together with the finalizer, in one request.
+
+    If it were removed before, and the operator were killed in between, all the handlers
+    would be called again.
+    """
+    fields = Patch({**marks})
+    for field in fields:
+        del marks[field]
+    marks.fns.append(partial(release, finalizer=finalizer, fields=fields))
+
+
+def release(body: dict[str, Any], *, finalizer: str, fields: Patch) -> None:
+    """Let the object go, with the last changes by the framework, in place."""
+    allow_deletion(body, finalizer=finalizer)
+    fields.apply_fields(body)
