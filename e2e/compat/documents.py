@@ -14,7 +14,7 @@ ELSEWHERE = (
     "**Exits are bounded**: when the time is over, the process ends with the code 1, and the line "
     "with `AbandonedError` names what was left. The predecessor can wait for ever.",
     "**Interrupted while the files are loaded**, the process exits quietly with the code 0, as it "
-    "does when it is interrupted later. The predecessor ends with 1 on SIGINT, with 143 on SIGTERM.",
+    "does when it is interrupted later. The predecessor: with 1 on SIGINT, with 143 on SIGTERM.",
     "**Messages of several lines** are escaped in the text formats of logs, so that no line can "
     "be forged; tracebacks are as they were.",
     "**Admission**: requests to an unknown path are refused with 404; the empty path calls all "
