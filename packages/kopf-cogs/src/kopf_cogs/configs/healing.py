@@ -88,7 +88,11 @@ def heal_record(record: object, where: str, body: Body) -> dict[str, Any] | None
     if not isinstance(record, Mapping):
         _warn(where, body, "not an object")
         return None
-    healed = {key: val for key, val in record.items() if val is None or _is_good(key, val)}
+    healed = {
+        key: val
+        for key, val in record.items()
+        if val is None or key not in _CHECKS or _CHECKS[key](val)
+    }
     if len(healed) < len(record):
         wrong = ", ".join(sorted(str(key) for key in record.keys() - healed.keys()))
         _warn(where, body, f"wrong values of: {wrong}")
@@ -109,12 +113,7 @@ def clean_record(record: object) -> dict[str, Any] | None:
     """What makes sense in the record of progress, if it looks like one; with no warnings."""
     if not isinstance(record, Mapping) or "started" not in record:
         return None
-    return {key: val for key, val in record.items() if key in _CHECKS and _is_good(key, val)}
-
-
-def _is_good(key: object, value: object) -> bool:
-    check = _CHECKS.get(str(key))
-    return check is None or check(value)
+    return {key: val for key, val in record.items() if key in _CHECKS and _CHECKS[key](val)}
 
 
 def _is_text(value: object) -> bool:

@@ -69,7 +69,12 @@ def _has_many_brackets(raw: bytes) -> bool:
 
     Big documents have many, usually: it is not worth the time to count them.
     """
-    return len(raw) > BIG or raw.count(b"{") + raw.count(b"[") > MAX_DEPTH
+    return len(raw) > BIG or _count(raw, b"{") + _count(raw, b"[") > MAX_DEPTH
+
+
+def _count(raw: bytes, char: bytes) -> int:
+    """The same as ``raw.count(char)``, but by long leaps between them: it is done for each event."""
+    return len(raw) - len(raw.replace(char, b""))
 
 
 def _is_surely_shallow(obj: Any) -> bool:
