@@ -428,9 +428,8 @@ async def test_b4_those_who_cannot_be_seen_do_not_work(cluster, peering, launch,
     assert "handles nothing" in warning
 
 
-async def test_o3_every_failing_keep_alive_is_followed_by_a_delay(
-    cluster, peering, launch, monkeypatch
-):
+@pytest.fixture
+def delays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     delays: list[float] = []
 
     class Recorded(Backoff):
@@ -439,6 +438,10 @@ async def test_o3_every_failing_keep_alive_is_followed_by_a_delay(
             return delays[-1]
 
     monkeypatch.setattr(timing, "Backoff", Recorded)
+    return delays
+
+
+async def test_o3_every_failing_keep_alive_is_followed_by_a_delay(cluster, peering, launch, delays):
     await peering.create()
     cluster.sandbox.faults.fail(503, method="PATCH", path="*peerings/default")
     async with launch() as one:
@@ -448,6 +451,21 @@ async def test_o3_every_failing_keep_alive_is_followed_by_a_delay(
     requests = [r for r in cluster.sandbox.journal if r.method == "PATCH"]
     assert len(requests) <= len(delays) + 2  # one is in work, one is at the exit
     assert delays[2] > delays[0]
+
+
+async def test_o3_records_that_are_not_kept_are_told_of_once(cluster, launch, delays, logged):
+    strict = {"type": "object", "properties": {"spec": {"type": "object"}}}
+    peering = Peering(cluster)
+    await peering.define("ClusterKopfPeering", schema={"openAPIV3Schema": strict})
+    await peering.create()
+    async with launch() as one:
+        async with asyncio.timeout(PATIENCE):
+            await cluster.sandbox.journal.wait("PATCH", "*peerings/default", count=8)
+        assert one.operator.is_paused
+    requests = [r for r in cluster.sandbox.journal if r.method == "PATCH"]
+    assert len(requests) <= len(delays) + 2  # one is in work, one is at the exit
+    (message,) = logged(logging.WARNING, "kopf.peering")
+    assert "x-kubernetes-preserve-unknown-fields" in message
 
 
 # F8: clocks, deaths, and junk.

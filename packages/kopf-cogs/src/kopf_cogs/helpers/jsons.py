@@ -73,7 +73,7 @@ def _has_many_brackets(raw: bytes) -> bool:
 
 
 def _count(raw: bytes, char: bytes) -> int:
-    """The same as ``raw.count(char)``, but by long leaps between them: it is done for each event."""
+    """The same as ``raw.count(char)``, but by leaps: it is for each event."""
     return len(raw) - len(raw.replace(char, b""))
 
 

@@ -38,6 +38,10 @@ LEAVE_TIMEOUT = 3.0
 """How long (in seconds) it can take to remove our record at exit."""
 
 
+class NotKeptError(Exception):
+    """Our record is not in the object right after it was written there."""
+
+
 class Member:
     """One operator in one peering. ``on_verdict`` is called whenever its standing changes."""
 
@@ -180,6 +184,12 @@ class Member:
                 f"handles nothing, as others cannot see it. "
                 f"Grant the permissions, or use --standalone."
             )
+        if isinstance(exc, NotKeptError):
+            return (
+                f"The records in the peering {self.place} are not kept by the server: "
+                f"check x-kubernetes-preserve-unknown-fields in the definition of its kind. "
+                f"The operator handles nothing, as others cannot see it; or use --standalone."
+            )
         reason = str(exc) or type(exc).__name__
         return f"Keep-alive in {self.place} has failed, retrying: {reason}"
 
@@ -194,7 +204,7 @@ class Member:
                 backoff.reset()
             except APINotFoundError:
                 self._note("not found")
-            except (APIError, TimeoutError) as e:
+            except (APIError, TimeoutError, NotKeptError) as e:
                 self._complain(self._describe_failure(e))
                 await asyncio.sleep(min(backoff.advance(), self._get_period()))
                 continue  # whatever happens, not sooner
@@ -212,16 +222,13 @@ class Member:
         )
         self._is_written = True
         body = await self._touch({peer.identity: make_record(peer)})
-        self._complaint = None
-        self._note("ok")
         records = self._take(body)
-        if peer.identity not in records.peers:
-            self._complain(
-                f"The records in the peering {self.place} are not kept by the server: "
-                f"check x-kubernetes-preserve-unknown-fields in the definition of its kind."
-            )
         self._membership.confirm(records, requested, self._get_now())
         self.reassess()
+        if peer.identity not in records.peers:
+            raise NotKeptError
+        self._complaint = None
+        self._note("ok")
         await self._clean()
         self._follow_clocks(body)
 
