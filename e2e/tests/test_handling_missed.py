@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
 from e2e.tests.harness import GROUP, LAST_HANDLED, PREFIX, get_essence, get_progress
+from kopf_cogs.aiokits.clocks import SystemClock
 from kopf_core.actions.errors import TemporaryError
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
@@ -80,6 +82,21 @@ async def test_r14_changes_before_or_after_a_restart_amid_creation_are_updates(
         ("a", "create", None, 1),
         ("u", "update", 1, 2),
     ]
+    assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
+
+
+async def test_r14_d11_the_clock_can_be_behind_after_a_restart(world, monkeypatch):
+    """On another node, or set back: the changes are not lost, and the delays are not longer."""
+    async with world.operator(make_registry(world, delay=1)):
+        await world.create({"n": 1})
+        await world.until(lambda obj: is_over("a")(obj) and is_tried("b")(obj))
+    await world.patch({"spec": {"n": 2}})
+    real = SystemClock.now
+    monkeypatch.setattr(SystemClock, "now", lambda self: real(self) - timedelta(hours=1))
+    async with world.operator(make_registry(world, ())):
+        obj = await world.until_handled(spec={"n": 2})
+    assert world.calls[-2:] == [("b", "create", None, 2), ("u", "update", 1, 2)]
+    assert world.calls.count(("a", "create", None, 1)) == 1
     assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
 
 

@@ -322,6 +322,23 @@ def test_d11_r12_records_move_together_with_the_wall_clock(annotations, days):
     assert patch  # all that is moved is stored as it is now
 
 
+def test_d11_what_is_stored_by_a_clock_ahead_is_stored_anew(annotations):
+    """A restarted operator, with its clock behind: the delay must not begin again every time."""
+    ahead = NOW + datetime.timedelta(days=1)
+    state = HandlerState(started=ahead, purpose="create").with_outcome(RETRY, ahead)
+    body = annotated(fn=state.as_record())
+    restored = State.from_storage([handler("fn")], body=body, storage=annotations, now=NOW)
+    patch = Patch(dict(body))
+    restored.with_purpose("create", [handler("fn")]).store(
+        body=body, patch=patch, storage=annotations
+    )
+    body = Body(patch)
+    again = State.from_storage([handler("fn")], body=body, storage=annotations, now=LATER)
+    assert again["fn"].started == NOW
+    assert again["fn"].delayed == restored["fn"].delayed
+    assert (restored.since, again.since) == (ahead, NOW)
+
+
 def test_r9_handlers_can_start_anew(annotations):
     body = annotated(fn=HandlerState(started=NOW, purpose="update", success=True).as_record())
     state = State.from_storage([handler("fn")], body=body, storage=annotations, now=LATER)
