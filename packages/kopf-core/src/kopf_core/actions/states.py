@@ -117,7 +117,7 @@ class State(Mapping[HandlerId, HandlerState]):
     from what was found on the object (e.g. of a cycle that is superseded by another one).
     """
 
-    __slots__ = ("_active", "_states", "_stored", "now", "purpose")
+    __slots__ = ("_active", "_since", "_states", "_stored", "now", "purpose")
 
     def __init__(
         self,
@@ -127,7 +127,9 @@ class State(Mapping[HandlerId, HandlerState]):
         active: frozenset[HandlerId] = frozenset(),
         stored: Mapping[HandlerId, HandlerState] = MappingProxyType({}),
         purpose: str | None = None,
+        since: datetime.datetime | None = None,
     ) -> None:
+        self._since = since
         self._states = states
         self._active = active
         self._stored = stored
@@ -149,11 +151,13 @@ class State(Mapping[HandlerId, HandlerState]):
         jump: datetime.timedelta = NO_JUMP,
     ) -> "State":
         """Read what is known of these handlers from the object."""
-        records = ((handler.id, storage.fetch(key=handler.id, body=body)) for handler in handlers)
-        states = {
-            id: HandlerState.from_record(record, now, jump) for id, record in records if record
-        }
-        return cls(states, stored={} if jump else states, now=now)  # what is shifted is rewritten
+        fetched = {handler.id: storage.fetch(key=handler.id, body=body) for handler in handlers}
+        records = {id: record for id, record in fetched.items() if record}
+        states = {id: HandlerState.from_record(rec, now, jump) for id, rec in records.items()}
+        times = {id: _parse_time(record.get("started")) for id, record in records.items()}
+        since = min((time for time in times.values() if time is not None), default=None)
+        kept = {id: states[id] for id, time in times.items() if not jump and (time or now) <= now}
+        return cls(states, stored=kept, now=now, since=since)  # what is shifted is rewritten
 
     def with_purpose(self, purpose: str | None, handlers: Iterable[BaseHandler]) -> "State":
         """Activate the handlers for a purpose.
@@ -237,6 +241,11 @@ class State(Mapping[HandlerId, HandlerState]):
             ),
             default=self.now,
         )
+
+    @property
+    def since(self) -> datetime.datetime:
+        """The same as it was stored: maybe, by a process whose clock was ahead of this one."""
+        return self.started if self._since is None else self._since
 
     @property
     def delay(self) -> float | None:

@@ -138,7 +138,7 @@ class Cycles:
         seen: SeenStates | None = memory.seen
         if seen is None:  # as it was before the restart
             stored = self._persistence.diffbase_storage.fetch_seen(body=cause.body)
-            seen = SeenStates.from_json(stored, state.started.isoformat())
+            seen = SeenStates.from_json(stored, state.since.isoformat())
         return seen.add(cause.new, finished) if seen else seen
 
     def _find_finished(
