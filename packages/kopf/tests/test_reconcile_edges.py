@@ -170,6 +170,33 @@ async def test_fields_not_kept_by_the_server_are_not_applied_again_and_again(
     assert [r.getMessage().partition(":")[2][:14] for r in found] == [" spec.unknown."]
 
 
+@pytest.mark.timeout(20)
+async def test_servers_that_do_not_tell_of_managed_fields_block_nothing(
+    websites: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E.g. when a webhook removes them: it is told of once, and only what is wanted matters."""
+    monkeypatch.setattr("kopf_cogs.structs.managedfields.get_applied_fields", lambda *_: None)
+
+    @websites.reconcile()
+    def fn(spec: Any, **_: Any) -> Iterator[Any]:
+        yield config_map("a", x="1")
+        yield config_map(f"done-{spec['n']}")
+
+    await websites.apply(n=1)
+    async with websites.operating():
+        await websites.wait("configmaps", "done-1")
+        since = websites.now
+        await websites.patch(n=2)
+        await websites.wait("configmaps", "done-1", gone=True)
+        assert websites.writes(since) == ["PATCH done-2", "DELETE done-1"]
+        await websites.sandbox.patch("configmaps", "a", {"data": {"x": "2"}}, namespace="ns1")
+        await websites.wait("configmaps", "a", jsonpath="data.x", value="1")
+    found = [r.getMessage() for r in caplog.records if "is not stored as" in r.getMessage()]
+    assert [message.partition(": ")[2][:22] for message in found if "/a " in message] == [
+        "metadata.managedFields"
+    ]
+
+
 async def test_namespaced_operators_know_what_they_have_written(websites: Any) -> None:
     @websites.reconcile()
     def fn(spec: Any, **_: Any) -> Iterator[Any]:

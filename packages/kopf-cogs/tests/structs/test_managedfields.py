@@ -85,6 +85,14 @@ def test_defaults_and_foreign_fields_are_no_drift() -> None:
     assert find_drift(WANTED, make_live(), manager="me") is None
 
 
+def test_with_managed_fields_removed_only_what_is_wanted_is_compared() -> None:
+    stored = {**WANTED, "status": {}, "metadata": {**WANTED["metadata"], "resourceVersion": "1"}}
+    assert find_drift(WANTED, stored, manager="kopf") == ()
+    assert find_drift(WANTED, stored, manager="kopf", ignored={()}) is None
+    changed = {**stored, "spec": {**WANTED["spec"], "replicas": 5}}
+    assert find_drift(WANTED, changed, manager="kopf", ignored={()}) == ()
+
+
 def test_never_applied_differs_as_a_whole() -> None:
     assert find_drift(WANTED, make_live(), manager="other") == ()
 
