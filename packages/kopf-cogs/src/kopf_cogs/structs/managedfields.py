@@ -54,16 +54,17 @@ def find_drift(
 
     Only the fields that are wanted, and those that the manager has applied earlier, do count:
     defaults and the fields of other managers do not. The path is empty if the manager has never
-    applied anything. Known blind spot: what is not wanted anymore inside of atomic fields
+    applied anything; or if the server does not tell: ignore it then, so that only what is wanted
+    is compared. Known blind spot: what is not wanted anymore inside of atomic fields
     (those that are always set as a whole) looks the same as defaults there.
     The ``ignored`` fields do not differ, whatever they are.
     """
     owned = get_applied_fields(live, manager)
-    if owned is None:
-        return ()
     rest = {key: value for key, value in wanted.items() if key not in _IDENTITY}
     metadata = wanted.get("metadata") or {}
     rest["metadata"] = {k: v for k, v in metadata.items() if k not in _IDENTITY_IN_META}
+    if owned is None:
+        return None if () in ignored and covers(live, rest) else ()
     if not rest["metadata"] and "f:metadata" not in owned:
         del rest["metadata"]
     return _compare_fields(rest, live, owned, (), ignored)

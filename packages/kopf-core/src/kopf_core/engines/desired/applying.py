@@ -30,6 +30,9 @@ from kopf_core.engines.desired.ownership import (
 UNBLOCKING_DELAY = 60.0
 """How often (in seconds) to look for what is waited for; usually, it is told of much earlier."""
 
+UNTOLD = ("metadata", "managedFields")
+"""What is dropped if the server does not tell who has set the fields: maybe, by a webhook."""
+
 REPEATS_LIMIT = 100
 """How many times one object can be wanted in one pass: more than that looks endless."""
 
@@ -221,11 +224,11 @@ class Applier:
         unkept: set[tuple[str, ...]] = set()
         while len(unkept) < REPEATS_LIMIT:
             drift = find_drift(child, stored, manager=self.api.manager, ignored=unkept)
-            if drift is None:
+            if drift is None or drift in unkept:
                 break
             unkept.add(drift)
         if self.fights.keep_unkept(identity, self.badges.get_digest(child), frozenset(unkept)):
-            fields = ", ".join(sorted(".".join(path) for path in unkept))
+            fields = ", ".join(sorted(".".join(path or UNTOLD) for path in unkept))
             self.logger.warning(
                 f"{show(child)} is not stored as it was applied: {fields}. The server drops or "
                 f"changes these fields: they can be absent in its schema, or set by a webhook."
