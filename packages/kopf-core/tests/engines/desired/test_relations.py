@@ -71,6 +71,15 @@ def test_recreated_objects_take_the_names_over() -> None:
     assert relation.find_primaries(secret("s")) == {"u2"}
 
 
+def test_o5_failing_functions_relate_to_nobody_and_stop_nobody() -> None:
+    """One odd object must not stop all those whose related objects are looked for among others."""
+    relation = Relation(lambda body: body["metadata"]["labels"]["thing"], indices={})
+    relation.track("u1", primary("p1"))
+    good, odd = secret("s1"), secret("s2")
+    good["metadata"]["labels"] = {"thing": "p1"}
+    assert [*relation.find_related("u1", [odd, good])] == [good]
+
+
 @pytest.mark.parametrize(
     ("value", "names"),
     [
@@ -83,6 +92,7 @@ def test_recreated_objects_take_the_names_over() -> None:
         (["a", "x/b"], [("ns", "a"), ("x", "b")]),
         ({"name": "a"}, [("ns", "a")]),
         ([{"name": "a", "namespace": "x"}, {"other": 1}], [("x", "a")]),
+        ([{"name": "a", "namespace": ["x"]}, {"name": "b", "namespace": {}}], [("ns", "b")]),
         (5, []),
     ],
 )
