@@ -88,8 +88,15 @@ class Relation:
             if isinstance(self._source, tuple):
                 if _name(body) in names:
                     yield body
-            elif key in self.find_primaries(body):
+            elif key in self._find_primaries_if_known(body):
                 yield body
+
+    def _find_primaries_if_known(self, body: RawBody) -> Collection[ObjectKey]:
+        """Nobody if the function of the user fails: that was told when the object has come."""
+        try:
+            return self.find_primaries(body)
+        except Exception:
+            return ()
 
     @property
     def index(self) -> str | None:
@@ -132,9 +139,9 @@ def parse_names(value: Any, namespace: str | None) -> Iterator[Name]:
         if name:
             yield (space if slash else namespace, name)
     elif isinstance(value, Mapping):
-        named = value.get("name")
-        if isinstance(named, str) and named:
-            yield value.get("namespace") or namespace, named
+        named, home = value.get("name"), value.get("namespace") or namespace
+        if isinstance(named, str) and named and isinstance(home, str | None):
+            yield home, named
     elif _is_pair(value):
         yield value[0], value[1]
     elif isinstance(value, Iterable):
