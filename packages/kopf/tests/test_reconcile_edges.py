@@ -197,6 +197,29 @@ async def test_servers_that_do_not_tell_of_managed_fields_block_nothing(
     ]
 
 
+async def test_o2_handlers_are_not_repeated_if_the_exit_interrupts_a_pass(websites: Any) -> None:
+    calls: list[str] = []
+    started = asyncio.Event()
+
+    @kopf.on.create("websites", id="a", registry=websites.registry)
+    def a(**_: Any) -> None:
+        calls.append("a")
+
+    @websites.reconcile()
+    async def fn(**_: Any) -> AsyncIterator[Any]:
+        if not started.is_set():
+            started.set()
+            await asyncio.sleep(60)
+        yield config_map("done")
+
+    await websites.apply()
+    async with websites.operating():
+        await started.wait()
+    async with websites.operating():
+        await websites.wait("configmaps", "done")
+    assert calls == ["a"]
+
+
 async def test_namespaced_operators_know_what_they_have_written(websites: Any) -> None:
     @websites.reconcile()
     def fn(spec: Any, **_: Any) -> Iterator[Any]:
