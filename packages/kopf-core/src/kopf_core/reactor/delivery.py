@@ -4,8 +4,9 @@ The response to a patch is the newest state of the object, known before the stre
 The state is called settled when the stream has brought it too, or its deadline has passed.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar
 
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.clients.session import Client
@@ -16,11 +17,14 @@ from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_newer, is_same, parse_version
 from kopf_core.actions.effects import Applied, apply_patches, tell_of_losses
+from kopf_core.engines.leasing import FencedError
 from kopf_core.engines.memories import Stage
 from kopf_core.reactor.conflicts import get_conflict_delay, keep_refused
 from kopf_core.reactor.cycles import FOREVER
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import DONE, AwaitChange, Requeue, TurnResult
+
+T = TypeVar("T")
 
 NOTHING_CHANGED_DELAY = 1.0
 """The least delay in seconds before the next attempt if the progress cannot be stored."""
@@ -98,6 +102,19 @@ class Delivery:
         until = self._clock.monotonic() + timeout
         turn.item.awaited = AwaitChange(_get_version(patched) or "", until)
         return turn.item.awaited
+
+    async def protect(self, turn: Turn, passes: Awaitable[T]) -> T:
+        """Wait for what can take long; whatever happens to it, what was done before is not lost."""
+        try:
+            return await passes
+        except asyncio.CancelledError:  # usually, of the exiting operator
+            await self.apply(turn)
+            raise
+        except FencedError:
+            raise
+        except Exception:
+            turn.memory.pending = (turn.marks, turn.patch)
+            raise
 
     def _requeue(self, delay: float | None) -> TurnResult:
         return DONE if delay is None else Requeue(at=self._clock.monotonic() + delay)

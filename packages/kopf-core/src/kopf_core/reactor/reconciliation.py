@@ -234,7 +234,8 @@ class Reconciler:
         if is_ours and turn.memory.stage is not Stage.RELEASED:  # others are left without our marks
             delay = await self._cycles.step(turn, cause)
         if self.desired is not None and cause.reason is not Reason.DELETE:
-            delay = _sooner(delay, await self.desired.make_passes(self._make_step(turn, cause)))
+            passes = self.desired.make_passes(self._make_step(turn, cause))
+            delay = _sooner(delay, await self._delivery.protect(turn, passes))
         if cause.reason is Reason.DELETE and delay is None:
             self._release(turn, cause)
         result = await self._delivery.apply(turn, delay)
