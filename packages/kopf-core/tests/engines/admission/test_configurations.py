@@ -172,4 +172,12 @@ def test_each_type_is_configured_apart(build, registry):
     ],
 )
 def test_paths_of_handlers_are_added_to_addresses(config, expected):
-    assert extend_client_config(config, "fn") == expected
+    assert extend_client_config(config, "fn", "fn") == expected
+
+
+def test_g7_paths_of_services_differ_from_those_of_urls():
+    service = {"name": "s", "namespace": "n"}
+    extended = extend_client_config({"service": service}, "check_it", "check-it")
+    assert extended == {"service": {"name": "s", "namespace": "n", "path": "/check-it"}}
+    extended = extend_client_config({"url": "https://h"}, "check_it", "check-it")
+    assert extended == {"url": "https://h/check_it"}

@@ -59,6 +59,35 @@ def test_g7_paths_are_safe_for_urls(declare, id):
     assert routes.select(id) == (handler,)
 
 
+@pytest.mark.parametrize(
+    ("id", "path"),
+    [
+        ("one", "one"),
+        ("two-1/spec.field", "two-1/spec.field"),
+        ("check_replicas", "check-replicas"),
+        ("check_it/spec.maxReplicas", "check-it.spec.maxreplicas"),
+        ("<lambda>", "3clambda3e"),
+        ("_", "webhook-b14a7b8059d9c055954c92674ce60032"),
+    ],
+)
+def test_g7_paths_of_services_are_as_the_api_permits(declare, id, path):
+    """Between slashes, there can only be names of RFC 1123: the API refuses all others."""
+    handler = declare(on.validate, id)
+    routes = Routes([handler])
+    assert routes.get_service_path(handler) == path
+    assert routes.select(path) == (handler,)
+    assert routes.select(id) == (handler,)
+
+
+def test_g7_paths_of_services_lead_to_one_handler_only(declare):
+    handlers = [declare(on.validate, id) for id in ["a_b", "a-b", "a.b", "a/b", "a__b", "a_B"]]
+    handlers += [declare(on.mutate, "a_b")]
+    routes = Routes(handlers)
+    paths = [routes.get_service_path(handler) for handler in handlers]
+    assert len({*paths}) == len(handlers)
+    assert [routes.select(path) for path in paths] == [(handler,) for handler in handlers]
+
+
 def test_handlers_with_one_id_have_own_paths_and_a_common_one(declare):
     handlers = [
         declare(on.validate, "same"),

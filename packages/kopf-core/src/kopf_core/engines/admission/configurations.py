@@ -32,7 +32,9 @@ def build_webhooks(
     return [
         {
             "name": names[handler],
-            "clientConfig": extend_client_config(client_config, routes.get_path(handler)),
+            "clientConfig": extend_client_config(
+                client_config, routes.get_path(handler), routes.get_service_path(handler)
+            ),
             **_describe(handler, served[handler]),
         }
         for handler in handlers
@@ -40,15 +42,17 @@ def build_webhooks(
     ]
 
 
-def extend_client_config(config: WebhookClientConfig, path: str) -> dict[str, Any]:
-    """Add the path of the handler to the address of the server."""
+def extend_client_config(
+    config: WebhookClientConfig, path: str, service_path: str
+) -> dict[str, Any]:
+    """Add the path of the handler to the address of the server, be it a URL or a service."""
     result: dict[str, Any] = {key: val for key, val in config.items() if val is not None}
     if config.get("url") is not None:
         result["url"] = f"{str(config['url']).rstrip('/')}/{path}"
     service = config.get("service")
     if service is not None:
         base = (service.get("path") or "").strip("/")
-        extended = service | {"path": f"/{base}/{path}" if base else f"/{path}"}
+        extended = service | {"path": f"/{base}/{service_path}" if base else f"/{service_path}"}
         result["service"] = {key: val for key, val in extended.items() if val is not None}
     return result
 

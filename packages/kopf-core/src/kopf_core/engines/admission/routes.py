@@ -12,23 +12,30 @@ MAX_NAME = 253
 """In characters: as for all names in Kubernetes."""
 
 _IMPOSSIBLE = re.compile(r"[^a-z0-9.-]")
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SEGMENT = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+"""What the API permits between slashes in the path of a service: a subdomain of RFC 1123."""
 
 
 class Routes:
     """The handlers by the paths of their URLs.
 
     A path is the id of the handler. If there are several handlers with the same id, each has also
-    a path of its own. The paths are only compared: they lead nowhere else, whatever is in them.
+    a path of its own. Those ids that the API does not permit in the paths of services, have another
+    path for that. The paths are only compared: they lead nowhere else, whatever is in them.
     """
 
     def __init__(self, handlers: Collection[WebhookHandler]) -> None:
         self._all = tuple(handlers)
         self._found: dict[str, tuple[WebhookHandler, ...]] = {}
         self._paths: dict[WebhookHandler, str] = {}
+        self._service_paths: dict[WebhookHandler, str] = {}
         for handler in handlers:
             self._found[handler.id] = (*self._found.get(handler.id, ()), handler)
         for handler in handlers:
             self._add_own_path(handler)
+        for handler in handlers:
+            self._add_service_path(handler)
 
     def _add_own_path(self, handler: WebhookHandler) -> None:
         path = str(handler.id)
@@ -36,6 +43,14 @@ class Routes:
             path = make_unique(f"{path}/{handler.type.value}", self._found, "/")
             self._found[path] = (handler,)
         self._paths[handler] = path
+
+    def _add_service_path(self, handler: WebhookHandler) -> None:
+        path = self._paths[handler]
+        if not all(map(_SEGMENT.fullmatch, path.split("/"))):
+            base = _make_base(path, MAX_NAME - len(".999"))
+            path = make_unique(base, self._found, ".")
+            self._found[path] = (handler,)
+        self._service_paths[handler] = path
 
     def select(self, webhook: str | None) -> tuple[WebhookHandler, ...]:
         """The handlers of the path; all of them if there is no path.
@@ -53,6 +68,10 @@ class Routes:
     def get_path(self, handler: WebhookHandler) -> str:
         """The path that leads to this handler only, with no slash before it; safe for URLs."""
         return urllib.parse.quote(self._paths[handler])
+
+    def get_service_path(self, handler: WebhookHandler) -> str:
+        """The same for a service: the API permits fewer characters there, e.g. no underscores."""
+        return self._service_paths[handler]
 
 
 def make_unique(text: str, taken: Container[str], separator: str) -> str:
