@@ -395,7 +395,9 @@ async def wrong_configurations(api: Api) -> Any:
             {**good, "clientConfig": {"url": "http://127.0.0.1/"}},
             {**good, "clientConfig": {}},
             {**good, "rules": [{**good["rules"][0], "operations": ["ODD"]}]},
-        ]
+            *({**good, "clientConfig": {"service": {"name": "x", "namespace": "y", "path": p}}}
+              for p in ("/snake_case", "/a//B", "a")),
+        ]  # fmt: skip
         path = "validatingwebhookconfigurations"
         name = {"metadata": {"name": api.namespace}}
         replies = [await api.create(path, {**name, "webhooks": [wrong]}) for wrong in wrongs]

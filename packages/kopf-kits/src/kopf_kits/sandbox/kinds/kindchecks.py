@@ -8,6 +8,7 @@ from typing import Any
 
 from kopf_kits.sandbox.base.jsons import clone
 from kopf_kits.sandbox.base.statuses import Cause
+from kopf_kits.sandbox.schemas.names import check_name
 from kopf_kits.sandbox.schemas.selectors import parse_label_selector
 from kopf_kits.sandbox.schemas.validation import invalid_value
 from kopf_kits.sandbox.store.rules import Obj
@@ -211,6 +212,22 @@ def _check_client(config: Obj, path: str) -> Iterator[Cause]:
     elif url and not url.startswith("https://"):
         text = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
         yield invalid_value(f"{path}.url", url.partition(":")[0], text)
+    yield from _check_service_path(_section(config, "service").get("path"), f"{path}.service.path")
+
+
+def _check_service_path(value: str | None, path: str) -> Iterator[Cause]:
+    """There are only names between the slashes: fewer characters are possible than in URLs."""
+    if not value or value == "/":
+        return
+    if not value.startswith("/"):
+        yield invalid_value(path, value, "must start with a '/'")
+    for index, segment in enumerate(value[1:].removesuffix("/").split("/")):
+        if not segment:
+            yield invalid_value(path, value, f"segment[{index}] may not be empty")
+            continue
+        for cause in check_name(segment, "subdomain", path):
+            text = cause.message.split(": ", 2)[-1]
+            yield invalid_value(path, value, f"segment[{index}]: {text}")
 
 
 def _check_operations(rule: Obj, path: str) -> Iterator[Cause]:
