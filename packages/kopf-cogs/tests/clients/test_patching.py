@@ -175,6 +175,15 @@ async def test_b10_refused_functions_are_carried_forward(server, client, resourc
     assert result.remaining.fns == [add_finalizer]
 
 
+async def test_b10_the_reason_of_refusals_is_told(server, client, resource):
+    """Webhooks can deny with any code, also with the one of the tests of JSON patches."""
+    server.script(server.error(422, message="denied the request: no"), server.reply(body(1)))
+    patch = Patch(fns=[add_finalizer])
+    result = await patch_object(client, resource, "ns", "name1", patch, body(1))
+    assert result.remaining.fns == [add_finalizer]
+    assert "denied the request: no" in (result.refusal or "")
+
+
 @pytest.fixture
 def instant(monkeypatch):
     delays = []

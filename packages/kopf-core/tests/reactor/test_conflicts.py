@@ -57,11 +57,12 @@ def test_b10_functions_refused_too_many_times_in_a_row_are_dropped(memory, logge
 def test_b10_refused_finalizers_are_reported_from_time_to_time(memory, logged):
     delays = []
     for _ in range(MAX_CONFLICTS * 2):
-        keep_refused(memory, REFUSED(), objects_logger, has_news=False)
+        keep_refused(memory, REFUSED(refusal="No!"), objects_logger, has_news=False)
         delays.append(get_conflict_delay(memory))
     messages = logged(logging.ERROR)
     assert len(messages) == 2
     assert "finalizer" in messages[0]
+    assert messages[0].endswith("The latest reply was: No!")
     assert delays[:5] == [2, 4, 8, 16, 32]
     assert max(delays) == MAX_CONFLICT_DELAY
 

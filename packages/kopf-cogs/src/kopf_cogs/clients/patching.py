@@ -37,6 +37,9 @@ class PatchResult:
     remaining: patches.Patch
     """What was not applied since the object has changed meanwhile: for the fresher body."""
 
+    refusal: str | None = None
+    """What the server has said of what remains. Conflicts and denials by webhooks look alike."""
+
     gone: bool = False
     """The object does not exist anymore."""
 
@@ -208,6 +211,7 @@ async def patch_object(
     target = _Target(client, resource, namespace, name, uid, logger)
     inconsistencies: list[diffs.DiffItem] = []
     remaining = patches.Patch()
+    refusal: str | None = None
     result: Any = None
     try:
         result = await _apply_fields(target, patch, body, inconsistencies)
@@ -215,14 +219,15 @@ async def patch_object(
             result = await _apply_fns(target, patch, result or body) or result
     except _ObjectGone:
         return PatchResult(body=None, remaining=patches.Patch(), gone=True)
-    except _ObjectChanged:
+    except _ObjectChanged as e:
         remaining = patches.Patch(fns=patch.fns)
+        refusal = None if secrecy.is_secret(resource) else str(e.__cause__)
     except errors.APIStatusError as e:
         if not secrecy.is_secret(resource):
             raise
         raise e.without_details("the explanation is hidden, as it can quote the secret") from None
     lost = diffs.Diff(inconsistencies) if inconsistencies else diffs.EMPTY
-    return PatchResult(result, remaining, inconsistencies=lost)
+    return PatchResult(result, remaining, refusal, inconsistencies=lost)
 
 
 async def _apply_fields(

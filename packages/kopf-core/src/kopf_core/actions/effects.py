@@ -54,6 +54,9 @@ class Applied:
     is_refused: bool = False
     """Whether some functions were not applied, as the object is not what they were called with."""
 
+    refusal: str | None = None
+    """What the server has said of that."""
+
     is_gone: bool = False
     """The API does not know the object: it is deleted."""
 
@@ -131,6 +134,7 @@ async def apply_patches(
         result.body,
         carried=carried,
         is_refused=bool(result.remaining.fns),
+        refusal=result.refusal,
         is_gone=result.gone,
         rejections=rejections,
         inconsistencies=result.inconsistencies,

@@ -58,15 +58,16 @@ def keep_refused(
     if memory.conflicts < MAX_CONFLICTS:
         return
     names = ", ".join(locate(fn) for fn in memory.carried)
+    reason = f" The latest reply was: {applied.refusal}" if applied.refusal else ""
     if names:
         logger.error(
             f"The transformation functions are dropped: their changes were refused "
-            f"{MAX_CONFLICTS} times in a row, so they are probably invalid: {names}"
+            f"{MAX_CONFLICTS} times in a row, so they are probably invalid: {names}.{reason}"
         )
     else:
         logger.error(
             f"The finalizer can be neither added nor removed: it was refused "
-            f"{MAX_CONFLICTS} times in a row. It will be tried further."
+            f"{MAX_CONFLICTS} times in a row. It will be tried further.{reason}"
         )
     memory.carried, memory.conflicts = (), 0
 

@@ -272,3 +272,12 @@ def test_senseless_options(invoke, args, message):
     result = invoke(*args)
     assert result.exit_code == 2
     assert message in result.output
+
+
+def test_i_the_reason_of_denials_is_told(invoke, world):
+    """A webhook can deny with the code of conflicts: it is not that others change the object."""
+    world.create("one")
+    world.sandbox.faults.fail(422, message="denied the request: no", method="PATCH", path="*/one")
+    result = invoke("pause", "kex", "one", "-y")
+    assert result.exit_code == 1
+    assert "denied the request: no" in result.stderr

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
     from kopf_core.reactor.errands import Access
 
-CONFLICT = "it changes too often; try again"
+CONFLICT = "it changes too often, or the change is denied"
 BATCH = 64
 """How many objects are changed at once."""
 
@@ -105,6 +105,7 @@ async def _apply(client: Client, step: Step) -> None:
     if patched.gone:
         step.result = "gone"
     elif patched.remaining:
-        step.result, step.error = "failed", CONFLICT
+        reason = f": {patched.refusal}" if patched.refusal else ""
+        step.result, step.error = "failed", f"{CONFLICT}{reason}"
     else:
         step.result = "unchanged" if patched.body is None else "changed"
