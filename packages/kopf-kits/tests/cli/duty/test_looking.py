@@ -154,6 +154,13 @@ def test_everything_about_one_object(invoke, world):
     assert "spec.n: 0 -> 1" in lines
 
 
+def test_what_is_not_being_deleted_is_not_said_to_be_blocked(invoke, world):
+    world.create(finalizers=[FINALIZER])
+    result = invoke("object", "kex", "obj")
+    assert "blocked" not in result.stdout
+    assert "If it is deleted, our finalizer holds it" in result.stdout
+
+
 def test_secrets_are_not_shown(invoke, world):
     last = json.dumps({"data": {"password": "b2xk"}})
     meta = {"name": "s", "namespace": "default", "annotations": {LAST_HANDLED: last}}

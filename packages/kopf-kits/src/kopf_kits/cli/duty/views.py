@@ -102,7 +102,9 @@ def make_text(state: ObjectState, now: datetime.datetime) -> Iterator[str]:
         yield f"  Paused: {clean(state.pause)}"
     if state.deleted_at is not None:
         yield f"  Deletion was requested at {clean(state.deleted_at)}."
-    if state.is_held:
+    if state.is_held and state.deleted_at is None:
+        yield "  If it is deleted, our finalizer holds it until the deletion is handled."
+    elif state.is_held:
         yield "  The deletion is blocked by our finalizer until it is handled."
     if state.other_finalizers:
         yield f"  Finalizers of others: {clean(', '.join(state.other_finalizers))}"
