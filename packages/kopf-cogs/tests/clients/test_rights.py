@@ -12,13 +12,13 @@ from kopf_cogs.clients.rights import hint_at_role
         (
             'kexes.kopf.dev "x" is forbidden: User "me" cannot patch resource "kexes/status" '
             'in API group "kopf.dev" in the namespace "ns"',
-            ' Add this rule to the role of the operator: {apiGroups: ["kopf.dev"], '
+            '. Add this rule to the role of the operator: {apiGroups: ["kopf.dev"], '
             "resources: [kexes/status], verbs: [patch]}.",
         ),
         (
             'pods is forbidden: User "me" cannot list resource "pods" in API group "" '
             "at the cluster scope",
-            ' Add this rule to the role of the operator: {apiGroups: [""], resources: [pods], '
+            '. Add this rule to the role of the operator: {apiGroups: [""], resources: [pods], '
             "verbs: [list]}.",
         ),
         ("admission webhook denied the request", ""),

@@ -8,10 +8,11 @@ _REFUSAL = re.compile(
 
 
 def hint_at_role(exc: Exception) -> str:
-    """The rule that would permit it, in a sentence to be added to the message; empty if unknown."""
+    """The rule that would permit it, a sentence to go on the message with; empty if unknown."""
     match = _REFUSAL.search(str(exc))
     if match is None:
         return ""
     group, resource, verb = match["group"], match["resource"], match["verb"]
     rule = f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{verb}]}}'
-    return f" Add this rule to the role of the operator: {rule}."
+    end = "" if str(exc).endswith(".") else "."
+    return f"{end} Add this rule to the role of the operator: {rule}."
