@@ -1,5 +1,7 @@
 """What is asked: it is either understood in full, or refused with the reason."""
 
+import types
+
 import pytest
 
 from kopf_cogs.structs.reviews import ReviewError
@@ -43,6 +45,29 @@ def test_absent_optional_fields_have_defaults(make_review):
         del review["request"][key]
     request = parse_review(review)
     assert (request.uid, request.operation, request.dryrun) == ("", None, False)
+
+
+def frozen(value):
+    """The same with no dictionaries in it: users' own servers can parse with anything."""
+    if isinstance(value, dict):
+        return types.MappingProxyType({key: frozen(item) for key, item in value.items()})
+    return value
+
+
+@pytest.mark.parametrize("path", [(), ("request",), ("request", "object"), ("request", "userInfo")])
+def test_any_mappings_are_understood(make_review, path):
+    review = make_review({"a": {"b": 1}}, old={"a": {"b": 0}})
+    expected = parse_review(make_review({"a": {"b": 1}}, old={"a": {"b": 0}}))
+    if path:
+        parent = review
+        for key in path[:-1]:
+            parent = parent[key]
+        parent[path[-1]] = frozen(parent[path[-1]])
+    else:
+        review = frozen(review)
+    request = parse_review(review)
+    assert request == expected
+    assert type(request.new) is type(request.new["spec"]["a"]) is dict
 
 
 @pytest.mark.parametrize(

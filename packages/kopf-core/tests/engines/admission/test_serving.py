@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+import types
 
 import pytest
 
@@ -352,6 +353,16 @@ async def test_g6_patches_are_json_patches(declare, judge, make_review, code, op
     assert response["allowed"]
     assert response.get("patch", []) == operations
     assert ("patch" in response) == bool(operations)
+
+
+async def test_reviews_of_users_own_servers_can_be_any_mappings(declare, judge, make_review):
+    declare(on.mutate, lambda patch, **_: patch.spec.update(b=2))
+    review = make_review({"a": 1})
+    request = {**review["request"], "object": types.MappingProxyType(review["request"]["object"])}
+    response = await judge(
+        types.MappingProxyType({**review, "request": types.MappingProxyType(request)})
+    )
+    assert response["patch"] == [{"op": "add", "path": "/spec/b", "value": 2}]
 
 
 async def test_patches_of_several_handlers_are_merged(declare, judge, make_review):

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeGuard, get_args
+from typing import Any, TypeGuard, cast, get_args
 
 from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.dicts import json_copy
 from kopf_cogs.structs.reviews import Operation, ReviewError, UserInfo
 
 API_VERSION = "admission.k8s.io/v1"
 OPERATIONS = frozenset(get_args(Operation))
+
+_NOTHING: Mapping[str, Any] = {}
 
 ResourceId = tuple[str, str, str]
 """The API group, the version, and the plural name."""
@@ -39,15 +42,21 @@ class ReviewRequest:
 
 
 def parse_review(review: object) -> ReviewRequest:
-    """Parse an admission review. Raises :class:`ReviewError` if it is not one."""
-    if not isinstance(review, dict) or not isinstance(review.get("request"), dict):
+    """Parse an admission review: of any mappings, since users have servers of their own.
+
+    Raises :class:`ReviewError` if it is not a review.
+    """
+    review = _as_dict(review)
+    asked = _as_dict(review.get("request")) if isinstance(review, dict) else None
+    if not isinstance(review, dict) or not isinstance(asked, dict):
         raise ReviewError("It is not an admission review: there is no request in it.")
     # API servers put everything into the request. People and their scripts do not always.
-    request = {**review, **review["request"]}
+    request = {**review, **asked}
     new, old = _get_object(request, "object"), _get_object(request, "oldObject")
     if new is None and old is None:
         raise ReviewError("Either old or new object is missing from the admission request.")
-    if not isinstance(request.get("userInfo"), dict):
+    userinfo = request.get("userInfo")
+    if not isinstance(userinfo, Mapping):
         raise ReviewError("User info is missing from the admission request.")
     return ReviewRequest(
         uid=_get_text(request, "uid") or "",
@@ -56,10 +65,15 @@ def parse_review(review: object) -> ReviewRequest:
         subresource=_get_text(request, "subResource"),
         operation=_get_operation(request),
         dryrun=bool(request.get("dryRun")),
-        userinfo=request["userInfo"],
+        userinfo=cast(UserInfo, userinfo),
         old=old,
         new=new,
     )
+
+
+def _as_dict(value: object) -> Any:
+    """The same, but with no other mappings than dictionaries: these are relied upon later."""
+    return value if type(value) is dict or not isinstance(value, Mapping) else json_copy(value)
 
 
 def _get_text(source: Mapping[str, Any], key: str) -> str | None:
@@ -78,7 +92,7 @@ def _get_operation(request: Mapping[str, Any]) -> Operation | None:
 
 def _get_resource(request: Mapping[str, Any]) -> ResourceId:
     found = request.get("resource")
-    resource = found if isinstance(found, dict) else {}
+    resource = found if isinstance(found, Mapping) else _NOTHING
     group, version = resource.get("group"), resource.get("version")
     plural = resource.get("resource")
     if not isinstance(group, str) or not isinstance(version, str) or not isinstance(plural, str):
@@ -87,7 +101,7 @@ def _get_resource(request: Mapping[str, Any]) -> ResourceId:
 
 
 def _get_object(request: Mapping[str, Any], key: str) -> RawBody | None:
-    body = request.get(key)
+    body = _as_dict(request.get(key))
     if body is None or _is_object(body):
         return body
     raise ReviewError(f"The field {key!r} of the admission request is not an object.")
