@@ -1,11 +1,13 @@
 """``kopf.api`` and ``kopf.sync_api`` wherever users run them, in operators and outside of them."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 import kopf
@@ -35,6 +37,7 @@ class Setup:
         self.registry = kopf.OperatorRegistry()
         self.settings = kopf.OperatorSettings()
         self.logins: list[str] = []
+        self.liveness_endpoint: str | None = None
 
         @kopf.on.login(registry=self.registry)
         def login(**_: Any) -> Any:
@@ -47,6 +50,7 @@ class Setup:
             kopf.operator(
                 registry=self.registry, settings=self.settings, clusterwide=True,
                 standalone=True, stop_flag=stop,
+                liveness_endpoint=self.liveness_endpoint,
             )
         )  # fmt: skip
         where = {"namespace": "ns1", "timeout": PATIENCE} | where
@@ -138,6 +142,46 @@ async def test_in_webhooks(setup: Setup) -> None:
 
     setup.settings.admission.server = serve
     await setup.run_until("done")
+
+
+@pytest.mark.parametrize("is_sync", [False, True], ids=["async", "sync"])
+async def test_in_probes(setup: Setup, is_sync: bool) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    setup.liveness_endpoint = f"http://127.0.0.1:{port}/healthz"
+
+    def sync_fn(**_: Any) -> str:
+        created = kopf.sync_api.create(config_map("probed", namespace="ns1"))
+        return str(created["metadata"]["name"])
+
+    async def async_fn(**_: Any) -> str:
+        created = await kopf.api.create(config_map("probed", namespace="ns1"))
+        return str(created["metadata"]["name"])
+
+    kopf.on.probe(id="it", registry=setup.registry)(sync_fn if is_sync else async_fn)
+    url = setup.liveness_endpoint
+
+    async def ask_and_finish() -> tuple[int, Any]:
+        answer = await ask(url)
+        await setup.sandbox.apply(config_map("done", namespace="ns1"))
+        return answer
+
+    asking = asyncio.create_task(ask_and_finish())
+    await setup.run_until("done")
+    assert await asking == (200, {"it": "probed"})
+    assert len(setup.logins) == 1
+
+
+async def ask(url: str) -> tuple[int, Any]:
+    """What the probe says, as soon as there is anybody to say it."""
+    async with asyncio.timeout(PATIENCE), aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.get(url) as response:
+                    return response.status, await response.json()
+            except aiohttp.ClientConnectorError:
+                await asyncio.sleep(0.01)
 
 
 async def test_failed_logins_at_the_start_are_told_of_and_final(setup: Setup) -> None:
