@@ -298,3 +298,106 @@ async def test_b8_probes_do_not_care_of_renewals_while_the_credentials_are_usabl
         clock.advance(authentication.PATIENCE * 10)
         assert authenticator.find_problems() == []
         assert not vault.is_empty()
+
+
+class Slow:
+    """A login handler that waits for its time."""
+
+    def __init__(self, registry, outcome):
+        self.outcome = outcome
+        self.calls = 0
+        self.gate = asyncio.Event()
+        self.ended = asyncio.Event()
+        on.login(registry=registry, id="slow", retries=1)(self.fn)
+
+    async def fn(self, **_):
+        self.calls += 1
+        try:
+            await self.gate.wait()
+        finally:
+            self.ended.set()
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+
+@pytest.fixture
+def impatience(monkeypatch):
+    monkeypatch.setattr(authentication, "PATIENCE", 0)
+
+
+@pytest.mark.usefixtures("impatience")
+async def test_b8_those_who_hang_are_not_waited_for_if_others_succeed(
+    authenticator, registry, vault, clock, logged
+):
+    slow = Slow(registry, OTHER)
+    on.login(registry=registry, id="good")(lambda **_: INFO)
+    async with running(authenticator):
+        assert (await vault.acquire()).info is INFO
+        clock.advance(100)
+        assert authenticator.find_problems() == []
+        slow.gate.set()
+        while len(vault.items) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert {item.info.token for item in vault.items} == {"t1", "t2"}
+    assert "Login handler 'slow' is late; it is not waited for." in logged()
+
+
+@pytest.mark.usefixtures("impatience")
+@pytest.mark.parametrize("outcome", [None, "token", PermanentError("boom")])
+async def test_b8_what_is_late_and_senseless_changes_nothing(
+    authenticator, registry, vault, outcome
+):
+    slow = Slow(registry, outcome)
+    on.login(registry=registry, id="good")(lambda **_: INFO)
+    async with running(authenticator) as task:
+        assert (await vault.acquire()).info is INFO
+        slow.gate.set()
+        await slow.ended.wait()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert (await vault.acquire()).info is INFO
+        assert not task.done()
+
+
+@pytest.mark.usefixtures("impatience")
+async def test_b8_those_who_hang_are_called_once_however_many_logins_there_are(
+    authenticator, registry, vault
+):
+    tokens = ["t1", "t2", "t3"]
+    infos = [dataclasses.replace(INFO, token=token) for token in tokens]
+    slow = Slow(registry, None)
+    on.login(registry=registry, id="good")(lambda **_: infos.pop(0))
+    async with running(authenticator):
+        for token in tokens:
+            item = await vault.acquire()
+            assert item.info.token == token
+            if infos:
+                vault.confirm(item)
+                vault.invalidate(item, exc=ValueError())
+    assert slow.calls == 1
+
+
+@pytest.mark.usefixtures("impatience")
+async def test_b8_those_who_hang_are_cancelled_in_the_end(authenticator, registry, vault):
+    slow = Slow(registry, INFO)
+    on.login(registry=registry, id="good")(lambda **_: INFO)
+    async with running(authenticator):
+        await vault.acquire()
+    assert slow.ended.is_set()
+    assert len(vault.items) == 1
+
+
+@pytest.mark.usefixtures("impatience")
+async def test_b8_late_handlers_are_waited_for_when_others_fail(
+    authenticator, registry, vault, logged
+):
+    slow = Slow(registry, INFO)
+    on.login(registry=registry, id="bad", retries=1)(lambda **_: 1 / 0)
+    async with running(authenticator) as task:
+        while not any("'bad' failed" in message for message in logged()):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert vault.is_empty()
+        assert not task.done()
+        slow.gate.set()
+        assert (await vault.acquire()).info is INFO

@@ -13,6 +13,7 @@ from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import KubeContext, LoginError
 from kopf_cogs.structs.ids import HandlerId
 from kopf_core.actions.errors import ErrorsMode, PermanentError
+from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import ExponentialBackoff
 from kopf_core.engines.activities import ActivityError, ActivityRunner
 from kopf_core.intents.causes import Activity
@@ -32,10 +33,12 @@ All requests wait for it, and the usual reason is a file that is being written r
 """
 
 PATIENCE = 30.0
-"""How long (in seconds) login handlers may take until it is said that they are waited for.
+"""How long (in seconds) login handlers may take until those that are late are not waited for.
 
-The probes fail since then.
+If there are no credentials by then, it is said that they are waited for, and the probes fail.
 """
+
+Call = asyncio.Task[dict[HandlerId, Any]]
 
 
 class Authenticator:
@@ -51,6 +54,8 @@ class Authenticator:
         self._vault = vault
         self._registry = registry
         self._activities = activities
+        self._calls: dict[HandlerId, Call] = {}
+        """The login handlers that work now, also those that are late since the previous logins."""
         self._counter = 0
         self._since: float | None = None
         """When the login handlers were called, if they have not finished yet: monotonic."""
@@ -74,14 +79,17 @@ class Authenticator:
         Raises :class:`ActivityError` if logging in fails for good, and :class:`LoginError`
         if the credentials have run out more times than the limit.
         """
-        while True:
-            await self._vault.wait_for_emptiness()
-            if self._counter >= limit:
-                raise LoginError("The server refuses the credentials: log in anew.")
-            self._counter += 1
-            self._since = self._activities.clock.monotonic()
-            await self._authenticate(self._title)
-            self._since = None
+        try:
+            while True:
+                await self._vault.wait_for_emptiness()
+                if self._counter >= limit:
+                    raise LoginError("The server refuses the credentials: log in anew.")
+                self._counter += 1
+                self._since = self._activities.clock.monotonic()
+                await self._authenticate(self._title)
+                self._since = None
+        finally:
+            await self._cancel_calls()
 
     async def run_on_demand(self) -> None:
         """The same, but only since the first request: those of startup handlers can be the first.
@@ -95,15 +103,8 @@ class Authenticator:
         logger.info(f"{title} has been initiated.")
         handlers = self._registry.get_activity_handlers(Activity.AUTHENTICATION)
         handlers = handlers or get_default_logins(title == INITIAL)
-        try:
-            async with _impatience(title):
-                outcomes = await self._activities.run(
-                    Activity.AUTHENTICATION, [_with_backoff(handler) for handler in handlers]
-                )
-        except ActivityError as e:
-            outcomes = e.results  # some credentials are enough, wherever they are from
-            if not outcomes:
-                raise
+        await self._call_handlers([_with_backoff(handler) for handler in handlers], title)
+        outcomes = self._collect_results()
         results = _select_credentials(outcomes)
         if results:
             logger.info(f"{title} has finished.")
@@ -112,6 +113,69 @@ class Authenticator:
                 f"{title} has failed: no credentials were retrieved from the login handlers."
             )
         self._vault.populate(results)
+
+    async def _call_handlers(self, handlers: list[ActivityHandler], title: str) -> None:
+        """Call the handlers in parallel, and wait for all of them, or for some credentials."""
+        for call in self._calls.values():
+            call.remove_done_callback(self._take_late)
+        fresh = list(dict.fromkeys(h.id for h in handlers if h.id not in self._calls))
+        for id in fresh:
+            same = [handler for handler in handlers if handler.id == id]
+            activity = self._activities.run(Activity.AUTHENTICATION, same)
+            self._calls[id] = asyncio.create_task(activity, name=f"kopf-login-{id}")
+        if fresh:
+            await asyncio.wait([self._calls[id] for id in fresh], timeout=PATIENCE)
+        if not self._is_enough():
+            async with _impatience(title):
+                while not self._is_enough():
+                    working = [call for call in self._calls.values() if not call.done()]
+                    await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+
+    def _is_enough(self) -> bool:
+        """Whether there are any credentials, or there will be none."""
+        done = [call for call in self._calls.values() if call.done()]
+        values = [value for call in done for value in _get_results(call).values()]
+        is_any = any(isinstance(value, KubeContext) for value in values)
+        return is_any or len(done) == len(self._calls)
+
+    def _collect_results(self) -> dict[HandlerId, Any]:
+        """Take what there is; those who are late bring theirs whenever they can."""
+        results: dict[HandlerId, Any] = {}
+        failures: dict[HandlerId, Outcome] = {}
+        for id, call in list(self._calls.items()):
+            if not call.done():
+                logger.warning(f"Login handler {id!r} is late; it is not waited for.")
+                call.add_done_callback(self._take_late)
+                continue
+            del self._calls[id]
+            results |= _get_results(call)
+            if isinstance(error := call.exception(), ActivityError):
+                failures |= error.outcomes
+        if failures and not results:
+            raise ActivityError(Activity.AUTHENTICATION, failures)
+        return results  # some credentials are enough, wherever they are from
+
+    def _take_late(self, call: Call) -> None:
+        self._calls = {id: other for id, other in self._calls.items() if other is not call}
+        credentials = {} if call.cancelled() else _select_credentials(_get_results(call))
+        if credentials:
+            self._vault.populate(credentials)
+
+    async def _cancel_calls(self) -> None:
+        calls, self._calls = [*self._calls.values()], {}
+        for call in calls:
+            call.remove_done_callback(self._take_late)
+            call.cancel()
+        if calls:
+            await asyncio.wait(calls)
+
+
+def _get_results(call: Call) -> dict[HandlerId, Any]:
+    """What the finished call has returned: from all of its handlers, or only from some."""
+    try:
+        return call.result()
+    except ActivityError as e:
+        return e.results
 
 
 def _with_backoff(handler: ActivityHandler) -> ActivityHandler:
@@ -136,8 +200,8 @@ async def _impatience(title: str) -> AsyncIterator[None]:
     async def complain() -> None:
         delay = PATIENCE
         while True:
-            await asyncio.sleep(delay)
             logger.warning(f"{title} takes long: all requests wait for the login handlers.")
+            await asyncio.sleep(delay)
             delay *= 2
 
     task = asyncio.create_task(complain(), name="kopf-impatience")
