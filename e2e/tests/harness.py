@@ -316,10 +316,11 @@ class World:
         lifecycle: Lifecycle = asap,
         memo: Any = None,
         namespaces: Collection[str] = (),
+        login: Callable[..., Any] = login_with_kubeconfig,
     ) -> AsyncIterator[Operator]:
         """Run an operator in the background of the test; its errors are raised in the end."""
         registry = registry or self.registry
-        on.login(id="e2e-login", registry=registry)(login_with_kubeconfig)
+        on.login(id="e2e-login", registry=registry)(login)
         ready = asyncio.Event()
         operator = Operator(
             OperatorOptions(
