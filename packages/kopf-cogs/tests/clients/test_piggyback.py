@@ -167,3 +167,16 @@ async def test_priorities_of_the_client(kubeconfig, settings):
     pytest.importorskip("kubernetes")
     kubeconfig({})
     assert (await via_client(settings)).priority == 10
+
+
+@pytest.mark.parametrize("user", [{"exec": {"command": "x"}}, {"tokenFile": "/token"}])
+async def test_pykube_is_not_anonymous_if_it_does_not_understand(
+    kubeconfig, settings, caplog, user
+):
+    pytest.importorskip("pykube")
+    kubeconfig(user)
+    assert await via_pykube(settings) is None
+    [message] = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    assert message.startswith(f"Pykube does not support {next(iter(user))!r} of the kubeconfig")
+    kubeconfig({"token": "tok"} | user)
+    assert (await via_pykube(settings)).token == "tok"

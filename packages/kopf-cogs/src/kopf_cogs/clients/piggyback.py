@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 PRIORITY_OF_CLIENT = 10
 PRIORITY_OF_PYKUBE = 20
 
+KNOWN_TO_PYKUBE = frozenset({"token", "username", "auth-provider", "client-certificate"})
+UNKNOWN_TO_PYKUBE = frozenset({"exec", "tokenFile"})
+"""If there is nothing else, all requests would be anonymous, and so forbidden for ever."""
+
 HEADER_KEYS = ("BearerToken", "authorization")
 """Where the client libraries keep the header. Only some versions know that they are the same."""
 
@@ -152,7 +156,7 @@ def _convert_client_config(
 def login_via_pykube(
     *, logger: "Logger", settings: "OperatorSettings", **_: Any
 ) -> credentials.ConnectionInfo | None:
-    """Log in with the ``pykube-ng`` library.
+    """Log in with the ``pykube-ng`` library; nothing if it does not understand the kubeconfig.
 
     Raises :class:`LoginError` if the library is installed, but cannot log in.
     """
@@ -170,6 +174,13 @@ def login_via_pykube(
             logger.debug("Pykube is configured via kubeconfig file.")
         except failures as e:
             raise _make_login_error("pykube") from e
+    user = (config.user or {}).keys()
+    if user & UNKNOWN_TO_PYKUBE and not user & KNOWN_TO_PYKUBE:
+        logger.warning(
+            f"Pykube does not support {', '.join(sorted(user & UNKNOWN_TO_PYKUBE))!r} of the "
+            "kubeconfig: use kopf.login_with_kubeconfig() in a login handler."
+        )
+        return None
     try:
         return _convert_pykube_config(config, settings)
     except failures as e:
