@@ -26,6 +26,12 @@ CACHE_TIME = 10.0
 FAILURE_CACHE_TIME = 1.0
 """For how long (in seconds) their failures are: a failed probe is to recover soon."""
 
+PATIENCE = 30.0
+"""How long (in seconds) the probe handlers are waited for.
+
+Nobody waits so long for the answer, but the requests must not gather while a handler hangs.
+"""
+
 
 class ProbeServer:
     """Serves the results of the probe handlers, each under its handler's id."""
@@ -50,15 +56,20 @@ class ProbeServer:
         problems = self._find_problems()
         if problems:
             return web.json_response({"error": " ".join(problems)}, status=503)
-        clock = self._activities.clock
-        async with self._lock:
-            if clock.monotonic() >= self._deadline:
-                self._response = await self._call_handlers()
-                is_failed = self._response[0] != 200
-                time = FAILURE_CACHE_TIME if is_failed else CACHE_TIME
-                self._deadline = clock.monotonic() + time
+        try:
+            async with asyncio.timeout(PATIENCE), self._lock:
+                await self._refresh()
+        except TimeoutError:
+            return web.json_response({"error": "The probe handlers hang."}, status=500)
         status, text = self._response
         return web.Response(status=status, text=text, content_type="application/json")
+
+    async def _refresh(self) -> None:
+        clock = self._activities.clock
+        if clock.monotonic() >= self._deadline:
+            self._response = await self._call_handlers()
+            is_failed = self._response[0] != 200
+            self._deadline = clock.monotonic() + (FAILURE_CACHE_TIME if is_failed else CACHE_TIME)
 
     async def _call_handlers(self) -> tuple[int, str]:
         handlers = self._registry.get_activity_handlers(Activity.PROBE)
