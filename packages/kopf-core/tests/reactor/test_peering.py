@@ -269,6 +269,16 @@ async def test_records_are_there_while_the_operator_runs(cluster, launch, group,
     assert await peering.read() == {}
 
 
+@pytest.mark.parametrize("stealth", [False, True])
+async def test_stealth_keep_alives_are_sent_but_not_logged(peering, launch, logged, stealth):
+    await peering.create()
+    async with launch(stealth=stealth) as one:
+        await one.until_paused(False)
+        await until(lambda: peering.has("op"))
+    assert await peering.read() == {}
+    assert any("Keep-alive in" in message for message in logged()) is not stealth
+
+
 async def test_namespaced_operators_have_peerings_in_each_namespace(cluster, launch):
     peering = Peering(cluster)
     await peering.define("KopfPeering")
