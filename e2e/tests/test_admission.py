@@ -534,3 +534,86 @@ async def test_exited_servers_end_the_operator(hooks: Hooks) -> None:
                 settings=hooks.world.settings,
                 namespaces=[hooks.world.namespace],
             )
+
+
+# --- Servers of users ---
+
+
+class CustomServer:
+    """A class with a server inside, and what has become of it."""
+
+    def __init__(self) -> None:
+        self.inner = WebhookServer(addr="127.0.0.1")
+        self.log: list[str] = []
+
+    async def __call__(self, fn: Any) -> AsyncIterator[Any]:
+        try:
+            async for config in self.inner(fn):
+                yield config
+        finally:
+            self.log.append("closed")
+
+
+class ManagedServer(CustomServer):
+    async def __aenter__(self) -> Any:
+        self.log.append("entered")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.log.append("exited")
+
+
+class FactoryOfServers(ManagedServer):
+    async def __aenter__(self) -> Any:
+        self.log.append("entered")
+        return super().__call__
+
+    def __call__(self, _: Any) -> AsyncIterator[Any]:
+        raise NotImplementedError("It is not me who serves.")
+
+
+@pytest.mark.docs("admission/servers")
+@pytest.mark.parametrize(
+    ("cls", "is_function", "log"),
+    [
+        (CustomServer, True, ["closed"]),
+        (CustomServer, False, ["closed"]),
+        (ManagedServer, False, ["entered", "closed", "exited"]),
+        (FactoryOfServers, False, ["entered", "closed", "exited"]),
+    ],
+    ids=["generator", "class", "context-manager", "factory"],
+)
+async def test_servers_of_users_are_served_and_closed(
+    hooks: Hooks, cls: type[CustomServer], is_function: bool, log: list[str]
+) -> None:
+    server = cls()
+    hooks.world.settings.admission.server = server.__call__ if is_function else server
+    hooks.declare(on.validate, id="x")(lambda warnings, **_: warnings.append("judged"))
+    async with hooks.serving():
+        assert (await hooks.create(dry=True)).warnings == ["judged"]
+        assert "closed" not in server.log
+    assert server.log == log
+
+
+@pytest.mark.docs("admission/servers")
+async def test_addresses_that_change_are_reconfigured(hooks: Hooks) -> None:
+    move, moved = asyncio.Event(), "https://127.0.0.1:1/moved"
+
+    async def server(fn: Any) -> AsyncIterator[Any]:
+        async for config in WebhookServer(addr="127.0.0.1")(fn):
+            yield config
+            await move.wait()
+            yield {**config, "url": moved}
+
+    hooks.world.settings.admission.server = server
+    hooks.declare(on.validate, id="x", ignore_failures=True)(lambda **_: None)
+    async with hooks.serving():
+        move.set()
+        for type in ("validating", "mutating"):
+            await hooks.until_configured(
+                lambda body: (
+                    {w["clientConfig"]["url"].rpartition("/")[0] for w in body["webhooks"]}
+                    == {moved}
+                ),
+                type,
+            )
