@@ -22,6 +22,7 @@ from kopf_kits.webhooks import WebhookServer
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEX = (GROUP, "kexes")
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/{}"
+GROUP_OF_HOOKS = "admissionregistration.k8s.io"
 TYPES = ("validating", "mutating")
 RESOURCES = [f"{type}webhookconfigurations" for type in TYPES]
 
@@ -180,3 +181,20 @@ async def test_documented_rights_to_webhooks_are_enough(world, judged, account, 
         found = await world.attempt("GET", CONFIGURATIONS.format(type, judged))
         assert found.status == 404 or not found.body.get("webhooks")
     assert not messages.find()
+
+
+@pytest.mark.parametrize("account", ["cluster-wide"], indirect=True)
+async def test_b3_absent_rights_to_watch_webhooks_are_named_once_and_prevent_nothing(
+    world, judged, account, messages
+):
+    await account.restrict("watch", *RESOURCES)
+    async with world.operator():
+        await until_judged(world)  # they are served nevertheless
+        for type in TYPES:
+            await messages.until(f'cannot watch resource "{type}webhookconfigurations"', times=2)
+    complaints = messages.find()
+    assert len(complaints) == 2
+    assert all(f'API group "{GROUP_OF_HOOKS}" at the cluster scope' in c for c in complaints)
+    for type in TYPES:
+        found = await world.attempt("GET", CONFIGURATIONS.format(type, judged))
+        assert found.status == 404 or not found.body.get("webhooks")
