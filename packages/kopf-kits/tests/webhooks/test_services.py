@@ -2,8 +2,10 @@
 
 import asyncio
 import base64
+import contextlib
 import datetime
 import pathlib
+import socket
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -20,7 +22,7 @@ from kopf_kits.sandbox import Sandbox
 from kopf_kits.webhooks import WebhookServerError, WebhookServiceServer
 from kopf_kits.webhooks.shared import SecretProvider
 
-from .conftest import REVIEW, Serve, make_client_context, write_pair
+from .conftest import REVIEW, Serve, Served, make_client_context, write_pair
 
 HOST = "svc1.ns1.svc"
 URL = "/api/v1/namespaces/ns1/secrets"
@@ -161,3 +163,66 @@ async def test_outside_of_clusters(serve: Serve) -> None:
 def test_both_a_folder_and_a_secret() -> None:
     with pytest.raises(ValueError, match="not both"):
         WebhookServiceServer("svc1", folder="/x", secret="y")
+
+
+def find_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+        return [stack.enter_context(server).getsockname()[1] for server in servers]
+
+
+async def ask(session: aiohttp.ClientSession, port: int, bundle: bytes) -> int:
+    """Ask as the API server does: with the name of the Service, whatever pod is behind it."""
+    url, tls = f"https://127.0.0.1:{port}", make_client_context(bundle)
+    async with session.post(url, json=REVIEW, ssl=tls, server_hostname=HOST) as response:
+        return response.status
+
+
+def get_bundle(served: Served) -> bytes:
+    return base64.b64decode(served.configs[-1]["caBundle"] or "")
+
+
+async def test_replicas_are_trusted_by_what_any_of_them_has_configured(
+    serve: Serve, client: Client, session: aiohttp.ClientSession
+) -> None:
+    ports = find_ports(2)
+    one, two = (WebhookServiceServer("svc1", namespace="ns1", port=port) for port in ports)
+    async with serve(one) as first, serve(two) as second:
+        assert get_bundle(first) == get_bundle(second)
+        for served in (first, second):
+            for port in ports:
+                assert await ask(session, port, get_bundle(served)) == 200
+
+
+async def test_g4_remounted_secrets_of_cert_manager_are_followed(
+    serve: Serve, authority: Authority, alien: Authority, tmp_path: pathlib.Path, unused_port: int
+) -> None:
+    """Volumes are changed by one symlink, all the files at once."""
+
+    def mount(owner: Authority, version: str) -> None:
+        folder = tmp_path / version
+        folder.mkdir()
+        write_pair(folder, owner.issue("x", hostnames=[HOST]))
+        (folder / "ca.crt").write_bytes(owner.pair.certificate)
+        (tmp_path / "new").symlink_to(folder)
+        (tmp_path / "new").replace(tmp_path / "..data")
+
+    mount(authority, "..1")
+    for name in ("tls.crt", "tls.key", "ca.crt"):
+        (tmp_path / name).symlink_to(pathlib.Path("..data") / name)
+    server = WebhookServiceServer(
+        "svc1", namespace="ns1", port=unused_port, folder=tmp_path, file_check_interval=0.01
+    )
+    async with serve(server) as served:
+        old = get_bundle(served)
+        assert old == authority.pair.certificate
+        mount(alien, "..2")
+        await served.wait(3)
+        assert get_bundle(served) == alien.pair.certificate
+        async with aiohttp.ClientSession() as session:
+            assert await ask(session, unused_port, get_bundle(served)) == 200
+        async with aiohttp.ClientSession() as session:
+            with pytest.raises(aiohttp.ClientConnectorCertificateError):
+                await ask(session, unused_port, old)
+    both = base64.b64decode(served.configs[1]["caBundle"] or "")
+    assert both == alien.pair.certificate + authority.pair.certificate
