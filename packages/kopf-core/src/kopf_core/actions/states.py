@@ -36,6 +36,8 @@ class HandlerState:
     subrefs: frozenset[HandlerId] = frozenset()
     since: float | None = field(default=None, compare=False)
     """The monotonic time of the start, if it was in this process; it is never stored."""
+    written: datetime.datetime | None = field(default=None, compare=False)
+    """The start as it is stored, if that is wrong: e.g. written by a clock that was ahead."""
 
     @property
     def finished(self) -> bool:
@@ -90,8 +92,10 @@ class HandlerState:
         """
         retries, subrefs = record.get("retries"), record.get("subrefs")
         message, purpose = record.get("message"), record.get("purpose")
-        started = _shift(_parse_time(record.get("started")), jump)
-        delayed = _shift(_parse_time(record.get("delayed")), jump)
+        started = written = _parse_time(record.get("started"))
+        delayed = _parse_time(record.get("delayed"))
+        if jump:
+            started, delayed = _shift(started, jump), _shift(delayed, jump)
         if started is not None and started > now:  # the clock has jumped back since then
             delayed = None if delayed is None else delayed - (started - now)
             started = now
@@ -99,6 +103,7 @@ class HandlerState:
             started=started or now,
             stopped=_parse_time(record.get("stopped")),
             delayed=delayed,
+            written=None if started is written else written,
             purpose=purpose if isinstance(purpose, str) else None,
             retries=max(0, retries) if isinstance(retries, int) else 0,
             success=record.get("success") is True,
@@ -117,7 +122,7 @@ class State(Mapping[HandlerId, HandlerState]):
     from what was found on the object (e.g. of a cycle that is superseded by another one).
     """
 
-    __slots__ = ("_active", "_since", "_states", "_stored", "now", "purpose")
+    __slots__ = ("_active", "_states", "_stored", "now", "purpose")
 
     def __init__(
         self,
@@ -127,9 +132,7 @@ class State(Mapping[HandlerId, HandlerState]):
         active: frozenset[HandlerId] = frozenset(),
         stored: Mapping[HandlerId, HandlerState] = MappingProxyType({}),
         purpose: str | None = None,
-        since: datetime.datetime | None = None,
     ) -> None:
-        self._since = since
         self._states = states
         self._active = active
         self._stored = stored
@@ -151,13 +154,12 @@ class State(Mapping[HandlerId, HandlerState]):
         jump: datetime.timedelta = NO_JUMP,
     ) -> "State":
         """Read what is known of these handlers from the object."""
-        fetched = {handler.id: storage.fetch(key=handler.id, body=body) for handler in handlers}
-        records = {id: record for id, record in fetched.items() if record}
-        states = {id: HandlerState.from_record(rec, now, jump) for id, rec in records.items()}
-        times = {id: _parse_time(record.get("started")) for id, record in records.items()}
-        since = min((time for time in times.values() if time is not None), default=None)
-        kept = {id: states[id] for id, time in times.items() if not jump and (time or now) <= now}
-        return cls(states, stored=kept, now=now, since=since)  # what is shifted is rewritten
+        records = ((handler.id, storage.fetch(key=handler.id, body=body)) for handler in handlers)
+        states = {
+            id: HandlerState.from_record(record, now, jump) for id, record in records if record
+        }
+        right = {id: state for id, state in states.items() if state.written is None}
+        return cls(states, stored={} if jump else right, now=now)  # what is shifted is rewritten
 
     def with_purpose(self, purpose: str | None, handlers: Iterable[BaseHandler]) -> "State":
         """Activate the handlers for a purpose.
@@ -244,8 +246,9 @@ class State(Mapping[HandlerId, HandlerState]):
 
     @property
     def since(self) -> datetime.datetime:
-        """The same as it was stored: maybe, by a process whose clock was ahead of this one."""
-        return self.started if self._since is None else self._since
+        """When the first has started, as it is stored: maybe, by a process with another clock."""
+        times = (state.written or state.started for state in self._states.values())
+        return min(times, default=self.now)
 
     @property
     def delay(self) -> float | None:
