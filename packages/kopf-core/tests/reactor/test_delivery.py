@@ -1,5 +1,6 @@
 """Whether the object is as we have left it: only then its echo from the API is of no interest."""
 
+import asyncio
 import copy
 from typing import Any
 
@@ -7,9 +8,11 @@ import pytest
 
 from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.marks import Marks
+from kopf_core.engines.leasing import FencedError
 from kopf_core.engines.memories import ObjectMemories, ObjectMemory
 from kopf_core.reactor.delivery import Delivery, is_only_marked
 from kopf_core.reactor.turns import Turn
@@ -151,3 +154,29 @@ def test_r2_a14_lists_of_restored_clusters_are_the_newest_states() -> None:
     turn.memory.patched_version = 11
     delivery.notice(turn, make_event("9"))
     assert turn.memory.patched_version == 11
+
+
+@pytest.mark.parametrize("failure", [ConnectionError("x"), FencedError("x")], ids=repr)
+async def test_o2_interrupted_passes_are_cancelled_even_if_nothing_can_be_sent(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(**_: Any) -> Any:
+        raise failure
+
+    monkeypatch.setattr("kopf_core.reactor.delivery.apply_patches", refuse)
+    delivery, turn = make_delivery(), make_turn()
+    turn.item.latest = BEFORE
+    turn.body = Body(BEFORE)
+    started = asyncio.Event()
+
+    async def make_passes() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(delivery.protect(turn, make_passes()))
+    await started.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert turn.memory.pending is not None
+    assert turn.memory.pending[0] == MARKS

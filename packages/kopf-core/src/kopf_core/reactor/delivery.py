@@ -5,6 +5,7 @@ The state is called settled when the stream has brought it too, or its deadline 
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
@@ -108,7 +109,8 @@ class Delivery:
         try:
             return await passes
         except asyncio.CancelledError:  # usually, of the exiting operator
-            await self.apply(turn)
+            with contextlib.suppress(Exception):  # what is not sent is pending; it is cancelled
+                await self.apply(turn)
             raise
         except FencedError:
             raise
