@@ -5,7 +5,11 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
+sys.path[:0] = [str(ROOT / "docs" / "_extensions"), str(ROOT / "tools")]
+
+import coverage_table  # noqa: E402
+
+coverage_table.write()
 
 project = "Kopf"
 author = "The Kopf team"

@@ -29,7 +29,9 @@ ELSEWHERE = (
     "An operator that cannot renew its record stops; one that takes over waits a few seconds, "
     "until others have finished.",
     "**Kubeconfigs** which `kubectl` refuses are refused, with the reason and the file. One with "
-    "no `server:` is refused at once, too; the predecessor exits with the code 1 some time later.",
+    "no `server:` is refused at once, too; the predecessor exits with the code 1 some time later. "
+    "With client libraries installed, too, a login fails if the exec plugin has failed: it never "
+    "goes on with no credentials.",
 )
 
 OUTPUT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "compatibility.md"

@@ -180,3 +180,12 @@ async def test_pykube_is_not_anonymous_if_it_does_not_understand(
     assert message.startswith(f"Pykube does not support {next(iter(user))!r} of the kubeconfig")
     kubeconfig({"token": "tok"} | user)
     assert (await via_pykube(settings)).token == "tok"
+
+
+@pytest.mark.parametrize("login", [via_client, via_async_client])
+async def test_b17_clients_are_not_anonymous_if_their_plugins_fail(kubeconfig, settings, login):
+    pytest.importorskip(LIBRARIES[login])
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
+    kubeconfig({"exec": plugin | {"command": "no-such-command"}})
+    with pytest.raises(LoginError, match="has given no credentials"):
+        await login(settings)

@@ -31,18 +31,9 @@ def login_with_kubeconfig(
     (``settings.networking.plugin_timeout``).
     Raises :class:`LoginError` if the files cannot be used for any reason.
     """
-    variable = os.environ.get("KUBECONFIG", "")
-    paths = [pathlib.Path(path).expanduser() for path in variable.split(os.pathsep) if path]
-    if not paths:
-        try:
-            paths = [pathlib.Path("~/.kube/config").expanduser()]
-        except RuntimeError:
-            return None  # no home directory, as in some containers
-    existing = [path for path in paths if path.exists()]
+    existing = _find_files()
     if not existing:
-        if not variable:
-            return None
-        raise credentials.LoginError(f"No kubeconfig files exist: $KUBECONFIG is {variable!r}.")
+        return None
     if settings is None:
         return read_kubeconfig(existing)
     networking = settings.networking
@@ -91,6 +82,32 @@ def read_kubeconfig(
     if plugin is None:
         return info
     return dataclasses.replace(plugin, timeout=plugin_timeout).renew(info)
+
+
+def is_plugin_needed() -> bool:
+    """Whether the user of the current context logs in by an exec plugin.
+
+    Raises :class:`LoginError` if the files cannot be used for any reason.
+    """
+    config, paths = kubefiles.KubeFiles(), _find_files()
+    for path in paths:
+        config.add(path)
+    return bool(paths and config.get_user(config.get_context(None)).get("exec"))
+
+
+def _find_files() -> list[pathlib.Path]:
+    """The files of ``$KUBECONFIG``, or the usual one; nothing if there is no such file."""
+    variable = os.environ.get("KUBECONFIG", "")
+    paths = [pathlib.Path(path).expanduser() for path in variable.split(os.pathsep) if path]
+    if not paths:
+        try:
+            paths = [pathlib.Path("~/.kube/config").expanduser()]
+        except RuntimeError:
+            return []  # no home directory, as in some containers
+    existing = [path for path in paths if path.exists()]
+    if variable and not existing:
+        raise credentials.LoginError(f"No kubeconfig files exist: $KUBECONFIG is {variable!r}.")
+    return existing
 
 
 def _check_cluster(cluster: kubefiles.Entry) -> None:
