@@ -237,12 +237,21 @@ def hasten(module: types.ModuleType) -> None:
 
 
 @contextlib.contextmanager
-def preserved_levels() -> Iterator[None]:
-    """Put the levels of all loggers back: some blocks show how to set them."""
-    loggers = [logging.getLogger(), *map(logging.getLogger, [*logging.root.manager.loggerDict])]
-    levels = [(logger, logger.level) for logger in loggers]
+def preserved_loggers() -> Iterator[None]:
+    """Put all loggers back as they were: some blocks show how to configure or silence them."""
+    before = {name: _get_state(logging.getLogger(name)) for name in _list_loggers()}
     try:
         yield
     finally:
-        for logger, level in levels:
+        for name in _list_loggers():
+            logger = logging.getLogger(name)
+            level, logger.disabled, logger.filters = before.get(name, (logging.NOTSET, False, []))
             logger.setLevel(level)
+
+
+def _list_loggers() -> list[str]:
+    return ["root", *logging.root.manager.loggerDict]
+
+
+def _get_state(logger: logging.Logger) -> tuple[int, bool, list[Any]]:
+    return logger.level, logger.disabled, [*logger.filters]

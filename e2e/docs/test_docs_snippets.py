@@ -41,7 +41,7 @@ def collect() -> list[Any]:
 def registry() -> Iterator[kopf.OperatorRegistry]:
     registry = kopf.OperatorRegistry()
     kopf.set_default_registry(registry)
-    with snippets.preserved_levels():
+    with snippets.preserved_loggers():
         yield registry
     kopf.set_default_registry(kopf.OperatorRegistry())
     kopf.set_default_lifecycle(None)

@@ -433,7 +433,12 @@ async def test_one_name_of_the_operator_for_everything(websites: Any) -> None:
     assert entry.json["reportingComponent"] == "sites.example.com"
 
 
-async def test_unlisted_kinds_hold_the_deletion(websites: Any) -> None:
+async def test_unlisted_kinds_hold_the_deletion(
+    websites: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It is told by the end of the child, not by asking again and again.
+    monkeypatch.setattr("kopf_core.reactor.reconciliation.CLEANING_POLLING", 3600.0)
+
     @websites.reconcile(id="fn", owns=["namespaces"])
     def fn(**_: Any) -> Iterator[Any]:
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "far"}}

@@ -119,6 +119,7 @@ def make_settings(**peering: Any) -> OperatorSettings:
     settings = OperatorSettings()
     settings.posting.enabled = False
     settings.queueing.exit_timeout = 0.1
+    settings.networking.error_backoffs = [0.05]
     for name, value in peering.items():
         setattr(settings.peering, name, value)
     return settings

@@ -67,7 +67,7 @@ class DesiredStates:
         self._badges = Badges(api.manager, prefix=execution.settings.name or PREFIX)
         self._objects: dict[ObjectKey, ObjectPlans] = {}
         self._waiting: dict[Any, set[ObjectKey]] = {}
-        self._leaving: set[ObjectKey] = set()  # until all of their children are known
+        self._leaving: set[ObjectKey] = set()  # those which wait for their children to be gone
         self._places = {
             h.id: Places(h.limit, lambda key: enqueue(key, "its turn has come"))
             for h in handlers
@@ -84,7 +84,7 @@ class DesiredStates:
     def on_owned(self, body: RawBody) -> None:
         """An object of an owned kind has appeared, changed, or vanished: tell its owners."""
         for uid in get_owners(body):
-            if uid in self._objects:
+            if uid in self._objects or uid in self._leaving:
                 self._trigger(uid, Trigger("child", show(body)), self._handlers)
         if self._waiting:
             identity = get_identity(body.get("kind"), body)
@@ -340,8 +340,8 @@ class DesiredStates:
 
     async def clean_up(self, step: Step) -> bool:
         """Delete what Kubernetes does not delete with its owner; get whether all of it is gone."""
+        self._leaving.add(step.key)
         if not self._is_synced:
-            self._leaving.add(step.key)
             step.cause.logger.warning(
                 "The deletion must wait until all the owned kinds are listed: "
                 "there can be objects that are to be deleted first."
