@@ -16,7 +16,9 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 TARGET = DOCS / "_static" / "pictures"
 
-WIDTH, HEIGHT, GAP, MARGIN = 250, 58, 46, 16
+WIDTH, HEIGHT, MARGIN = 250, 58, 16
+BESIDE, BELOW = 96, 46  # the spaces between boxes: there is a label in the first one
+SIDES = 360  # for the arrows around the boxes, and for their labels
 FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, monospace"
 
@@ -51,21 +53,21 @@ class Diagram:
     def width(self) -> int:
         """The width in pixels, with the places for labels and for arrows around."""
         most = max(len(row) for row in self.rows)
-        return most * WIDTH + (most - 1) * GAP + 2 * MARGIN + 300
+        return most * WIDTH + (most - 1) * BESIDE + 2 * MARGIN + SIDES
 
     @property
     def height(self) -> int:
         """The height in pixels."""
-        return len(self.rows) * (HEIGHT + GAP) - GAP + 2 * MARGIN
+        return len(self.rows) * (HEIGHT + BELOW) - BELOW + 2 * MARGIN
 
     def place(self) -> dict[str, tuple[float, float]]:
         """The centres of the boxes."""
         found = {}
         for number, row in enumerate(self.rows):
-            left = (self.width - len(row) * WIDTH - (len(row) - 1) * GAP) / 2
+            left = (self.width - len(row) * WIDTH - (len(row) - 1) * BESIDE) / 2
             for index, (name, _, _) in enumerate(row):
-                x = left + index * (WIDTH + GAP) + WIDTH / 2
-                found[name] = (x, MARGIN + number * (HEIGHT + GAP) + HEIGHT / 2)
+                x = left + index * (WIDTH + BESIDE) + WIDTH / 2
+                found[name] = (x, MARGIN + number * (HEIGHT + BELOW) + HEIGHT / 2)
         return found
 
 
@@ -105,7 +107,9 @@ def draw(diagram: Diagram, colors: Colors) -> str:
     for row in diagram.rows:
         parts += [_draw_box(places[name], title, detail, colors) for name, title, detail in row]
     parts += [_draw_arrow(places[a], places[b], label, colors) for a, b, label in diagram.arrows]
-    parts += [_draw_back(places[a], places[b], label, colors) for a, b, label in diagram.backs]
+    for a, b, label in diagram.backs:
+        between = [x for x, y in places.values() if places[b][1] <= y <= places[a][1]]
+        parts.append(_draw_back(places[a], places[b], min(between), label, colors))
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -134,26 +138,32 @@ def _draw_arrow(
     (x1, y1), (x2, y2) = source, target
     if y1 == y2:
         x1, x2 = x1 + WIDTH / 2, x2 - WIDTH / 2 - 2
-    else:
-        y1, y2 = y1 + HEIGHT / 2, y2 - HEIGHT / 2 - 2
+        line = _draw_line(f"M{x1:g} {y1:g}H{x2:g}", colors)
+        text = _draw_text((x1 + x2) / 2, y1 - 7, label, colors.detail, size=12)
+        return line + (text if label else "")
+    y1, y2 = y1 + HEIGHT / 2, y2 - HEIGHT / 2 - 2
     middle = (y1 + y2) / 2
     path = f"M{x1:g} {y1:g}C{x1:g} {middle:g} {x2:g} {middle:g} {x2:g} {y2:g}"
-    if y1 == y2:
-        path = f"M{x1:g} {y1:g}H{x2:g}"
-    text = _draw_text((x1 + x2) / 2 + 8, middle + 4, label, colors.detail, size=12, at="start")
+    aside = 4 if x1 == x2 else 16 if x1 > x2 else -8  # on that side of the curve which is free
+    text = _draw_text((x1 + x2) / 2 + 8, middle + aside, label, colors.detail, size=12, at="start")
     return _draw_line(path, colors) + (text if label else "")
 
 
 def _draw_back(
-    source: tuple[float, float], target: tuple[float, float], label: str, colors: Colors
+    source: tuple[float, float],
+    target: tuple[float, float],
+    leftmost: float,
+    label: str,
+    colors: Colors,
 ) -> str:
+    """Draw an arrow around everything that is between the boxes; "leftmost" is a centre."""
     (x1, y1), (x2, y2) = source, target
     x1, x2 = x1 - WIDTH / 2, x2 - WIDTH / 2 - 2
     if source == target:
         y1, y2 = y1 + 14, y2 - 14
-    far = min(x1, x2) - 34
-    path = f"M{x1:g} {y1:g}C{far:g} {y1:g} {far:g} {y1:g} {far:g} {(y1 + y2) / 2:g}"
-    path += f"S{far:g} {y2:g} {x2:g} {y2:g}"
+    far = leftmost - WIDTH / 2 - 34
+    path = f"M{x1:g} {y1:g}H{far + 14:g}Q{far:g} {y1:g} {far:g} {y1 - 14:g}"
+    path += f"V{y2 + 14:g}Q{far:g} {y2:g} {far + 14:g} {y2:g}H{x2:g}"
     words = label.split(": ") if ": " in label else [label]
     texts = [
         _draw_text(far - 6, (y1 + y2) / 2 + 15 * i, word, colors.detail, size=12, at="end")
