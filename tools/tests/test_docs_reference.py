@@ -5,7 +5,6 @@ import inspect
 import re
 from pathlib import Path
 
-import coverage_table
 import pytest
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "reference" / "api"
@@ -43,27 +42,3 @@ def test_documented_names_have_docstrings(documented: list[str]) -> None:
         value = get_value(path)
         if inspect.isclass(value) or inspect.isroutine(value):
             assert inspect.getdoc(value), f"{path} has no docstring."
-
-
-SECTIONS = PAGES.parent / "sections.md"
-ROW = re.compile(r"^\| ([\d.]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]*)\|$", re.MULTILINE)
-
-
-def test_sections_of_the_specification_have_pages_and_tests() -> None:
-    rows = ROW.findall(SECTIONS.read_text("utf-8"))
-    assert {int(number.partition(".")[0]) for number, *_ in rows} == {*range(1, 56)}
-    for number, title, page, test, remark in rows:
-        if page.strip() == "—":
-            assert remark.strip(), f"Why is it dropped? {number} {title}"
-            continue
-        [path] = re.findall(r"\]\(([^)]+)\)", page)
-        assert (SECTIONS.parent / path).is_file(), f"{number} {title}: {path}"
-        assert (PAGES.parents[2] / test.strip(" `")).exists(), f"{number} {title}: {test}"
-
-
-def test_the_landing_page_does_not_overstate_how_many_failures_are_tested() -> None:
-    stated = re.search(r"Over (\d+) failures", (PAGES.parents[1] / "index.md").read_text())
-    scenarios = {key for key in coverage_table.read_titles()["scenarios"] if key[0] != "O"}
-    tested = set().union(*(test.scenarios for test in coverage_table.collect())) & scenarios
-    assert stated is not None
-    assert len(tested) > int(stated[1])
