@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from kopf_kits.webhooks import WebhookServer, listeners
 
@@ -133,6 +134,25 @@ async def test_fuzzed_connections(
             assert response.status == 200
     assert [record.message for record in caplog.records if record.exc_info] == []
     assert [r.message for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+async def test_g2_failures_to_parse_are_quiet(
+    insecure: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of older HTTP libraries, if there are addresses that are not addresses."""
+
+    def fail(self: web.RequestHandler, data: bytes) -> None:
+        raise ValueError("Invalid IPv6 URL")
+
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(web.RequestHandler, "data_received", fail)
+    parts = urllib.parse.urlsplit(insecure.url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    writer.write(b"POST http://[::1/ HTTP/1.1\r\n\r\n")
+    async with asyncio.timeout(30):
+        assert await reader.read() == b""
+    writer.close()
+    assert caplog.records == []
 
 
 async def test_parallel_connections(insecure: Served, session: aiohttp.ClientSession) -> None:

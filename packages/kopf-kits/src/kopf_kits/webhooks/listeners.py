@@ -62,15 +62,7 @@ class Listener:
         self._greetings: set[asyncio.Task[None]] = set()
         self._newcomers: dict[Any, _Newcomer] = {}
         # With no routes: there is nothing to be chosen from, and reviews must be fast.
-        server = web.Server(
-            self._handle,
-            access_log=None,
-            logger=_QuietLogger(logger),
-            auto_decompress=False,
-            handler_cancellation=True,  # nobody waits for the answer anymore
-            keepalive_timeout=KEEPALIVE_TIMEOUT,
-            lingering_time=LINGERING_TIMEOUT,
-        )
+        server = web.Server(self._handle, handler_cancellation=True)  # when nobody waits for it
         self._runner = web.ServerRunner(server, shutdown_timeout=DRAINING_TIMEOUT)
 
     @property
@@ -122,7 +114,7 @@ class Listener:
 
     def _greet(self, sock: socket.socket) -> None:
         assert self._runner.server is not None, "It is set up before anything is accepted."
-        protocol = self._runner.server()
+        protocol = _Connection(self._runner.server)
         greeting = asyncio.create_task(self._shake_hands(sock, protocol))
         self._greetings.add(greeting)
         greeting.add_done_callback(self._greetings.discard)
@@ -166,6 +158,30 @@ class _Newcomer(NamedTuple):
     """The TLS handshake; with no TLS, it is over at once."""
 
     timer: asyncio.TimerHandle
+
+
+class _Connection(web.RequestHandler):
+    """A connection of the HTTP library, as quiet if it fails to parse as if it refuses to."""
+
+    __slots__ = ()
+
+    def __init__(self, server: web.Server) -> None:
+        options: dict[str, Any] = {
+            "access_log": None,
+            "logger": _QuietLogger(logger),
+            "auto_decompress": False,
+            "keepalive_timeout": KEEPALIVE_TIMEOUT,
+            "lingering_time": LINGERING_TIMEOUT,
+        }
+        super().__init__(server, loop=asyncio.get_running_loop(), **options)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse the data; senseless addresses are failures in aiohttp before 3.14.5."""
+        try:
+            super().data_received(data)
+        except Exception as e:
+            logger.debug(f"A request to the webhooks cannot be parsed: {type(e).__name__}")
+            self.force_close()
 
 
 class _QuietLogger(logging.LoggerAdapter[logging.Logger]):

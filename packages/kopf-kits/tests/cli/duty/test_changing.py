@@ -181,7 +181,8 @@ def test_json_of_changes_is_stable(world, invoke):
         "uid"
     ]
     result = invoke("retry", "kex", "obj", "-o", "json", answer="y\n")
-    assert json.loads(result.stdout) == {
+    stdout = result.stdout.removeprefix(" y\n")  # in older releases, the runner echoes the answer
+    assert json.loads(stdout) == {
         "dryRun": False,
         "items": [
             {
