@@ -7,10 +7,6 @@ import logging
 import ssl
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_cogs.clients import errors
@@ -18,6 +14,11 @@ from kopf_cogs.clients.renewals import POLLING, SETTLING, Renewer
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import ConnectionInfo, LoginError
+
+x509 = pytest.importorskip("cryptography.x509")  # there are no wheels of it for PyPy
+hashes = pytest.importorskip("cryptography.hazmat.primitives.hashes")
+serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+ec = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
 
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
@@ -27,7 +28,7 @@ class Pair:
     """A certificate with its key."""
 
     def __init__(self, name, issuer=None, *, ip="127.0.0.1", until=NOW + DAY):
-        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         self._key = ec.generate_private_key(ec.SECP256R1())
         issuer = issuer or self
         names = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address(ip))]

@@ -6,10 +6,11 @@ import ssl
 
 import pytest
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+
+x509 = pytest.importorskip("cryptography.x509")  # there are no wheels of it for PyPy
+hashes = pytest.importorskip("cryptography.hazmat.primitives.hashes")
+serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+ec = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
 
 OBJECTS = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"
 CONFIGS = "/apis/admissionregistration.k8s.io/v1"
@@ -49,7 +50,7 @@ class Hooks:
 def certificate(tmp_path_factory):
     """A file with a key and a certificate for the local address: webhooks are called via HTTPS."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hooks")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hooks")])
     now = datetime.datetime.now(datetime.UTC)
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     built = (
