@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from kopf_cogs.clients import errors
@@ -258,3 +260,17 @@ async def test_forbidden_indices_are_errors(server, client):
     serve(server, {"/api": CORE, "/apis": server.error(403)})
     with pytest.raises(errors.APIForbiddenError):
         await scan(client)
+
+
+@pytest.mark.parametrize("slow", ["/api", "/apis"])
+async def test_b3_the_same_of_several_errors_is_raised_whichever_comes_first(server, client, slow):
+    quick = {"/api": "/apis", "/apis": "/api"}[slow]
+    gate = asyncio.Event()
+    for path in ("/api", "/apis"):
+        refusal = server.error(403, message=f'User "me" cannot get path "{path}"')
+        server.script(server.raw(*([gate] if path == slow else []), *refusal.parts), path=path)
+    task = asyncio.create_task(scan(client))
+    await server.until(lambda requests: {quick, slow} <= {request.path for request in requests})
+    gate.set()
+    with pytest.raises(errors.APIForbiddenError, match='cannot get path "/api"'):
+        await task

@@ -21,6 +21,15 @@ from kopf_cogs.clients.rights import hint_at_role
             '. Add this rule to the role of the operator: {apiGroups: [""], resources: [pods], '
             "verbs: [list]}.",
         ),
+        (
+            'forbidden: User "me" cannot get path "/api"',
+            ". Bind the cluster role system:discovery to the operator.",
+        ),
+        (
+            'forbidden: User "me" cannot get path "/apis/kopf.dev/v1"',
+            ". Bind the cluster role system:discovery to the operator.",
+        ),
+        ('forbidden: User "me" cannot get path "/metrics"', ""),
         ("admission webhook denied the request", ""),
     ],
 )

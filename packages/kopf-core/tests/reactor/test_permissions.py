@@ -42,7 +42,12 @@ async def test_b4_forbidden_patches_are_told_once_for_all_objects(
             names = [f"{name}{name}" for name in names]
     told = [text for text in logged(logging.WARNING) if "cannot patch" in text]
     assert len(told) == 2, told
+    assert told[0].startswith("Throttling for 0.01 seconds due to missing permissions: 403")
     assert 'cannot patch resource "kopfexamples" in API group "kopf.dev" in the' in told[0]
+    assert told[0].endswith(
+        'Add this rule to the role of the operator: {apiGroups: ["kopf.dev"], '
+        "resources: [kopfexamples], verbs: [patch]}."
+    )
     assert len(journal) == len({*journal}) == 6
 
 
@@ -106,3 +111,26 @@ async def test_b3_namespaces_are_matched_as_soon_as_they_are_permitted(
     warnings = [text for text in logged(logging.WARNING) if "Not enough permissions" in text]
     assert len(warnings) == (status == 403)
     assert all("these patterns are ignored: 'def*'" in warning for warning in warnings)
+
+
+async def test_b3_forbidden_discovery_is_told_once(cluster, operate, registry, journal, logged):
+    @on.event("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    text = 'forbidden: User "me" cannot get path "{}"'
+    faults = [
+        cluster.sandbox.faults.fail(403, method="GET", path=path, message=text.format(path))
+        for path in ("/api", "/apis")
+    ]
+    async with operate():
+        async with asyncio.timeout(30):
+            await cluster.sandbox.journal.wait("GET", "/api", count=3)
+            await cluster.sandbox.journal.wait("GET", "/apis", count=3)
+        for fault in faults:
+            fault.release()
+        await cluster.create("a")
+        await journal.until(lambda calls: "a" in calls)
+    [warning] = [text for text in logged(logging.WARNING) if "cannot get path" in text]
+    assert warning.startswith("The resources of the cluster cannot be discovered, will be retried:")
+    assert warning.endswith("Bind the cluster role system:discovery to the operator.")

@@ -70,8 +70,7 @@ async def scan(client: session.Client, *, groups: Collection[str] | None = None)
     """
     findings = _Findings()
     if groups is None:
-        indices = await asyncio.gather(_get_index(client, "/api"), _get_index(client, "/apis"))
-        for index in indices:
+        for index in await _get_indices(client):
             _interpret(findings, index)
     else:
         await asyncio.gather(*(_scan_group(client, group, findings) for group in groups))
@@ -79,6 +78,17 @@ async def scan(client: session.Client, *, groups: Collection[str] | None = None)
         *(_scan_version(client, version, findings) for version in findings.versions)
     )
     return ScanResult(resources=frozenset(findings.resources), broken_groups=findings.broken)
+
+
+async def _get_indices(client: session.Client) -> Collection[Any]:
+    """Get both lists of groups. If both fail, it is always the same error, not the quickest one."""
+    indices: Collection[Any] = await asyncio.gather(
+        _get_index(client, "/api"), _get_index(client, "/apis"), return_exceptions=True
+    )
+    for index in indices:
+        if isinstance(index, BaseException):
+            raise index
+    return indices
 
 
 async def _get_index(client: session.Client, url: str) -> Any:

@@ -215,7 +215,7 @@ class ResourceObserver:
         is_known, self._failure = self._failure == str(error), str(error)
         level = logging.DEBUG if is_known else logging.WARNING
         text = "The resources of the cluster cannot be discovered, will be retried"
-        logger.log(level, f"{text}: {error}")
+        logger.log(level, f"{text}: {error}{hint_at_role(error)}")
 
     async def _discover(self) -> bool:
         """Scan the cluster; get whether some API groups are to be scanned again."""
@@ -225,7 +225,7 @@ class ResourceObserver:
             if self._complaints.get(group) != str(error):
                 logger.warning(
                     f"The API group {group!r} cannot be discovered, so its resources "
-                    f"are not served until it recovers: {error}"
+                    f"are not served until it recovers: {error}{hint_at_role(error)}"
                 )
         self._complaints = {group: str(exc) for group, exc in found.broken_groups.items()}
         kept = {res for res in self._insights.resources if res.group in found.broken_groups}

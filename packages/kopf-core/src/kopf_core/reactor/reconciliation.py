@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kopf_cogs.clients.errors import APIError
-from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, RawBody, RawEvent
@@ -49,7 +48,7 @@ from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.releases import plan_release
-from kopf_core.reactor.throttling import Denials, throttle, unthrottle
+from kopf_core.reactor.throttling import Denials, Failure, throttle, unthrottle
 from kopf_core.reactor.turns import Background, Turn
 from kopf_core.reactor.work import DONE, Done, TurnResult, WorkItem
 
@@ -141,12 +140,9 @@ class Reconciler:
             turn.logger.debug(f"The processing is interrupted: {e}")
             return DONE
         except APIError as e:
-            is_known = not self._denials.is_news(e)
-            return throttle(
-                turn, f"{e}{hint_at_role(e)}", None, self._clock.monotonic(), is_known=is_known
-            )
+            return throttle(turn, self._denials.explain(e), self._clock.monotonic())
         except Exception as e:
-            return throttle(turn, safe_repr(e), e, self._clock.monotonic())
+            return throttle(turn, Failure(safe_repr(e), exc=e), self._clock.monotonic())
         if memory.throttler is not None:
             unthrottle(turn, self._denials)
         return result

@@ -1,11 +1,25 @@
 """Throttling: an object that cannot be processed is left alone for a while."""
 
 import logging
+from typing import NamedTuple
 
-from kopf_cogs.clients.errors import APIForbiddenError
+from kopf_cogs.clients.errors import APIError, APIForbiddenError
+from kopf_cogs.clients.rights import hint_at_role
 from kopf_core.actions.throttling import Throttler
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import DONE, Requeue, TurnResult
+
+
+class Failure(NamedTuple):
+    """Why an object cannot be processed, in words for the logs."""
+
+    reason: str
+    kind: str = "an unexpected error"
+    exc: Exception | None = None
+    """What to show the traceback of."""
+
+    is_known: bool = False
+    """Whether the reason was told already, for another object."""
 
 
 class Denials:
@@ -14,42 +28,36 @@ class Denials:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def is_news(self, exc: Exception) -> bool:
-        """Whether to tell of the error. Only those that are surely not of one object repeat."""
-        if not isinstance(exc, APIForbiddenError):
-            return True
+    def explain(self, exc: APIError) -> Failure:
+        """Say what is wrong, and what is missing in the role if it is about that."""
+        reason = f"{exc}{hint_at_role(exc)}"
         # As of RBAC: '<plural> "<name>" is forbidden: User "<who>" cannot <verb> resource <...>'.
         text = str(exc).partition("is forbidden: ")[2]
-        if " cannot " not in text:
-            return True
-        is_new = text not in self._told
+        if not isinstance(exc, APIForbiddenError) or " cannot " not in text:
+            return Failure(reason)
+        is_known = text in self._told
         self._told.add(text)
-        return is_new
+        return Failure(reason, "missing permissions", is_known=is_known)
 
     def clear(self) -> None:
         """Something was permitted: if anything is forbidden later, it is another story."""
         self._told.clear()
 
 
-def throttle(
-    turn: Turn, reason: str, exc: Exception | None, now: float, *, is_known: bool = False
-) -> TurnResult:
-    """Leave the object alone for a while: something is wrong with it, or with us.
-
-    ``is_known`` says that the reason was told already for another object.
-    """
+def throttle(turn: Turn, failure: Failure, now: float) -> TurnResult:
+    """Leave the object alone for a while: something is wrong with it, or with us."""
     throttler = turn.memory.throttler
     if throttler is None:
         throttler = turn.memory.throttler = Throttler()
-    is_news = throttler.is_news(reason) and not is_known
+    is_news = throttler.is_news(failure.reason) and not failure.is_known
     delay = throttler.fail(turn.settings.queueing.error_delays)
     if delay is None:
-        turn.logger.error(f"Processing has failed: {reason}", exc_info=exc)
+        turn.logger.error(f"Processing has failed: {failure.reason}", exc_info=failure.exc)
         return DONE
     turn.logger.log(
         logging.ERROR if is_news else logging.DEBUG,
-        f"Throttling for {delay} seconds due to an unexpected error: {reason}",
-        exc_info=exc if is_news else None,
+        f"Throttling for {delay} seconds due to {failure.kind}: {failure.reason}",
+        exc_info=failure.exc if is_news else None,
     )
     return Requeue(at=now + delay, is_held=True)
 
