@@ -233,6 +233,8 @@ async def test_mandatory_peerings_are_waited_for(cluster, launch, logged, kind):
             await peering.define("ClusterKopfPeering")
         await peering.create()
         await one.until_handled("a")
+    resumed = [text for text in logged(logging.INFO) if text.startswith("Resuming operations")]
+    assert resumed == ["Resuming operations after the pause: the peering exists."]
 
 
 async def test_custom_names_are_other_peerings(cluster, peering, launch):
@@ -366,8 +368,14 @@ async def test_frozen_operators_say_why(peering, launch, logged):
     async with launch() as one:
         await until(lambda: any("in favour of" in text for text in logged(logging.INFO)))
         assert one.operator.is_paused
-        [text] = [text for text in logged(logging.INFO) if "in favour of" in text]
-    assert text.endswith("in favour of me@laptop (priority 100: migration).")
+        await peering.write({"me@laptop": None})
+        await one.until_paused(False)
+    assert logged(logging.INFO, "kopf.peering") == [
+        "Pausing operations in favour of me@laptop (priority 100: migration).",
+        "No longer paused in favour of me@laptop (priority 100: migration). "
+        "Resuming soon: what they have begun may need a moment to finish.",
+        "Resuming operations after the pause: there are no rivals anymore.",
+    ]
 
 
 # Permissions.

@@ -76,13 +76,16 @@ def test_freezing_and_resuming_the_cluster(world: World) -> None:
     args = ["-P", "default", "-p", "100", "-t", "60", "-m", "migration"]
     result = invoke("freeze", "-A", *args)
     assert result.exit_code == 0, result.output
-    text = "Frozen for 60 seconds: the operators of the peering 'default' cluster-wide."
-    assert result.stdout.strip() == text
+    assert result.stdout.splitlines() == [
+        "Frozen for 60 seconds: the operators of the peering 'default' cluster-wide. "
+        "There are none of them now; those that start will be paused."
+    ]
     record = world.get_statuses("clusterkopfpeerings")[None].pop(detect_person())
     assert record.pop("lastseen").endswith("+00:00")
     assert record == {"priority": 100, "lifetime": 60, "message": "migration"}
     result = invoke("resume", "-A", "--peering=default")
     assert result.exit_code == 0, result.output
+    assert result.stdout == "Resumed: the operators of the peering 'default' cluster-wide.\n"
     assert world.get_statuses("clusterkopfpeerings") == {None: {}}
 
 
@@ -103,6 +106,35 @@ def test_namespaces_and_identities(world: World) -> None:
     assert not any(world.get_statuses("kopfpeerings").values())
 
 
+def test_operators_with_higher_priorities_are_named(world: World) -> None:
+    for identity, priority in (("low", "9"), ("same", "10"), ("high", "11")):
+        invoke("freeze", "-A", "-P", "default", "-t", "60", "-p", priority, "--id", identity)
+    result = invoke("freeze", "-A", "-P", "default", "-t", "60", "-p", "10")
+    assert result.stdout.splitlines() == [
+        "Frozen for 60 seconds: the operators of the peering 'default' cluster-wide. "
+        "Not paused, as they have higher priorities: high (priority 11)."
+    ]
+
+
+def test_namespaces_with_no_peerings_are_skipped(world: World) -> None:
+    args = ["freeze", "-P", "default", "-t", "60", "-p", "1", "-n", "ns*", "-n", "other"]
+    result = invoke(*args)
+    assert result.exit_code == 0, result.output
+    assert "There is no KopfPeering named 'default' in 'other'; it is skipped." in result.stderr
+    assert len(result.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize(("status", "reason"), [(503, "503 "), (403, "403 Forbidden: ")])
+def test_unknown_groups_are_not_absent(world: World, status: int, reason: str) -> None:
+    async def fail() -> None:
+        world.sandbox.faults.fail(status, path="/apis/kopf.dev*")
+
+    world.call(fail())
+    result = invoke("resume", "-A", "-P", "default")
+    assert result.exit_code != 0
+    assert str(result.exception).startswith(f"The peerings cannot be found: {reason}")
+
+
 def test_environment(world: World) -> None:
     options = {"PEERING": "default", "PRIORITY": "5", "LIFETIME": "6", "ID": "me"}
     env = {f"KOPF_FREEZE_{name}": value for name, value in options.items()}
@@ -116,8 +148,16 @@ def test_environment(world: World) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["-A", "-P", "nope"], "There is no ClusterKopfPeering named 'nope'."),
-        (["-n", "other", "-P", "default"], "There is no KopfPeering named 'default' in 'other'."),
+        (
+            ["-A", "-P", "nope"],
+            "There is no ClusterKopfPeering named 'nope'. "
+            "For operators that serve some namespaces (-n), name those: -n NAMESPACE.",
+        ),
+        (
+            ["-n", "other", "-P", "default"],
+            "There is no KopfPeering named 'default' in 'other'. "
+            "For operators that serve the whole cluster (-A), use -A.",
+        ),
     ],
 )
 def test_absent_peerings_are_errors(world: World, args: list[str], message: str) -> None:

@@ -87,7 +87,7 @@ def test_others_have_time_to_give_way():
 def test_those_who_leave_have_time_to_finish():
     membership = join(peer("other", 5), handover=3)
     membership.see(records(peer("me", 0)), at(10))
-    assert judge(membership, at(12.9)) is Standing.JOINING
+    assert judge(membership, at(12.9)) is Standing.SUCCEEDING
     assert judge(membership, at(13)) is Standing.LEADING
 
 

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import click
 
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_core.engines.peering import Peer, Place, detect_person
+from kopf_core.engines.peering import Peer, detect_person
 from kopf_core.intents.registries import get_default_registry
-from kopf_core.reactor.freezing import Peerings
+from kopf_core.reactor.freezing import Gathering, Peerings
 from kopf_core.reactor.freezing import freeze as freeze_peerings
 from kopf_core.reactor.freezing import resume as resume_peerings
 from kopf_kits.cli.controls import CLIControls
@@ -89,7 +89,9 @@ def freeze(
         priority = DEV_PRIORITY
     now = datetime.datetime.now(datetime.UTC)
     peer = Peer(identity, priority, lifetime, now, message)
-    _tell(f"Frozen for {lifetime} seconds", freeze_peerings(peerings, peer))
+    for gathering in _run(freeze_peerings(peerings, peer)):
+        remark = _remark(gathering, priority)
+        click.echo(f"Frozen for {lifetime} seconds: {_title(gathering)}.{remark}")
 
 
 @click.command()
@@ -97,10 +99,22 @@ def freeze(
 @scope_options
 def resume(peerings: Peerings, identity: str, /) -> None:
     """Let the frozen operators go on."""
-    _tell("Resumed", resume_peerings(peerings, identity))
+    for gathering in _run(resume_peerings(peerings, identity)):
+        click.echo(f"Resumed: {_title(gathering)}.")
 
 
-def _tell(what: str, action: Coroutine[Any, Any, Collection[Place]]) -> None:
+def _run(action: Coroutine[Any, Any, Collection[Gathering]]) -> Collection[Gathering]:
     with exiting_when_interrupted():
-        for place in asyncio.run(action):
-            click.echo(f"{what}: the operators of the peering {place}.")
+        return asyncio.run(action)
+
+
+def _title(gathering: Gathering) -> str:
+    return f"the operators of the peering {gathering.place}"
+
+
+def _remark(gathering: Gathering, priority: int) -> str:
+    """Say it if it is probably not what was meant."""
+    if not gathering.others:
+        return " There are none of them now; those that start will be paused."
+    higher = [str(peer) for peer in gathering.others if peer.priority > priority]
+    return f" Not paused, as they have higher priorities: {', '.join(higher)}." if higher else ""

@@ -15,3 +15,5 @@ from kopf_core.engines.peering.places import select_resource as select_resource
 from kopf_core.engines.peering.places import touch as touch
 from kopf_core.engines.peering.records import Peer as Peer
 from kopf_core.engines.peering.records import make_record as make_record
+from kopf_core.engines.peering.records import parse_records as parse_records
+from kopf_core.engines.peering.roster import Roster as Roster

@@ -56,6 +56,8 @@ class PeeringEngine:
         self._is_started = False
         self._is_held = False
         self._told: list[Report] = []
+        self._ending: str | None = None
+        """What to say of the end of the pause, if its reasons were told."""
 
     @property
     def verdicts(self) -> Mapping[Place, Verdict]:
@@ -159,9 +161,9 @@ class PeeringEngine:
                 self._brakes.hold(at_once=Standing.LOST in standings)
         elif self._is_held:
             self._is_held = False
-            if self._told:
-                logger.info("Resuming operations after the pause: there are no rivals anymore.")
-            self._told = []
+            if self._ending is not None:
+                logger.info(f"Resuming operations after the pause: {self._ending}.")
+            self._told, self._ending = [], None
             self._brakes.release()
 
     def _explain(self, objections: Collection[Member]) -> None:
@@ -171,6 +173,7 @@ class PeeringEngine:
             reports = [report_absent_kind(self._settings.peering)]
         told, self._told = self._told, [report for report in reports if report is not None]
         for report in self._told:
+            self._ending = report.ending
             if report not in told:
                 logger.log(report.level, report.text)
 

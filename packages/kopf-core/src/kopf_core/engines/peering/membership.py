@@ -26,7 +26,10 @@ class Standing(enum.Enum):
     """There is no peering object."""
 
     JOINING = enum.auto()
-    """Our own record is not there yet; or others have had no time to finish what they do."""
+    """Our own record is not there yet; or others have had no time to notice it and to finish."""
+
+    SUCCEEDING = enum.auto()
+    """Those who were above have left, and have had no time to finish what they do."""
 
     LEADING = enum.auto()
     """There is nobody with the same or higher priority."""
@@ -128,7 +131,7 @@ class Membership:
         since = now.monotonic - self.handover
         leaving = [p for p, left in self._leaving if left > since and p.priority >= priority]
         if leaving:
-            return Verdict(Standing.JOINING, leaving)
+            return Verdict(Standing.SUCCEEDING, leaving)
         return Verdict(Standing.LEADING)
 
     def _is_lost(self, lifetime: float, now: Moment) -> bool:

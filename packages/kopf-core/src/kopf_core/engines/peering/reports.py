@@ -12,12 +12,16 @@ from kopf_core.engines.peering.records import Peer
 SHOWN_PEERS = 5
 """How many of the peers are named: there can be thousands."""
 
+_APPEARED = "the peering exists"
+
 
 class Report(NamedTuple):
     """One line of logs."""
 
     level: int
     text: str
+    ending: str = "there are no rivals anymore"
+    """What it means that it is over."""
 
 
 def make_report(place: Place, verdict: Verdict) -> Report | None:
@@ -35,18 +39,29 @@ def make_report(place: Place, verdict: Verdict) -> Report | None:
                 f"elect a leader (--lease).",
             )
         case Standing.JOINING if verdict.rivals:
-            return Report(logging.INFO, f"Waiting until others finish their work: {peers}.")
+            return Report(
+                logging.INFO,
+                f"Waiting until those with lower priorities finish their work: {peers}.",
+            )
+        case Standing.SUCCEEDING:
+            return Report(
+                logging.INFO,
+                f"No longer paused in favour of {peers}. "
+                f"Resuming soon: what they have begun may need a moment to finish.",
+            )
         case Standing.LOST:
             return Report(
                 logging.WARNING,
                 f"Pausing operations: the record in the peering {place} was not renewed in time, "
                 f"so other operators may have started.",
+                "the record in the peering is renewed",
             )
         case Standing.ABSENT:
             return Report(
                 logging.WARNING,
                 f"Pausing operations until the peering {place} exists, as it is mandatory. "
                 f"Create it: {place.resource.kind} of {place.resource.api_version}.",
+                _APPEARED,
             )
     return None
 
@@ -58,6 +73,7 @@ def report_absent_kind(settings: PeeringSettings) -> Report:
         logging.WARNING,
         f"Pausing operations until the peering {settings.name!r} exists, as it is mandatory: "
         f"there is no {kind} in the cluster, or nowhere to look for it. Create its definition.",
+        _APPEARED,
     )
 
 
