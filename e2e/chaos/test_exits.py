@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import signal
 
 import pytest
@@ -102,6 +104,39 @@ async def test_r16_the_whole_exit_has_a_limit(world, what):
     else:
         assert code == 1
         assert any("hung" in line for line in process.log[-10:]), process.tail
+
+
+LOGINS = {
+    "plugin": "",
+    "handler": """
+@kopf.on.login()
+def hung(**_):
+    threading.Event().wait()
+""",
+}
+
+
+@pytest.mark.parametrize("what", LOGINS)
+async def test_b17_hung_logins_do_not_hold_the_exit(world, what):
+    """Nobody needs credentials anymore: plugins are killed, threads are left, quietly."""
+    fifo, plugin = world.folder / "fifo", world.folder / "plugin"
+    os.mkfifo(fifo)
+    plugin.write_text(f"#!/bin/sh\nexec 3>{fifo}; echo begun >&3; exec sleep 3600\n")
+    plugin.chmod(0o700)
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": str(plugin),
+            "interactiveMode": "Never",
+        }
+    }
+    async with world.operator(LOGINS[what], user=user) as process:
+        with await asyncio.to_thread(fifo.open) as pipe:
+            assert await asyncio.to_thread(pipe.readline) == "begun\n"
+            assert await process.stop() == 0
+            assert await asyncio.to_thread(pipe.readline) == ""  # nobody has it open
+    assert not process.find("ERROR") + process.find("not ended")
+    assert all("is cancelled" in line for line in process.find("WARNING"))
 
 
 async def test_f1_the_second_signal_ends_it_at_once(world):

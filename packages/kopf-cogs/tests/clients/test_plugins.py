@@ -1,5 +1,7 @@
 """Exec plugins: real programs, tiny and quick, that behave well and badly."""
 
+import asyncio
+import contextvars
 import datetime
 import json
 import os
@@ -10,8 +12,12 @@ import textwrap
 
 import pytest
 
+from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_cogs.clients import plugins
 from kopf_cogs.clients.kubeconfig import login_with_kubeconfig, read_kubeconfig
+from kopf_cogs.clients.leashes import leashed
+from kopf_cogs.clients.renewals import Renewer
+from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo, LoginError
 
@@ -253,6 +259,52 @@ def test_renewals_keep_what_users_have_changed(script, login):
     renewed = info.renewal(info)
     assert renewed == dataclasses.replace(info, token="2")
     assert renewed.renewal == info.renewal
+
+
+@pytest.fixture
+def hanging(script, tmp_path):
+    """A plugin that never ends, and a pipe: a line comes when it begins, and EOF when it ends."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    code = f"pipe = open({str(fifo)!r}, 'w'); print('begun', file=pipe, flush=True)"
+    path = script(f"{code}; import signal; signal.pause()")
+    return plugins.ExecPlugin(title="It", command=str(path), api_version=V1), fifo
+
+
+async def test_b17_plugins_are_killed_when_nobody_needs_them(hanging):
+    plugin, fifo = hanging
+    with leashed():
+        call = asyncio.create_task(asyncio.to_thread(plugin.renew, ConnectionInfo(server="x")))
+        pipe = await asyncio.to_thread(fifo.open)
+        assert await asyncio.to_thread(pipe.readline) == "begun\n"
+    with pipe:
+        with pytest.raises(LoginError, match="has failed with exit code -9"):
+            await call
+        assert pipe.read() == ""
+
+
+async def test_b17_plugins_are_not_left_if_they_are_late(hanging):
+    """The thread has come to it when it is not needed already."""
+    plugin, _ = hanging
+    with leashed():
+        context = contextvars.copy_context()
+    call = asyncio.to_thread(context.run, plugin.renew, ConnectionInfo(server="x"))
+    with pytest.raises(LoginError, match="has failed with exit code -9"):
+        await call
+
+
+async def test_b17_plugins_are_killed_with_their_renewer(hanging):
+    plugin, fifo = hanging
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    clock = FakeClock(soon)
+    info = ConnectionInfo(server="x", token="t", renewal=plugin.renew, expiration=soon)
+    vault = Vault({"x": info}, clock=FakeClock(soon - datetime.timedelta(hours=1)))
+    renewal = asyncio.create_task(Renewer(vault, clock=clock).run())
+    with await asyncio.to_thread(fifo.open) as pipe:
+        assert await asyncio.to_thread(pipe.readline) == "begun\n"
+        renewal.cancel()
+        await asyncio.wait([renewal])
+        assert await asyncio.to_thread(pipe.read) == ""
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="It is seen by the end of a pipe.")

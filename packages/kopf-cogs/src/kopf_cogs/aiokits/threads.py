@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,6 +13,7 @@ T = TypeVar("T")
 async def call_in_thread(fn: Callable[[], T], *, name: str) -> T:
     """Call the function in a new thread of its own, and return what it returns, or raise its error.
 
+    It has the context variables of the caller.
     If cancelled, the function goes on, and its outcome is ignored; it does not hold the process.
     """
     loop = asyncio.get_running_loop()
@@ -29,7 +31,8 @@ async def call_in_thread(fn: Callable[[], T], *, name: str) -> T:
         with contextlib.suppress(RuntimeError):  # the loop is closed, nobody waits
             loop.call_soon_threadsafe(settle, *outcome)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), name=name, daemon=True).start()
     result, error = await future
     if error is not None:
         raise error

@@ -5,7 +5,6 @@ not only what they print, but also what they complain of can be secret.
 """
 
 import asyncio
-import atexit
 import base64
 import contextlib
 import dataclasses
@@ -20,6 +19,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from kopf_cogs.clients import leashes
 from kopf_cogs.structs import credentials
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -81,15 +81,12 @@ class ExecPlugin:
         except (OSError, ValueError) as e:
             reason = getattr(e, "strerror", None) or "wrong arguments"
             raise self._fail(f"cannot be run: {reason}") from e
-        kill = functools.partial(_kill, process)
-        atexit.register(kill)  # threads are not waited for when the operator's process exits
-        with process:
+        with process, leashes.held(functools.partial(_kill, process)):
             try:
                 return self._read(process)
             finally:
-                atexit.unregister(kill)
                 if process.poll() is None:
-                    kill()
+                    _kill(process)
 
     def _read(self, process: "subprocess.Popen[bytes]") -> bytes:
         """Read in another thread: there is no other way that has a time limit everywhere."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kopf_cogs.aiokits import clocks, threads
-from kopf_cogs.clients import retries
+from kopf_cogs.clients import leashes, retries
 from kopf_cogs.clients.vault import Vault, VaultItem
 from kopf_cogs.helpers import certificates
 from kopf_cogs.structs import credentials
@@ -73,9 +73,10 @@ class Renewer:
 
     async def run(self) -> None:
         """Renew whatever has to be renewed, for ever."""
-        while True:
-            delay = await self.check()
-            await self._vault.wait_for_changes(delay)
+        with leashes.leashed():
+            while True:
+                delay = await self.check()
+                await self._vault.wait_for_changes(delay)
 
     async def check(self) -> float | None:
         """Renew what is due; get in how many seconds to check again, ``None`` if there is no need.

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from kopf_cogs.clients import incluster, kubeconfig, piggyback
+from kopf_cogs.clients.leashes import leashed
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import KubeContext, LoginError
 from kopf_cogs.structs.ids import HandlerId
@@ -79,17 +80,21 @@ class Authenticator:
         Raises :class:`ActivityError` if logging in fails for good, and :class:`LoginError`
         if the credentials have run out more times than the limit.
         """
-        try:
-            while True:
-                await self._vault.wait_for_emptiness()
-                if self._counter >= limit:
-                    raise LoginError("The server refuses the credentials: log in anew.")
-                self._counter += 1
-                self._since = self._activities.clock.monotonic()
-                await self._authenticate(self._title)
-                self._since = None
-        finally:
-            await self._cancel_calls()
+        with leashed():  # of the plugins that are run by the login handlers
+            try:
+                await self._run(limit)
+            finally:
+                await self._cancel_calls()
+
+    async def _run(self, limit: float) -> None:
+        while True:
+            await self._vault.wait_for_emptiness()
+            if self._counter >= limit:
+                raise LoginError("The server refuses the credentials: log in anew.")
+            self._counter += 1
+            self._since = self._activities.clock.monotonic()
+            await self._authenticate(self._title)
+            self._since = None
 
     async def run_on_demand(self) -> None:
         """The same, but only since the first request: those of startup handlers can be the first.

@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from kopf_cogs.aiokits.flags import raise_flag, wait_flag
 from kopf_cogs.clients.renewals import Renewer
 from kopf_core.actions.context import operator_var
+from kopf_core.actions.ongoing import Ongoing
 from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
 from kopf_core.engines.authentication import Authenticator
 from kopf_core.engines.peering import GROUPS as PEERING_GROUPS
@@ -51,7 +53,10 @@ class Operator:
         self._options = options
         self.leadership = Leadership(essentials, self.handling)
         self._authenticator = Authenticator(
-            vault=essentials.vault, registry=options.registry, activities=essentials.activities
+            vault=essentials.vault,
+            registry=options.registry,
+            # The exit does not wait for logins, be they late or hung: nobody needs them then.
+            activities=replace(essentials.activities, ongoing=Ongoing()),
         )
         self._admission = AdmissionEngine(
             client=essentials.free_client,
