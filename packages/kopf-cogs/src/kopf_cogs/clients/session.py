@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import aiohttp
 
 from kopf_cogs.aiokits import clocks
-from kopf_cogs.clients import connections, errors, retries, vault
+from kopf_cogs.clients import connections, errors, retries, unanswered, vault
 from kopf_cogs.helpers import jsons
 from kopf_cogs.structs import credentials
 
@@ -90,6 +90,7 @@ class Client:
         )
         self._logger = logger
         self._pool = connections.ConnectionPool(self.vault, logger)
+        self._unanswered = unanswered.Unanswered(self.clock, logger)
         self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
         self._slots = asyncio.Semaphore(MAX_CONCURRENCY)
         self.on_request: OnRequest | None = None
@@ -111,6 +112,7 @@ class Client:
 
     async def close(self) -> None:
         """Close all connections. Nothing can be requested with this client anymore."""
+        self._unanswered.close()
         await self._pool.close()
 
     def without_fence(self) -> "Client":
@@ -226,6 +228,7 @@ class Client:
                     continue
                 with connection:
                     began = 0.0 if self.on_request is None else self.clock.monotonic()
+                    self._unanswered.begin(call)
                     try:
                         response = await connection.request(*call)
                         if response.status < 300:
@@ -239,6 +242,8 @@ class Client:
                     except _NETWORK_ERRORS as e:
                         self._measure(call, 0, began)
                         raise self._pool.fail(connection, e) from e
+                    finally:
+                        self._unanswered.end(call)
             self._pool.refuse(connection, error)
 
     def _measure(self, call: "_Call", code: int, began: float) -> None:
@@ -270,11 +275,14 @@ class Client:
         call = _Call("GET", url, None, None, limits)
         while True:
             with await self._pool.acquire() as connection:
+                self._unanswered.begin(call)
                 try:
                     response = await connection.request(*call)
                     error = None if response.status < 300 else await self._fail(response)
                 except _NETWORK_ERRORS as e:
                     raise self._pool.fail(connection, e) from e
+                finally:
+                    self._unanswered.end(call)
                 if error is None:
                     try:
                         if connection.item.usable_since:

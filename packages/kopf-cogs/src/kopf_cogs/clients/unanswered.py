@@ -1,0 +1,82 @@
+"""Telling people of the requests that are not answered for long; otherwise, they see nothing.
+
+Requests have minutes, as servers can be slow for good reasons, and giving up early would only make
+it worse. But people who have started an operator look at an empty screen meanwhile.
+"""
+
+import asyncio
+import logging
+import math
+from typing import Any, Protocol
+
+from kopf_cogs.aiokits import clocks
+
+Logger = logging.Logger | logging.LoggerAdapter[Any]
+
+PATIENCE = 20.0
+"""How long (in seconds) requests may take with nothing said; then, twice as long, and so on."""
+
+TICK = 1.0
+"""How often (in seconds) it is checked, while there are any requests."""
+
+
+class Call(Protocol):
+    """A request, as it is sent."""
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def url(self) -> str: ...
+
+
+class Unanswered:
+    """The requests on their way. For each of them, it costs as little as possible."""
+
+    def __init__(self, clock: clocks.Clock, logger: Logger) -> None:
+        super().__init__()
+        self._clock = clock
+        self._logger = logger
+        self._calls: dict[int, tuple[Call, float]] = {}  # in the order of their times
+        self._timer: asyncio.TimerHandle | None = None
+        self._patience = PATIENCE
+        self._told_at = -math.inf
+
+    def begin(self, call: Call) -> None:
+        """The request is being sent."""
+        self._calls[id(call)] = (call, self._clock.monotonic())
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(TICK, self._check)
+
+    def end(self, call: Call) -> None:
+        """It is answered, or is over in any other way."""
+        del self._calls[id(call)]
+
+    def close(self) -> None:
+        """Tell nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _check(self) -> None:
+        self._timer = None
+        if not self._calls:
+            return
+        self._timer = asyncio.get_running_loop().call_later(TICK, self._check)
+        oldest, since = next(iter(self._calls.values()))
+        if since >= self._told_at:  # it is another story
+            self._patience = PATIENCE
+        now = self._clock.monotonic()
+        if now - since >= self._patience:
+            self._told_at = now
+            self._tell(oldest, now - since)
+
+    def _tell(self, oldest: Call, passed: float) -> None:
+        while self._patience <= passed:
+            self._patience *= 2
+        path = oldest.url.partition("?")[0]  # continuation tokens make it too long
+        others = len(self._calls) - 1
+        more = f", and {others} more" if others else ""
+        self._logger.warning(
+            f"The API has not answered for {passed:.0f} seconds, still waiting: "
+            f"{oldest.method} {path}{more}."
+        )
