@@ -1,8 +1,10 @@
 """Secure connections with all their failures, over real sockets."""
 
 import asyncio
+import base64
 import datetime
 import ipaddress
+import json
 import logging
 import ssl
 
@@ -10,6 +12,7 @@ import pytest
 
 from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_cogs.clients import errors
+from kopf_cogs.clients.kubeconfig import read_kubeconfig
 from kopf_cogs.clients.renewals import POLLING, SETTLING, Renewer
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
@@ -244,3 +247,139 @@ async def test_b16_rotated_client_certificates_are_used_by_new_connections(
         assert await response.content.read() == b"2\n"
     names = [dict(field[0] for field in cert["subject"]) for cert in server.certificates]
     assert [name["commonName"] for name in names] == ["old-user", "old-user", "new-user"]
+
+
+# --- Behind a proxy: it only sees where to connect to, all the rest goes through it encrypted. ---
+
+
+class Tunnels:
+    """An HTTP proxy that does nothing but ``CONNECT``."""
+
+    def __init__(self):
+        self.heads = []
+        self.seen = bytearray()
+        self.refusal = None
+        self._tasks = set()
+
+    async def serve(self, reader, writer):
+        task = asyncio.current_task()
+        self._tasks.add(task)
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            self.heads.append(head)
+            if self.refusal is not None:
+                writer.write(self.refusal)
+                return
+            host, _, port = head.split(" ")[1].rpartition(":")
+            there = await asyncio.open_connection(host, int(port))
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await asyncio.gather(self._pump(reader, there[1]), self._pump(there[0], writer))
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _pump(self, reader, writer):
+        try:
+            while chunk := await reader.read(65536):
+                self.seen += chunk
+                writer.write(chunk)
+                await writer.drain()
+        finally:
+            writer.close()
+
+    async def close(self):
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+@pytest.fixture
+async def tunnels():
+    tunnels = Tunnels()
+    server = await asyncio.start_server(tunnels.serve, "127.0.0.1", 0)
+    tunnels.url = f"http://usr:pwd@127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    yield tunnels
+    server.close()
+    await tunnels.close()
+
+
+@pytest.fixture
+def login(tmp_path, tunnels, ca):
+    """Log in with a kubeconfig of a server behind the proxy."""
+
+    def login(server, **cluster):
+        data = base64.b64encode(ca.cert).decode()
+        fields = {"server": server, "proxy-url": tunnels.url, "certificate-authority-data": data}
+        config = {
+            "clusters": [{"name": "c", "cluster": fields | cluster}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {"token": "secret"}}],
+            "current-context": "x",
+        }
+        path = tmp_path / "kubeconfig"
+        path.write_text(json.dumps(config))
+        return read_kubeconfig([path])
+
+    return login
+
+
+async def test_b15_secure_servers_behind_proxies(server, secure, settings, ca, tunnels, login):
+    url = await secure(Pair("localhost", ca))
+    server.script(server.reply({"a": 1}), server.stream({"b": 2}, server.HANG))
+    async with Client(login(url), settings) as client:
+        assert await client.get("/path") == {"a": 1}
+        async with client.stream("/watched") as response:
+            assert await response.content.readline() == b'{"b": 2}\n'
+    assert [request.path for request in server.requests] == ["/path", "/watched"]
+    assert server.requests[0].headers["Authorization"] == "Bearer secret"
+    assert "Proxy-Authorization" not in server.requests[0].headers
+    assert tunnels.heads[0].startswith(f"CONNECT {url.removeprefix('https://')} HTTP/1.1\r\n")
+    assert "Proxy-Authorization: Basic dXNyOnB3ZA==" in tunnels.heads[0]
+    assert "secret" not in "".join(tunnels.heads)
+    assert tunnels.seen
+    assert b"secret" not in tunnels.seen
+
+
+async def test_b17_other_server_names_behind_proxies(server, secure, settings, ca, login):
+    server.script(server.reply({"a": 1}))
+    url = await secure(Pair("elsewhere", ca, ip="10.0.0.1"))
+    async with Client(login(url, **{"tls-server-name": "elsewhere"}), settings) as client:
+        assert await client.get("/path") == {"a": 1}
+
+
+async def test_b16_untrusted_servers_behind_proxies(server, secure, settings, tunnels, login):
+    url = await secure(Pair("localhost", Pair("other")))
+    async with Client(login(url), settings) as client:
+        with pytest.raises(errors.APIConnectionError, match="certificate") as err:
+            await client.get("/path")
+    assert "pwd" not in str(err.value)
+    assert not server.requests
+
+
+async def test_b15_refusals_of_proxies_are_errors_of_connections(settings, tunnels, login):
+    tunnels.refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
+    async with Client(login("https://example.invalid:6443"), settings) as client:
+        with pytest.raises(errors.APIConnectionError, match="407") as err:
+            await client.get("/path")
+    assert "pwd" not in str(err.value)
+    assert "secret" not in str(err.value)
+    assert tunnels.heads[0].startswith("CONNECT example.invalid:6443 ")
+
+
+async def test_b15_secure_proxies(server, secure, settings, ca, tunnels, login, tmp_path):
+    """Tunnels in tunnels: a proxy is trusted by the same authorities as the server."""
+    proxy, path = Pair("proxy", ca), tmp_path / "proxy.pem"
+    path.write_bytes(proxy.cert + proxy.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    outer = await asyncio.start_server(tunnels.serve, "127.0.0.1", 0, ssl=context)
+    server.script(server.reply({"a": 1}))
+    url = f"https://127.0.0.1:{outer.sockets[0].getsockname()[1]}"
+    info = login(await secure(Pair("localhost", ca)), **{"proxy-url": url})
+    async with Client(info, settings) as client:
+        assert await client.get("/path") == {"a": 1}
+    outer.close()
+    assert b"secret" not in tunnels.seen
