@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import pathlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -45,27 +45,64 @@ def _handlers(world: World) -> None:
 # --- Peering ---
 
 
+@pytest.fixture(scope="module")
+def _peerings(cluster: Cluster) -> Iterator[None]:
+    """Both kinds of peering objects: defined once, as it takes a while."""
+    documents = [*yaml.safe_load_all((ROOT / "examples" / "peering.yaml").read_text())]
+    definitions = [doc for doc in documents if doc["kind"] == "CustomResourceDefinition"]
+    urls = [f"{CRDS}/{definition['metadata']['name']}" for definition in definitions]
+
+    async def define() -> None:
+        async with connected(cluster) as world:
+            for definition in definitions:
+                with contextlib.suppress(AssertionError):  # from other tests on a shared server
+                    await world.request("POST", CRDS, definition)
+
+    async def undefine() -> None:
+        async with connected(cluster) as world:
+            for url in urls:
+                await world.request("DELETE", url)
+            async with asyncio.timeout(PATIENCE):
+                while any([(await world.attempt("GET", url)).status != 404 for url in urls]):  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+
+    asyncio.run(define())
+    yield
+    asyncio.run(undefine())
+
+
+@contextlib.asynccontextmanager
+async def connected(cluster: Cluster) -> AsyncIterator[World]:
+    headers, context = cluster.make_headers(), cluster.make_ssl_context()
+    world = World(cluster.url, "default", cluster.kubeconfig_path, headers=headers, context=context)
+    try:
+        yield world
+    finally:
+        await world.close()
+
+
 @pytest.fixture
-async def peering(world: World) -> AsyncIterator[str]:
-    """The URL of the peering object in the namespace of the test."""
-    documents = yaml.safe_load_all((ROOT / "examples" / "peering.yaml").read_text())
-    [definition] = [doc for doc in documents if doc["metadata"]["name"].startswith("kopfpeerings.")]
-    crd = f"{CRDS}/{definition['metadata']['name']}"
-    body = {"apiVersion": "kopf.dev/v1", "kind": "KopfPeering", "metadata": {"name": "default"}}
-    url = f"/apis/kopf.dev/v1/namespaces/{world.namespace}/kopfpeerings"
-    with contextlib.suppress(AssertionError):  # from other tests on a shared server
-        await world.request("POST", CRDS, definition)
+async def peering(request: pytest.FixtureRequest, world: World, _peerings: None) -> str:
+    """The URL of the peering object of the kind, which is only for the operator of the test."""
+    kind: str = request.param
+    name = world.settings.peering.name = world.namespace
+    world.settings.peering.clusterwide = is_clusterwide = kind == "ClusterKopfPeering"
+    body = {"apiVersion": "kopf.dev/v1", "kind": kind, "metadata": {"name": name}}
+    where = "" if is_clusterwide else f"/namespaces/{world.namespace}"
+    url = f"/apis/kopf.dev/v1{where}/{kind}s".lower()
     async with asyncio.timeout(PATIENCE):
         while True:
             with contextlib.suppress(Exception):  # it takes a moment until it is served
                 await world.request("POST", url, body)
-                break
+                return f"{url}/{name}"
             await asyncio.sleep(0.1)
-    yield f"{url}/default"
-    await world.request("DELETE", crd)
-    async with asyncio.timeout(PATIENCE):
-        while (await world.attempt("GET", crd)).status != 404:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+
+
+SCOPES = pytest.mark.parametrize(
+    ("account", "peering"),
+    [("namespaced", "KopfPeering"), ("cluster-wide", "ClusterKopfPeering")],
+    indirect=True,
+)
 
 
 async def until_recorded(world: World, url: str) -> None:
@@ -74,13 +111,21 @@ async def until_recorded(world: World, url: str) -> None:
             await asyncio.sleep(0.1)
 
 
+def describe_denial(verb: str, url: str) -> str:
+    """As the server says it."""
+    plural = url.split("/")[-2]
+    where = "at the cluster scope" if plural.startswith("cluster") else "in the namespace"
+    return f'cannot {verb} resource "{plural}" in API group "kopf.dev" {where}'
+
+
 @pytest.mark.timeout(120)
+@SCOPES
 @pytest.mark.parametrize("verb", ["list", "watch", "patch"])
 async def test_b3_b4_absent_rights_to_peerings_are_named_once_and_recovered_from(
     world, peering, account, messages, verb
 ):
-    text = f'cannot {verb} resource "kopfpeerings" in API group "kopf.dev" in the namespace'
-    await account.restrict(verb, "kopfpeerings")
+    text = describe_denial(verb, peering)
+    await account.restrict(verb, peering.split("/")[-2])
     await world.create(name="before")
     async with world.operator() as operator:
         await messages.until(text, times=2)
@@ -102,7 +147,9 @@ async def test_b3_b4_absent_rights_to_peerings_are_named_once_and_recovered_from
     assert messages.find() == complaints
 
 
+@SCOPES
 async def test_documented_rights_to_peerings_are_enough(world, peering, account, messages):
+    """There is no `get` among them: all is seen in lists, watches, and responses to patches."""
     async with world.operator():
         await until_recorded(world, peering)
         await world.create()
