@@ -372,7 +372,7 @@ async def test_frozen_operators_say_why(peering, launch, logged):
         await one.until_paused(False)
     assert logged(logging.INFO, "kopf.peering") == [
         "Pausing operations in favour of me@laptop (priority 100: migration).",
-        "No longer paused in favour of me@laptop (priority 100: migration). "
+        "No longer paused by me@laptop (priority 100: migration). "
         "Resuming soon: what they have begun may need a moment to finish.",
         "Resuming operations after the pause: there are no rivals anymore.",
     ]

@@ -46,7 +46,7 @@ def make_report(place: Place, verdict: Verdict) -> Report | None:
         case Standing.SUCCEEDING:
             return Report(
                 logging.INFO,
-                f"No longer paused in favour of {peers}. "
+                f"No longer paused by {peers}. "
                 f"Resuming soon: what they have begun may need a moment to finish.",
             )
         case Standing.LOST:
