@@ -100,6 +100,42 @@ async def test_r14_d11_the_clock_can_be_behind_after_a_restart(world, monkeypatc
     assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
 
 
+@pytest.mark.parametrize("days", [-1, 1])
+async def test_r12_d11_jumps_of_the_clock_in_the_middle_of_attempts_fail_nobody(
+    world, monkeypatch, days
+):
+    """E.g. of a suspended machine: neither those who run, nor the next ones, nor sub-handlers."""
+    real, jumps, registry = SystemClock.now, [], OperatorRegistry()
+    monkeypatch.setattr(
+        SystemClock, "now", lambda self: real(self) + timedelta(days=days) * len(jumps)
+    )
+
+    def attempt(id, retry, runtime):
+        world.calls((id, retry))
+        assert timedelta(0) <= runtime < timedelta(hours=1)
+        if not retry:
+            jumps.append(id)
+            raise TemporaryError("not yet", delay=0.1)
+
+    @on.create(*KEX, id="a", timeout=3600, param="a", registry=registry)
+    @on.create(*KEX, id="b", timeout=3600, param="b", registry=registry)
+    def plain(param, retry, runtime, **_):
+        attempt(param, retry, runtime)
+
+    @on.create(*KEX, id="c", registry=registry)
+    def parent(**_):
+        @on.subhandler(id="x", timeout=3600, param="c/x")
+        @on.subhandler(id="y", timeout=3600, param="c/y")
+        def sub(param, retry, runtime, **_):
+            attempt(param, retry, runtime)
+
+    async with world.operator(registry):
+        await world.create({"n": 1})
+        await world.until_handled()
+    for id in ("a", "b", "c/x", "c/y"):
+        assert [call for call in world.calls if call[0] == id] == [(id, 0), (id, 1)]
+
+
 async def test_r14_stacked_handlers_see_the_change_after_a_restart(world):
     """O1 for `@on.create @on.update`; nobody sees the same state twice."""
 

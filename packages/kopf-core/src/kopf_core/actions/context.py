@@ -6,6 +6,7 @@ parameters. Two context variables serve them, each holding one immutable object.
 """
 
 import asyncio
+import datetime
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ class Executing(Protocol):
     def settings(self) -> OperatorSettings: ...
     @property
     def clock(self) -> Clock: ...
+    @property
+    def jump(self) -> datetime.timedelta: ...
 
     async def run(
         self,

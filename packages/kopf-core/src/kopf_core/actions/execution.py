@@ -34,7 +34,7 @@ from kopf_core.actions.loggers import AnyLogger
 from kopf_core.actions.ongoing import Ongoing
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import RetryPolicy, describe, sane_delay
-from kopf_core.actions.states import HandlerState, State
+from kopf_core.actions.states import NO_JUMP, HandlerState, State
 
 _NO_TIME = datetime.timedelta(0)
 _SUCCESS = Outcome(final=True, subrefs=frozenset())  # the most frequent one
@@ -64,6 +64,9 @@ class Execution:
     """How to run sub-handlers, where they are supported."""
 
     clock: Clock = field(default_factory=SystemClock)
+    jump: datetime.timedelta = NO_JUMP
+    """By how much the wall clock was set since the progress of the handlers was stored."""
+
     executor: Executor | None = None
     """Where to run sync functions; by default, where the settings say."""
 

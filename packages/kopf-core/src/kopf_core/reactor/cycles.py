@@ -7,8 +7,10 @@ The last one replaces the progress with the last handled state.
 import datetime
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
 
+from kopf_cogs.aiokits.clocks import Clock, SteadyClock
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
@@ -67,7 +69,7 @@ class Cycles:
             cause.logger.debug(NOT_INTERESTED)
             turn.is_finished = True
             if turn.memory.has_progress:  # what was handled can be reverted in the meantime
-                known = self._load(turn.memory, cause)
+                known = self._load(turn, cause)
                 self._finish(turn, cause, known, self._load_seen(turn.memory, cause, known))
             self._conclude(turn, cause)
             return None
@@ -82,7 +84,7 @@ class Cycles:
         ):
             return FOREVER
         handlers = self._handlers.select_changing(cause)
-        known = self._load(turn.memory, cause)
+        known = self._load(turn, cause)
         seen = self._load_seen(turn.memory, cause, known)
         state = await self._attempt(turn, cause, handlers, known)
         if not state.done:
@@ -106,29 +108,34 @@ class Cycles:
             return state
         if not self._handlers.is_unambiguous:
             warn_of_clashes(turn.memory, handlers, cause.logger)
-        outcomes = await self._execution.run(handlers, cause, state)
-        state = state.with_outcomes(outcomes, now=self._clock.now())
+        execution = self._prepare(turn)
+        outcomes = await execution.run(handlers, cause, state)
+        state = state.with_outcomes(outcomes, now=execution.clock.now())
         deliver_results(collect_results(outcomes), marks=turn.marks, logger=cause.logger)
         return state
 
-    def _load(self, memory: ObjectMemory, cause: ChangingCause) -> State:
-        return State.from_storage(
-            self._handlers.changing,
-            body=cause.body,
-            storage=self._persistence.progress_storage,
-            now=self._clock.now(),
-            jump=self._measure_jump(memory),
+    def _prepare(self, turn: Turn) -> Execution:
+        """How to run the handlers in this turn: by a clock that never jumps in the middle of it."""
+        if turn.execution is None:
+            clock = SteadyClock(self._clock)
+            turn.execution = replace(
+                self._execution, clock=clock, jump=_measure_jump(turn.memory.clock_offset, clock)
+            )
+        return turn.execution
+
+    def _load(self, turn: Turn, cause: ChangingCause) -> State:
+        execution, storage = self._prepare(turn), self._persistence.progress_storage
+        now, jump = execution.clock.now(), execution.jump
+        state = State.from_storage(
+            self._handlers.changing, body=cause.body, storage=storage, now=now, jump=jump
         )
-
-    def _get_clock_offset(self) -> float:
-        return self._clock.now().timestamp() - self._clock.monotonic()
-
-    def _measure_jump(self, memory: ObjectMemory) -> datetime.timedelta:
-        """By how much the wall clock was set forward or back since the progress was stored."""
-        if memory.clock_offset is None:
-            return NO_JUMP
-        seconds = self._get_clock_offset() - memory.clock_offset
-        return NO_JUMP if abs(seconds) < LEAST_JUMP else datetime.timedelta(seconds=seconds)
+        if jump:  # the sub-handlers go with their parents, even if these are not called now
+            for id in state.all_subrefs:
+                record = storage.fetch(key=id, body=cause.body)
+                if record:
+                    moved = HandlerState.from_record(record, now, jump).as_record()
+                    storage.store(key=id, record=moved, body=cause.body, patch=turn.marks)
+        return state
 
     def _load_seen(self, memory: ObjectMemory, cause: ChangingCause, state: State) -> SeenStates:
         """What those have seen who are over; and what everybody else sees now."""
@@ -159,7 +166,7 @@ class Cycles:
         storage = self._persistence.progress_storage
         state.store(body=cause.body, patch=turn.marks, storage=storage)
         turn.memory.has_progress = True
-        turn.memory.clock_offset = self._get_clock_offset()
+        turn.memory.clock_offset = _get_offset(self._prepare(turn).clock)
 
     def _store_seen(self, turn: Turn, cause: ChangingCause, state: State, seen: SeenStates) -> None:
         turn.memory.seen = seen or None
@@ -204,7 +211,7 @@ class Cycles:
         self, turn: Turn, cause: ChangingCause, ids: Collection[HandlerId]
     ) -> Mapping[HandlerId, HandlerState]:
         """How far the sub-handlers have got, including this very step."""
-        storage, now = self._persistence.progress_storage, self._clock.now()
+        storage, now = self._persistence.progress_storage, self._prepare(turn).clock.now()
         body = Body(Patch({**turn.marks}).transform(cause.body)) if ids else cause.body
         records = {id: storage.fetch(key=id, body=body) for id in ids}
         return {
@@ -218,7 +225,7 @@ class Cycles:
             storage.store(key=id, record=known.as_record(), body=cause.body, patch=turn.marks)
         known_ids = {handler.id for handler in self._handlers.changing}
         tops = {id: known for id, known in missed.kept.items() if id in known_ids}
-        kept = State(tops, now=self._clock.now())
+        kept = State(tops, now=self._prepare(turn).clock.now())
         self._store_seen(turn, cause, kept, missed.seen if missed.kept else SeenStates())
         planned = Patch()
         self._persistence.diffbase_storage.store(
@@ -228,7 +235,7 @@ class Cycles:
 
     def purge(self, turn: Turn, cause: ChangingCause, state: State | None = None) -> None:
         """Remove the progress of all handlers from the object."""
-        state = self._load(turn.memory, cause) if state is None else state
+        state = self._load(turn, cause) if state is None else state
         marks, storage = turn.marks, self._persistence.progress_storage
         state.purge(self._handlers.changing, body=cause.body, patch=marks, storage=storage)
         storage.sweep(body=cause.body, patch=marks, purpose=cause.reason.value)
@@ -286,3 +293,15 @@ def find_renewed(
         return frozenset()
     deleting = {handler.id for handler in handlers if handler.reason is Reason.DELETE}
     return find_superseded(state, cause.reason.value) & deleting
+
+
+def _get_offset(clock: Clock) -> float:
+    return clock.now().timestamp() - clock.monotonic()
+
+
+def _measure_jump(stored_offset: float | None, clock: Clock) -> datetime.timedelta:
+    """By how much the wall clock was set forward or back since the progress was stored."""
+    if stored_offset is None:
+        return NO_JUMP
+    seconds = _get_offset(clock) - stored_offset
+    return NO_JUMP if abs(seconds) < LEAST_JUMP else datetime.timedelta(seconds=seconds)

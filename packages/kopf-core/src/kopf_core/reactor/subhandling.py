@@ -40,6 +40,7 @@ async def run_subhandlers(
         body=cause.body,
         storage=storage,
         now=execution.clock.now(),
+        jump=execution.jump,
     )
     if cause.reason is Reason.DELETE:
         state = state.without(find_superseded(state, cause.reason.value))

@@ -8,6 +8,7 @@ from kopf_cogs.structs.bodies import Body, RawEventType
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.execution import Execution
 from kopf_core.actions.loggers import LocalObjectLogger
 from kopf_core.actions.marks import Marks
 from kopf_core.engines.memories import ObjectMemory
@@ -59,6 +60,7 @@ class Turn:
         "_patch",
         "body",
         "essence",
+        "execution",
         "is_finished",
         "is_rejected",
         "item",
@@ -77,6 +79,9 @@ class Turn:
         self.type: RawEventType = None
         self.essence: Patch | None = None
         """The last handled state to be stored when the handling cycle is over."""
+
+        self.execution: Execution | None = None
+        """How the handlers of changes are run in this turn, if there is a need in them."""
 
         self.is_finished = False
         """The handling cycle is over: there is nothing to come back for."""
