@@ -7,6 +7,7 @@ from typing import Any
 
 from kopf_core.engines import indexing
 from kopf_core.intents import decorators as on
+from kopf_core.reactor import reconciliation
 from kopf_core.reactor.reconciliation import Reconciler
 
 
@@ -106,6 +107,32 @@ async def test_r3_nothing_is_served_after_the_stop(cluster, operate, registry, j
             await asyncio.sleep(0)
         assert operator.handling.orchestrator.intakes == served
         assert not [task for task in asyncio.all_tasks() if "kopf-informer" in task.get_name()]
+
+
+async def test_r8_d14_events_that_never_end_give_the_place_back(
+    cluster, operate, registry, settings, journal, monkeypatch
+):
+    """They come faster than they are handled. All of them are handled nevertheless, in order."""
+    monkeypatch.setattr(reconciliation, "EVENTS_TIME", 0)
+    settings.queueing.worker_limit = 1
+    last = 0
+
+    @on.event("kopfexamples", registry=registry)
+    async def fn(name: str, spec: Any, **_: Any) -> None:
+        nonlocal last
+        journal((name, spec["n"]))
+        if journal == [("hot", 0)]:
+            await cluster.create("other", n=0)
+        if name == "hot" and last < 40 and ("other", 0) not in journal:
+            for _ in range(2):
+                last += 1
+                await cluster.patch("hot", n=last)
+
+    async with operate():
+        await cluster.create("hot", n=0)
+        await journal.until(lambda calls: {("hot", last), ("other", 0)} <= {*calls})
+    assert [n for name, n in journal if name == "hot"] == [*range(last + 1)]
+    assert journal.index(("other", 0)) < 10
 
 
 async def test_r8_d16_hanging_index_functions_hold_neither_their_kind_nor_the_start(

@@ -47,6 +47,7 @@ from kopf_core.intents.pauses import get_pause
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles
 from kopf_core.reactor.delivery import Delivery
+from kopf_core.reactor.object_pauses import go_on, leave_alone
 from kopf_core.reactor.releases import plan_release
 from kopf_core.reactor.throttling import Denials, Failure, throttle, unthrottle
 from kopf_core.reactor.turns import Background, Turn
@@ -54,6 +55,9 @@ from kopf_core.reactor.work import DONE, Done, TurnResult, WorkItem
 
 C = TypeVar("C", bound=ResourceCause)
 
+
+EVENTS_TIME = 0.1
+"""For how long (in seconds) to handle the events of one object while others wait for the place."""
 
 CLEANING_POLLING = 10.0
 """How often (in seconds) to look for what is deleted but not gone: usually, it is told of."""
@@ -114,14 +118,14 @@ class Reconciler:
         newest = item.newest
         pause = None if newest is None else get_pause(newest)
         if pause is not None and not item.is_deleted:
-            return self._leave_alone(turn, pause)
+            return leave_alone(turn, pause, self._delivery, self._background, self.desired)
         if memory.is_paused:
-            self._go_on(turn)
+            go_on(turn)
         try:
-            while item.events:
+            if item.events:
                 await self.on_event(turn, item.events.popleft())
-                if item.events and turn.is_changing and not item.held:
-                    await self._delivery.apply(turn)
+            if item.events and not await self._handle_more(turn):
+                return DONE if item.held is None else self._keep_held(turn, item.held)
             if item.rest is not DONE and item.held is not None:
                 return self._keep_held(turn, item.held)
             if (
@@ -147,28 +151,6 @@ class Reconciler:
             unthrottle(turn, self._denials)
         return result
 
-    def _leave_alone(self, turn: Turn, pause: str) -> TurnResult:
-        """Do nothing for the object but keep its newest state, for as long as people ask so."""
-        item, memory = turn.item, turn.memory
-        while item.events:
-            self._delivery.notice(turn, item.events.popleft())
-        turn.body = Body(item.latest or {})
-        self._background.suspend(memory, turn.body)
-        if self.desired is not None:
-            self.desired.suspend(item.key)
-        if not memory.is_paused:
-            memory.is_paused = True
-            ObjectLogger(body=turn.body, settings=self.settings).info(
-                f"The object is paused, nothing is handled for it: {pause}"
-            )
-        return DONE
-
-    def _go_on(self, turn: Turn) -> None:
-        turn.memory.is_paused = False
-        if not turn.item.is_deleted and turn.item.newest is not None:
-            body = Body(turn.item.newest)
-            ObjectLogger(body=body, settings=self.settings).info("The object is paused no more.")
-
     async def on_event(self, turn: Turn, event: RawEvent) -> None:
         """Process one event: see what it is, call the handlers of events, adjust the daemons."""
         self._delivery.notice(turn, event)
@@ -181,6 +163,21 @@ class Reconciler:
                     deliver_results({handler.id: result}, marks=turn.marks, logger=watching.logger)
         if self._handlers.spawning:
             await self._adjust_background(turn, is_deleted=event["type"] == "DELETED")
+
+    async def _handle_more(self, turn: Turn) -> bool:
+        """Handle the events that have come after the first one; get whether none of them is left.
+
+        If they come faster than they are handled, the place is given back from time to time.
+        """
+        item, until = turn.item, self._clock.monotonic() + EVENTS_TIME
+        while item.events:
+            if turn.is_changing and not item.held:
+                await self._delivery.apply(turn)
+            if self._clock.monotonic() >= until:
+                item.generation += 1  # the rest is for the next turn
+                return False
+            await self.on_event(turn, item.events.popleft())
+        return True
 
     def _keep_held(self, turn: Turn, held: TurnResult) -> TurnResult:
         """Leave the object as it is: only its events have been handled, not its changes."""
