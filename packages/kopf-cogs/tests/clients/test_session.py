@@ -490,6 +490,8 @@ async def test_e5_proxy_passwords_are_not_in_errors(settings):
 class Fence:
     """It is open for so many seconds, and then it is closed."""
 
+    term = 0
+
     def __init__(self, left):
         self.left = left
 

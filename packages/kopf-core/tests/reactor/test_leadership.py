@@ -184,6 +184,34 @@ async def test_i_timers_do_not_tick_in_a_process_that_was_suspended_for_too_long
         assert len(journal) == count
 
 
+async def test_i_objects_are_looked_at_again_when_the_lease_is_won_again(
+    cluster, operate, registry, journal, clock
+):
+    @on.following(registry=registry)
+    async def following(**_: Any) -> None:
+        journal("following")
+
+    @on.create("kopfexamples", registry=registry)
+    @on.resume("kopfexamples", registry=registry)
+    async def fn(spec: Any, **_: Any) -> None:
+        journal(spec["n"])
+
+    await cluster.create("one", n=0)
+    async with operate(clock=clock):
+        await journal.until(lambda j: 0 in j)
+        requests = cluster.sandbox.journal
+        lists = [entry for entry in requests.select("GET", "*/kopfexamples") if not entry.watch]
+        await requests.wait("PATCH", "*/kopfexamples/one")
+        await hand_over(cluster, "other")
+        await journal.until(lambda j: "following" in j)
+        await requests.wait("GET", "*/kopfexamples", count=len(lists) * 2 + 2)
+        cluster.sandbox.faults.hold()
+        await cluster.patch("one", n=1)
+        await hand_over(cluster, "")
+        await journal.until(lambda j: len(j) == 3)
+    assert journal == [0, "following", 1]
+
+
 async def test_i_who_this_operator_is_can_be_found_in_the_log_and_in_the_lease(
     cluster, operate, registry, logged
 ):

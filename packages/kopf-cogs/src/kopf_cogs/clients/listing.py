@@ -1,16 +1,33 @@
 """Listing of objects, all at once or page by page."""
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kopf_cogs.clients import errors, quarantine, session
 from kopf_cogs.structs import resources
+
+if TYPE_CHECKING:
+    from kopf_cogs.configs.settings import WatchingSettings
 
 # How many objects to request at once when there is an impossible one among them.
 _CAREFUL_CHUNK_SIZE = 100
 
 DEFAULT_CHUNK_SIZE = 500
 """As in the reflectors of Kubernetes itself: big clusters do not fit into memory at once."""
+
+
+def collect_selectors(
+    settings: "WatchingSettings", resource: resources.Resource, selector: str | None = None
+) -> dict[str, str]:
+    """The parameters for those objects only that are served; ``selector`` is one more of labels."""
+    shards = settings.shard_selectors.collect(resource)
+    labels = [*settings.label_selectors.collect(resource), *([selector] if selector else [])]
+    selectors = {
+        "labelSelector": ",".join(labels),
+        "fieldSelector": ",".join(settings.field_selectors.collect(resource)),
+        "shardSelector": shards[-1] if shards else "",  # unlike others, they cannot be joined
+    }
+    return {key: value for key, value in selectors.items() if value}
 
 
 class Page(NamedTuple):

@@ -234,17 +234,7 @@ class Reflector:
         return self._settings.initial_streaming and not self._streaming_refused
 
     def _make_selectors(self) -> dict[str, str]:
-        watching, resource = self._settings, self._resource
-        shards = watching.shard_selectors.collect(resource)
-        labels = [*watching.label_selectors.collect(resource)]
-        if self._selector:
-            labels.append(self._selector)
-        selectors = {
-            "labelSelector": ",".join(labels),
-            "fieldSelector": ",".join(watching.field_selectors.collect(resource)),
-            "shardSelector": shards[-1] if shards else "",  # unlike others, they cannot be joined
-        }
-        return {key: value for key, value in selectors.items() if value}
+        return listing.collect_selectors(self._settings, self._resource, self._selector)
 
     def _make_params(self) -> dict[str, str]:
         params = self._make_selectors() | {"watch": "true", "allowWatchBookmarks": "true"}

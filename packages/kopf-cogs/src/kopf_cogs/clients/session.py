@@ -52,6 +52,10 @@ class Fence(Protocol):
     """Whoever decides if anything can be written now."""
 
     @property
+    def term(self) -> int:
+        """It is different each time when it becomes possible again."""
+
+    @property
     def is_open(self) -> bool:
         """Whether it can be done now."""
 

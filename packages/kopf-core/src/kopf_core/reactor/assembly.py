@@ -18,6 +18,7 @@ from kopf_core.reactor.places import Occupancy
 from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.queueing import Process, WorkQueue
 from kopf_core.reactor.reconciliation import Reconciler
+from kopf_core.reactor.takeovers import Takeovers
 from kopf_core.reactor.work import DONE, TurnResult, WorkItem
 
 
@@ -44,6 +45,7 @@ class HandlingFactory:
         self._sources = sources
         self._enqueue = enqueue
         self._occupancy = Occupancy()
+        self._is_clusterwide = essentials.options.clusterwide or not essentials.options.namespaces
         self._indexing = replace(essentials.execution, errors=ErrorsMode.IGNORED, subhandling=None)
 
     def make_reconciler(self, resource: Resource, handlers: ResourceHandlers) -> Reconciler:
@@ -56,6 +58,15 @@ class HandlingFactory:
             indices=self._indices,
             background=self._background,
             desired=self._make_desired(handlers),
+            takeovers=self._make_takeovers(resource, handlers),
+        )
+
+    def _make_takeovers(self, resource: Resource, handlers: ResourceHandlers) -> Takeovers | None:
+        settings = self._execution.settings
+        if settings.leasing.name is None:
+            return None
+        return Takeovers(
+            self._client, resource, handlers, settings, is_clusterwide=self._is_clusterwide
         )
 
     def _make_desired(self, handlers: ResourceHandlers) -> DesiredStates | None:

@@ -49,6 +49,7 @@ from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.object_pauses import go_on, leave_alone
 from kopf_core.reactor.releases import plan_release
+from kopf_core.reactor.takeovers import Takeovers
 from kopf_core.reactor.throttling import Denials, Failure, throttle, unthrottle
 from kopf_core.reactor.turns import Background, Turn
 from kopf_core.reactor.work import DONE, Done, TurnResult, WorkItem
@@ -77,6 +78,7 @@ class Reconciler:
         indices: Indices,
         background: Background,
         desired: DesiredStates | None = None,
+        takeovers: Takeovers | None = None,
     ) -> None:
         self.resource = resource
         self.settings: OperatorSettings = execution.settings
@@ -90,6 +92,7 @@ class Reconciler:
         self._indices: Mapping[str, Any] = indices if indices else {}
         self._background = background
         self.desired = desired
+        self._takeovers = takeovers
         self._clock = execution.clock
         self._denials = Denials()
         self._cycles = Cycles(resource=resource, handlers=handlers, execution=execution)
@@ -319,6 +322,8 @@ class Reconciler:
             return awaited
         if turn.memory.is_outdated(item.latest) or self._is_echo(turn):
             return await self._delivery.apply(turn)
+        if self._takeovers is not None:
+            return await self._takeovers.act(turn, self._detect, self.reconcile)
         return await self.reconcile(turn)
 
     def _is_echo(self, turn: Turn) -> bool:
@@ -369,13 +374,7 @@ class Reconciler:
             marks=turn.marks,
         )
 
-    def _make_cause(
-        self,
-        cls: type[C],
-        turn: Turn,
-        body: Body,
-        **specifics: Any,
-    ) -> C:
+    def _make_cause(self, cls: type[C], turn: Turn, body: Body, **specifics: Any) -> C:
         return cls(
             resource=self.resource,
             body=body,

@@ -20,6 +20,8 @@ class Fence:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until = 0.0
+        self.term = 0
+        """How many times it was closed: it tells one leadership from another."""
 
     @property
     def is_open(self) -> bool:
@@ -36,6 +38,7 @@ class Fence:
     def close(self) -> None:
         """The lease is not held anymore, or it is given up."""
         self._until = 0.0
+        self.term += 1
 
     def check(self) -> float:
         """For how many seconds it can be sent. Raises :class:`FencedError` if it cannot be."""

@@ -1,0 +1,179 @@
+"""Takeovers: a new leader acts on what there is, not on what it has heard of until now.
+
+The stream of a follower can be late: it has not brought yet what the previous leader has done.
+By what is known, such an object would be handled once more. So, when there is something to be done
+for an object for the first time since the lease is held, the object is looked at before that.
+It costs one request, and only for those objects; the quiet ones, usually most of them, cost none.
+If they are many, they are listed once, while the first of them are worked on already.
+
+Nobody else can have handled the object since then: so it is not looked at again. And those states
+that are newer than the first thing written by the new leader itself are surely not late.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from kopf_cogs.clients.errors import APIError, APINotFoundError, APIResponseError
+from kopf_cogs.clients.listing import collect_selectors, list_objects
+from kopf_cogs.clients.quarantine import is_sane
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Body, RawBody
+from kopf_cogs.structs.finalizers import is_deletion_blocked
+from kopf_cogs.structs.keys import ObjectKey, object_key
+from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.versions import is_as_new, is_newer, parse_version
+from kopf_core.engines.memories import Stage
+from kopf_core.intents.causes import ChangingCause, Reason
+from kopf_core.intents.registries import ResourceHandlers
+from kopf_core.reactor.turns import Turn
+from kopf_core.reactor.work import DONE, AwaitChange, TurnResult
+
+MANY = 50
+"""How many objects are requested one by one; if there are more, they are listed."""
+
+Detect = Callable[[Turn], ChangingCause]
+Act = Callable[[Turn], Awaitable[TurnResult]]
+
+
+@dataclass(slots=True)
+class _Place:
+    """The objects of one namespace, or of all of them if they are watched so."""
+
+    requested: int = 0
+    versions: dict[ObjectKey, int] | None = None
+    """The versions of the objects as they were listed, if they were."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Takeovers:
+    """Gets the current states of objects before they are handled under a new lease."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        handlers: ResourceHandlers,
+        settings: OperatorSettings,
+        *,
+        is_clusterwide: bool,
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._handlers = handlers
+        self._settings = settings
+        self._is_clusterwide = is_clusterwide
+        self._term = 0
+        self._written: str | None = None
+        self._places: dict[str | None, _Place] = {}
+
+    async def act(self, turn: Turn, detect: Detect, act: Act) -> TurnResult:
+        """Do what is to be done for the object, by its state not older than this leadership."""
+        self._follow_terms()
+        term = self._term
+        if not await self._prepare(turn, detect):
+            turn.memory.stage = Stage.ABSENT
+            return DONE
+        result = await act(turn)
+        if isinstance(result, AwaitChange) and self._written is None and self._term == term:
+            self._written = result.version
+        return result
+
+    async def _prepare(self, turn: Turn, detect: Detect) -> bool:
+        """Make the state current if it matters; get whether the object exists, as far as known."""
+        known = turn.item.latest
+        if known is None or self._is_current(turn, known) or not self._is_pending(detect(turn)):
+            return True
+        return await self._look(turn, known)
+
+    def _follow_terms(self) -> None:
+        term = 0 if self._client.fence is None else self._client.fence.term
+        if term != self._term:
+            self._term, self._written = term, None
+            self._places.clear()
+
+    def _is_current(self, turn: Turn, body: RawBody) -> bool:
+        """Whether whatever the previous leader has done is in this state for sure."""
+        if turn.memory.patched_version is not None:
+            return True
+        return self._written is not None and is_as_new(body, self._written)
+
+    def _is_pending(self, cause: ChangingCause) -> bool:
+        """Whether anything is going to be called or sent for the object in this state."""
+        handlers, persistence = self._handlers, self._settings.persistence
+        if cause.reason in (Reason.GONE, Reason.FREE):
+            return False
+        if cause.reason is Reason.DELETE or handlers.reconciling:
+            return True
+        is_blocked = is_deletion_blocked(cause.body, persistence.finalizer)
+        if is_blocked is not handlers.requires_finalizer(cause):
+            return True
+        if not handlers.is_interested(cause):
+            return False
+        if cause.reason in (Reason.CREATE, Reason.UPDATE):
+            return True
+        storage = persistence.progress_storage
+        return any(storage.fetch(key=h.id, body=cause.body) for h in handlers.changing) or (
+            cause.reason is Reason.RESUME and bool(handlers.select_changing(cause))
+        )
+
+    async def _look(self, turn: Turn, known: RawBody) -> bool:
+        """Make the state current; get whether the object exists. Raises :class:`APIError`."""
+        version = await self._find_version(turn.item.key, known)
+        if version is not None and is_as_new(known, str(version)):
+            turn.memory.patched_version = version
+            return True
+        body = await self._get(known)
+        if body is None or object_key(self._resource, body) != turn.item.key:
+            return False
+        turn.memory.patched_version = parse_version(body)
+        if not is_newer(known, body):
+            turn.item.latest, turn.item.type, turn.body = body, "MODIFIED", Body(body)
+        return True
+
+    async def _get(self, known: RawBody) -> RawBody | None:
+        meta = known["metadata"]
+        url = self._resource.get_url(namespace=meta.get("namespace"), name=meta["name"])
+        try:
+            body: RawBody = await self._client.get(url)
+        except APINotFoundError:
+            return None
+        if not is_sane(body):
+            raise APIResponseError("the reply is not the object")
+        return body
+
+    async def _find_version(self, key: ObjectKey, known: RawBody) -> int | None:
+        """The version of the object in the list; unknown if it is not there, or nothing is listed.
+
+        The first ones do not wait for the list, and those that are not there are requested.
+        """
+        namespace = None if self._is_clusterwide else known["metadata"].get("namespace")
+        place = self._places.setdefault(namespace, _Place())
+        place.requested += 1
+        if place.requested <= MANY:
+            return None
+        async with place.lock:
+            if place.versions is None:
+                place.versions = await self._list(namespace)
+        return place.versions.pop(key, None)
+
+    async def _list(self, namespace: str | None) -> dict[ObjectKey, int]:
+        """The versions of the objects; if it fails, those that are not there are requested."""
+        watching, versions = self._settings.watching, dict[ObjectKey, int]()
+        pages = list_objects(
+            self._client,
+            self._resource,
+            namespace,
+            chunk_size=watching.chunk_size,
+            params=collect_selectors(watching, self._resource),
+        )
+        with contextlib.suppress(APIError):
+            async for page in pages:
+                for body in page.items:
+                    version = parse_version(body)
+                    if version is not None:
+                        versions[object_key(self._resource, body)] = version
+        return versions
