@@ -1,161 +1,13 @@
 """The elector against a server in memory, whose replies are late, wrong, or do not come at all."""
 
 import asyncio
-import contextlib
-import copy
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from kopf_cogs.aiokits.clocks import FakeClock
-from kopf_cogs.clients.errors import (
-    APIConflictError,
-    APIForbiddenError,
-    APINotFoundError,
-    APIServerError,
-)
-from kopf_cogs.configs.settings import LeasingSettings
-from kopf_core.engines.leasing import Elector, Fence, LeaseLostError
-
-Hook = Callable[[str], Awaitable[None]]
-
-
-class Server:
-    """One lease, and whatever happens to the requests for it."""
-
-    def __init__(self) -> None:
-        self.stored: Any = None
-        self.version = 0
-        self.requests: list[tuple[str, Any]] = []
-        self.before: Hook | None = None
-        self.after: Hook | None = None
-        self._changed = asyncio.Event()
-
-    def write(self, **spec: Any) -> None:
-        """As somebody else does."""
-        self._store({"metadata": {"name": "lease"}, "spec": spec})
-
-    @property
-    def holder(self) -> str:
-        return "" if self.stored is None else self.stored["spec"].get("holderIdentity", "")
-
-    async def get(self, url: str, **_: Any) -> Any:
-        return await self._serve("GET", None, self._read)
-
-    async def post(self, url: str, body: Any, **_: Any) -> Any:
-        return await self._serve("POST", body, self._create)
-
-    async def put(self, url: str, body: Any, **_: Any) -> Any:
-        return await self._serve("PUT", body, self._update)
-
-    async def until(self, check: Callable[[], object]) -> None:
-        async with asyncio.timeout(30):
-            while not check():
-                self._changed.clear()
-                await self._changed.wait()
-
-    async def _serve(self, method: str, body: Any, fn: Callable[[Any], Any]) -> Any:
-        self.requests.append((method, copy.deepcopy(body)))
-        self._changed.set()
-        await asyncio.sleep(0)
-        if self.before is not None:
-            await self.before(method)
-        result = copy.deepcopy(fn(body))
-        self._changed.set()
-        if self.after is not None:
-            await self.after(method)
-        return result
-
-    def _read(self, _: Any) -> Any:
-        if self.stored is None:
-            raise APINotFoundError(status=404)
-        return self.stored
-
-    def _create(self, body: Any) -> Any:
-        if self.stored is not None:
-            raise APIConflictError(status=409)
-        return self._store(body)
-
-    def _update(self, body: Any) -> Any:
-        if self.stored is None:
-            raise APINotFoundError(status=404)
-        if body["metadata"].get("resourceVersion") != self.stored["metadata"]["resourceVersion"]:
-            raise APIConflictError(status=409)
-        return self._store(body)
-
-    def _store(self, body: Any) -> Any:
-        self.version += 1
-        self.stored = copy.deepcopy(body)
-        self.stored["metadata"]["resourceVersion"] = str(self.version)
-        self._changed.set()
-        return self.stored
-
-
-class Candidate:
-    """An elector, and what it has told of itself."""
-
-    def __init__(
-        self,
-        server: Server,
-        clock: FakeClock,
-        identity: str,
-        *,
-        on_leading: Callable[["Candidate"], Awaitable[None]] | None = None,
-        **settings: Any,
-    ) -> None:
-        self._on_leading, self._server, self.requested = on_leading, server, 0
-        leasing = LeasingSettings(name="lease", namespace="ns", retry_period=0.001)
-        for key, value in settings.items():
-            setattr(leasing, key, value)
-        self.fence = Fence(clock)
-        self.led, self.lost = asyncio.Event(), asyncio.Event()
-        self.elector = Elector(
-            server,  # type: ignore[arg-type]
-            leasing,
-            identity=identity,
-            clock=clock,
-            fence=self.fence,
-            on_leading=self._lead,
-            on_following=self._follow,
-        )
-
-    async def _lead(self) -> None:
-        self.led.set()
-        if self._on_leading is not None:
-            await self._on_leading(self)
-
-    async def _follow(self) -> None:
-        assert not self.fence.is_open
-        assert not self.elector.is_leading
-        self.requested = len(self._server.requests)
-        self.lost.set()
-
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator["Candidate"]:
-        task = asyncio.create_task(self.elector.run())
-        try:
-            async with asyncio.timeout(30):
-                yield self
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-            if not task.cancelled():
-                task.result()
-
-
-@pytest.fixture
-async def server() -> Server:
-    return Server()
-
-
-@pytest.fixture
-def join(server: Server, clock: FakeClock) -> Callable[..., Any]:
-    def join(identity: str = "me", **settings: Any) -> Any:
-        return Candidate(server, clock, identity, **settings).running()
-
-    return join
+from kopf_cogs.clients.errors import APIForbiddenError, APIServerError
+from kopf_core.engines.leasing import LeaseLostError
 
 
 async def test_i_a_late_reply_is_not_counted_as_seen_when_it_was_requested(server, clock, join):
@@ -368,7 +220,7 @@ async def test_i_the_fence_is_closed_before_the_leading_handlers_are_waited_for(
 ):
     begun, fences = asyncio.Event(), []
 
-    async def stubborn(me: Candidate) -> None:
+    async def stubborn(me: Any) -> None:
         begun.set()
         try:
             await asyncio.Event().wait()

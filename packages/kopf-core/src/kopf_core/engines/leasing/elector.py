@@ -124,7 +124,13 @@ class Elector:
             if self.holder != told and self.holder:
                 told = self.holder
                 logger.info(f"Following: the lease {self._title} is held by {told!r}.")
-            await asyncio.sleep(self._settings.retry_period * random.uniform(1 - JITTER, 1))
+            await asyncio.sleep(self._choose_delay())
+
+    def _choose_delay(self) -> float:
+        """When to try again: regularly, and right when a silent holder is known to be dead."""
+        delay = self._settings.retry_period * random.uniform(1 - JITTER, 1)
+        left = self._observed.get_left(self._identity, self._clock.monotonic())
+        return min(delay, left) if left else delay
 
     async def _lead(self) -> None:
         """Lead until the lease cannot be renewed in time, or somebody else has it."""

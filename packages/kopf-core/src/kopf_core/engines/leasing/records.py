@@ -69,10 +69,14 @@ class Observation:
 
     def is_held_by_other(self, identity: str, now: float) -> bool:
         """Whether somebody else holds the lease, and is not known to be dead."""
+        return self.get_left(identity, now) > 0
+
+    def get_left(self, identity: str, now: float) -> float:
+        """For how many seconds it is held by somebody else, if it is not renewed; zero if not."""
         record = self.record
         if record is None or not record.holder or record.holder == identity:
-            return False
-        return now < self.since + record.duration
+            return 0.0
+        return max(0.0, self.since + record.duration - now)
 
 
 def make_next(
