@@ -42,11 +42,14 @@ Act = Callable[[Turn], Awaitable[TurnResult]]
 class _Place:
     """The objects of one namespace, or of all of them if they are watched so."""
 
+    namespace: str | None
     requested: int = 0
     versions: dict[ObjectKey, int] | None = None
     """The versions of the objects as they were listed, if they were."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    """Whether the first of the requests is over: the list must not hold it up."""
 
 
 class Takeovers:
@@ -122,11 +125,16 @@ class Takeovers:
 
     async def _look(self, turn: Turn, known: RawBody) -> bool:
         """Make the state current; get whether the object exists. Raises :class:`APIError`."""
-        version = await self._find_version(turn.item.key, known)
+        place = self._get_place(known)
+        place.requested += 1
+        version = await self._find_version(place, turn.item.key)
         if version is not None and is_as_new(known, str(version)):
             turn.memory.patched_version = version
             return True
-        body = await self._get(known)
+        try:
+            body = await self._get(known)
+        finally:
+            place.answered.set()
         if body is None or object_key(self._resource, body) != turn.item.key:
             return False
         turn.memory.patched_version = parse_version(body)
@@ -145,20 +153,22 @@ class Takeovers:
             raise APIResponseError("the reply is not the object")
         return body
 
-    async def _find_version(self, key: ObjectKey, known: RawBody) -> int | None:
+    async def _find_version(self, place: _Place, key: ObjectKey) -> int | None:
         """The version of the object in the list; unknown if it is not there, or nothing is listed.
 
         The first ones do not wait for the list, and those that are not there are requested.
         """
-        namespace = None if self._is_clusterwide else known["metadata"].get("namespace")
-        place = self._places.setdefault(namespace, _Place())
-        place.requested += 1
         if place.requested <= MANY:
             return None
         async with place.lock:
             if place.versions is None:
-                place.versions = await self._list(namespace)
+                await place.answered.wait()
+                place.versions = await self._list(place.namespace)
         return place.versions.pop(key, None)
+
+    def _get_place(self, known: RawBody) -> _Place:
+        namespace = None if self._is_clusterwide else known["metadata"].get("namespace")
+        return self._places.setdefault(namespace, _Place(namespace))
 
     async def _list(self, namespace: str | None) -> dict[ObjectKey, int]:
         """The versions of the objects; if it fails, those that are not there are requested."""
