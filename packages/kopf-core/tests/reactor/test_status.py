@@ -103,6 +103,48 @@ async def test_i_status_of_a_working_operator(cluster, operate, registry, journa
     assert "<script" not in page
 
 
+async def test_i_paused_objects_are_named_until_they_are_not_paused(
+    cluster, operate, registry, get, clock
+):
+    on.create("kopfexamples", registry=registry)(lambda **_: None)
+    total = 103
+    reason = {"kopf.zalando.org/paused": "by ann: <b>migration</b>"}
+
+    async def annotate(name, annotations):
+        await cluster.client.patch(
+            f"/apis/kopf.dev/v1/namespaces/default/kopfexamples/{name}",
+            {"metadata": {"annotations": annotations}},
+            content_type="application/merge-patch+json",
+        )
+
+    async def get_paused(count):
+        clock.advance(1)  # snapshots are not taken more often
+        status = json.loads((await get("/status.json"))[1])
+        return status if status["paused_objects"] == count else None
+
+    for i in range(total):
+        await cluster.create(f"obj{i}")
+        await annotate(f"obj{i}", reason)
+    async with operate(clock=clock):
+        status = await until(lambda: get_paused(total))
+        _, page = await get("/status")
+        for i in range(1, total - 1):
+            await annotate(f"obj{i}", {"kopf.zalando.org/paused": None})
+        await cluster.delete("obj0")
+        rest = await until(lambda: get_paused(1))
+    assert len(status["paused"]) == 100
+    assert rest["paused"] == [
+        {
+            "resource": "kopfexamples.kopf.dev",
+            "namespace": "default",
+            "name": f"obj{total - 1}",
+            "reason": "by ann: <b>migration</b>",
+        }
+    ]
+    assert f"Paused by people: {total} objects" in page
+    assert "by ann: &lt;b&gt;migration&lt;/b&gt;" in page
+
+
 async def test_i_liveness_runs_the_probe_handlers(cluster, operate, registry, get):
     on.event("kopfexamples", registry=registry)(lambda **_: None)
     on.probe(id="it", registry=registry)(lambda **_: "fine")

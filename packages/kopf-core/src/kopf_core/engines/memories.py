@@ -6,13 +6,14 @@ whatever only few objects need is made when it is needed.
 
 import copy
 import enum
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.patches import Patch, PatchFn
+from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import parse_version
 from kopf_core.actions.marks import Marks
 from kopf_core.actions.throttling import Throttler
@@ -173,12 +174,22 @@ class ObjectMemory:
         return carried
 
 
+class PausedObject(NamedTuple):
+    """An object that is left alone for as long as people ask so."""
+
+    resource: Resource
+    namespace: str | None
+    name: str
+    reason: str
+
+
 class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
     """The records of all objects of one operator, by their keys."""
 
     def __init__(self, memo: AnyMemo) -> None:
         self._memo = memo
         self._items: dict[ObjectKey, ObjectMemory] = {}
+        self._paused: dict[ObjectKey, PausedObject] = {}
 
     def __getitem__(self, key: ObjectKey) -> ObjectMemory:
         return self._items[key]
@@ -196,6 +207,21 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
             memory = self._items[key] = ObjectMemory(self._memo, is_listed=is_listed)
         return memory
 
+    @property
+    def paused(self) -> Collection[PausedObject]:
+        """The objects that are left alone: only those that were seen so."""
+        return self._paused.values()
+
+    def pause(self, key: ObjectKey, paused: PausedObject) -> bool:
+        """Remember that the object is paused; get whether it is news."""
+        memory, self._paused[key] = self.recall(key), paused
+        was_paused, memory.is_paused = memory.is_paused, True
+        return not was_paused
+
+    def unpause(self, key: ObjectKey) -> None:
+        self.recall(key).is_paused = False
+        self._paused.pop(key, None)
+
     def doubt_versions(self) -> None:
         """The resource versions went back, so those that are known mean nothing anymore."""
         for memory in self._items.values():
@@ -206,8 +232,10 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
         """Forget everything, as after a restart; but not what works for the objects still."""
         kept = {key: memory for key, memory in self._items.items() if is_working(memory)}
         self._items.clear()
+        self._paused.clear()
         for key, memory in kept.items():
             self._items[key] = memory.renew()
 
     def forget(self, key: ObjectKey) -> None:
         self._items.pop(key, None)
+        self._paused.pop(key, None)

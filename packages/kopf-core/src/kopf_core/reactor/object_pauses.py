@@ -1,39 +1,46 @@
 """Objects that people ask to leave alone for a while, and what is done when they do so no more."""
 
+from dataclasses import dataclass
+
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.loggers import ObjectLogger
 from kopf_core.engines.desired.engine import DesiredStates
+from kopf_core.engines.memories import ObjectMemories, PausedObject
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.turns import Background, Turn
 from kopf_core.reactor.work import DONE, Done
 
 
-def leave_alone(
-    turn: Turn,
-    pause: str,
-    delivery: Delivery,
-    background: Background,
-    desired: DesiredStates | None,
-) -> Done:
-    """Do nothing for the object but keep its newest state, for as long as people ask so."""
-    item, memory = turn.item, turn.memory
-    while item.events:
-        delivery.notice(turn, item.events.popleft())
-    turn.body = Body(item.latest or {})
-    background.suspend(memory, turn.body)
-    if desired is not None:
-        desired.suspend(item.key)
-    if not memory.is_paused:
-        memory.is_paused = True
-        ObjectLogger(body=turn.body, settings=turn.settings).info(
-            f"The object is paused, nothing is handled for it: {pause}"
-        )
-    return DONE
+@dataclass(frozen=True, slots=True)
+class ObjectPauses:
+    """Begins and ends the pauses of objects of one resource."""
 
+    memories: ObjectMemories
+    delivery: Delivery
+    background: Background
+    desired: DesiredStates | None
 
-def go_on(turn: Turn) -> None:
-    """Have everything handled again, beginning with what has changed meanwhile."""
-    turn.memory.is_paused = False
-    if not turn.item.is_deleted and turn.item.newest is not None:
-        body = Body(turn.item.newest)
-        ObjectLogger(body=body, settings=turn.settings).info("The object is paused no more.")
+    def leave_alone(self, turn: Turn, resource: Resource, pause: str) -> Done:
+        """Do nothing for the object but keep its newest state, for as long as people ask so."""
+        item = turn.item
+        while item.events:
+            self.delivery.notice(turn, item.events.popleft())
+        turn.body = Body(item.latest or {})
+        self.background.suspend(turn.memory, turn.body)
+        if self.desired is not None:
+            self.desired.suspend(item.key)
+        meta = turn.body.metadata
+        paused = PausedObject(resource, meta.namespace, meta.name or "", pause)
+        if self.memories.pause(item.key, paused):
+            ObjectLogger(body=turn.body, settings=turn.settings).info(
+                f"The object is paused, nothing is handled for it: {pause}"
+            )
+        return DONE
+
+    def go_on(self, turn: Turn) -> None:
+        """Have everything handled again, beginning with what has changed meanwhile."""
+        self.memories.unpause(turn.item.key)
+        if not turn.item.is_deleted and turn.item.newest is not None:
+            body = Body(turn.item.newest)
+            ObjectLogger(body=body, settings=turn.settings).info("The object is paused no more.")

@@ -47,7 +47,7 @@ from kopf_core.intents.pauses import get_pause
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles
 from kopf_core.reactor.delivery import Delivery
-from kopf_core.reactor.object_pauses import go_on, leave_alone
+from kopf_core.reactor.object_pauses import ObjectPauses
 from kopf_core.reactor.releases import plan_release
 from kopf_core.reactor.takeovers import Takeovers
 from kopf_core.reactor.throttling import Denials, Failure, throttle, unthrottle
@@ -102,6 +102,7 @@ class Reconciler:
             settings=execution.settings,
             clock=execution.clock,
         )
+        self._pauses = ObjectPauses(memories, self._delivery, background, desired)
 
     def redefine(self, resource: Resource) -> None:
         """The definition of the same resource has changed, e.g. its subresources."""
@@ -121,9 +122,9 @@ class Reconciler:
         newest = item.newest
         pause = None if newest is None else get_pause(newest)
         if pause is not None and not item.is_deleted:
-            return leave_alone(turn, pause, self._delivery, self._background, self.desired)
+            return self._pauses.leave_alone(turn, self.resource, pause)
         if memory.is_paused:
-            go_on(turn)
+            self._pauses.go_on(turn)
         try:
             if item.events:
                 await self.on_event(turn, item.events.popleft())

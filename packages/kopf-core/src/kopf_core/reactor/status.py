@@ -7,11 +7,14 @@ from itertools import islice
 
 from kopf_cogs.helpers.versions import get_version
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.background.spawned import SpawnedHandler
+from kopf_core.engines.memories import PausedObject
 from kopf_core.engines.serving.snapshots import (
     BackgroundSnapshot,
     LeaseSnapshot,
+    PausedSnapshot,
     QueueSnapshot,
     RetrySnapshot,
     Snapshot,
@@ -30,6 +33,9 @@ CACHE_TIME = 1.0
 
 MAX_RETRIES = 100
 """How many of those who are going to be retried are named."""
+
+MAX_PAUSED = 100
+"""The same, of those who are paused."""
 
 
 class OperatorStatus:
@@ -77,7 +83,7 @@ class OperatorStatus:
         essentials, handling = self._essentials, self._handling
         intakes = handling.orchestrator.intakes
         retried = [
-            (_name(key), item)
+            (_name(key.resource), item)
             for key, intake in intakes.items()
             for item in _select_retried(intake.queue)
         ]
@@ -94,6 +100,8 @@ class OperatorStatus:
             queues=tuple(_snap_queue(key, intake.queue) for key, intake in intakes.items()),
             retries=tuple(islice(self._snap_retries(retried), MAX_RETRIES)),
             pending_retries=len(retried),
+            paused=tuple(map(_snap_paused, islice(essentials.memories.paused, MAX_PAUSED))),
+            paused_objects=len(essentials.memories.paused),
             background=tuple(_snap_background(background.spawned, background.orphans)),
             indices={name: len(index) for name, index in essentials.indices.items()},
             posted_events=essentials.recorder.posted,
@@ -109,7 +117,7 @@ class OperatorStatus:
     def _snap_streams(self, now: float) -> Iterator[StreamSnapshot]:
         for key, informer in self._handling.pool.informers.items():
             yield StreamSnapshot(
-                resource=_name(key),
+                resource=_name(key.resource),
                 namespace=key.namespace,
                 objects=informer.count,
                 is_listed=informer.is_listed,
@@ -151,11 +159,16 @@ def _format(time: datetime.datetime | None) -> str | None:
     return None if time is None else time.isoformat(timespec="seconds")
 
 
-def _name(key: StreamKey) -> str:
-    return (
-        f"{key.resource.plural}.{key.resource.group}"
-        if key.resource.group
-        else (key.resource.plural)
+def _name(resource: Resource) -> str:
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+
+
+def _snap_paused(paused: PausedObject) -> PausedSnapshot:
+    return PausedSnapshot(
+        resource=_name(paused.resource),
+        namespace=paused.namespace,
+        name=paused.name,
+        reason=paused.reason,
     )
 
 
@@ -168,7 +181,7 @@ def _select_retried(queue: WorkQueue) -> list[WorkItem]:
 def _snap_queue(key: StreamKey, queue: WorkQueue) -> QueueSnapshot:
     stages = Counter(item.stage for item in queue.items)
     return QueueSnapshot(
-        resource=_name(key),
+        resource=_name(key.resource),
         namespace=key.namespace,
         queued=stages[Stage.QUEUED],
         working=stages[Stage.WORKING],

@@ -98,6 +98,8 @@ PULLED = (
            _sample_queues),
     Metric("kopf_retries_pending", "gauge", (), "How many objects wait for another attempt.",
            _one(lambda snapshot: snapshot.pending_retries)),
+    Metric("kopf_paused_objects", "gauge", (), "How many objects are paused by people.",
+           _one(lambda snapshot: snapshot.paused_objects)),
     Metric("kopf_background", "gauge", ("kind", "handler", "stage"),
            "Daemons and timers: working, waiting, stopping, orphaned.", _sample_background),
     Metric("kopf_background_lag_seconds", "gauge", ("kind", "handler"),

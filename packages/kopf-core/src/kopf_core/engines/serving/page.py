@@ -72,6 +72,12 @@ def _render_sections(snapshot: Snapshot) -> Iterator[str]:
             for r in snapshot.retries
         ),
     )
+    if snapshot.paused:
+        yield _render_table(
+            f"Paused by people: {snapshot.paused_objects} objects are left alone",
+            ("kind", "namespace", "name", "reason"),
+            ((p.resource, p.namespace, p.name, p.reason) for p in snapshot.paused),
+        )
     yield _render_table(
         "Daemons and timers",
         ("kind", "handler", "in work", "waiting", "stopping", "orphaned", "late by"),

@@ -68,6 +68,17 @@ class RetrySnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PausedSnapshot:
+    """One object that is left alone, as people ask."""
+
+    resource: str
+    namespace: str | None
+    name: str
+    reason: str
+    """As it is written on the object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundSnapshot:
     """One daemon or timer of all objects."""
 
@@ -127,6 +138,12 @@ class Snapshot:
 
     pending_retries: int = 0
     """How many objects wait for another attempt."""
+
+    paused: tuple[PausedSnapshot, ...] = ()
+    """Not all of them, if there are many."""
+
+    paused_objects: int = 0
+    """How many objects are paused by people, one by one."""
 
     background: tuple[BackgroundSnapshot, ...] = ()
     indices: dict[str, int] = field(default_factory=dict)
