@@ -70,3 +70,64 @@ def test_changes_of_others_are_no_echoes(view: KindView) -> None:
     view.put(make_body(2))
     assert not view.is_own_echo(KEY, make_body(3))
     assert not view.is_own_echo(KEY, make_body(2))
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.versions: list[str] = []
+
+    def __call__(self, _: Resource, body: Any) -> None:
+        self.versions.append(body["metadata"]["resourceVersion"])
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+def stream(listener: Listener) -> Any:
+    """What the stream brings: first to the store, then to those who are told of changes."""
+    view = KindView(RESOURCE, listener)
+    store = view.stores[None] = ObjectStore(RESOURCE)
+
+    def feed(body: Any, type: Any = "MODIFIED") -> None:
+        for subscriber in (store, view):
+            subscriber.on_event(KEY, {"type": type, "object": body})
+
+    feed.view = view  # type: ignore[attr-defined]
+    return feed
+
+
+def test_echoes_that_are_faster_than_responses_are_no_changes(
+    stream: Any, listener: Listener
+) -> None:
+    with stream.view.writing("ns", "cm-1"):
+        stream(make_body(2), "ADDED")
+        stream.view.put(make_body(2))
+    assert listener.versions == []
+    stream(make_body(3))
+    assert listener.versions == ["3"]
+
+
+def test_changes_of_others_amid_a_write_are_told_after_it(stream: Any, listener: Listener) -> None:
+    with stream.view.writing("ns", "cm-1"):
+        with stream.view.writing("ns", "cm-1"):  # by another owner
+            stream(make_body(2))
+        stream.view.put(make_body(2))
+        stream(make_body(3))
+        assert listener.versions == []
+    assert listener.versions == ["3"]
+
+
+def test_changes_amid_a_failed_write_are_told_after_it(stream: Any, listener: Listener) -> None:
+    with pytest.raises(ZeroDivisionError), stream.view.writing("ns", "cm-1"):
+        stream(make_body(2))
+        raise ZeroDivisionError
+    assert listener.versions == ["2"]
+
+
+def test_deletions_amid_a_write_are_told_at_once(stream: Any, listener: Listener) -> None:
+    with stream.view.writing("ns", "cm-1"):
+        stream(make_body(2), "DELETED")
+        assert listener.versions == ["2"]

@@ -142,3 +142,16 @@ def test_objects_of_namespaces_are_forgotten_separately(store: ObjectStore, feed
     assert {*store} == {"uid-b"}
     store.clear()
     assert not store
+
+
+def test_the_same_state_from_the_stream_replaces_nothing(store: ObjectStore, feed: Feed) -> None:
+    ours = make(version=2)
+    assert store.put(ours)
+    feed("MODIFIED", make(version=2))
+    assert store["uid-a"] is ours
+
+
+def test_responses_slower_than_the_stream_are_no_news(store: ObjectStore, feed: Feed) -> None:
+    feed("ADDED", make(version=2))
+    assert not store.put(make(version=2))
+    assert store.put(make(version=2, deletionTimestamp="2020-01-01T00:00:00Z"))

@@ -4,6 +4,7 @@ They are watched in the same namespaces as all others, beside whatever else is w
 and those who depend on them are told when they change.
 """
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
+from kopf_cogs.structs.versions import is_same
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.readiness import Readiness
@@ -18,15 +20,19 @@ from kopf_core.reactor.stores import ObjectStore, Transform
 
 OnChange = Callable[[Resource, RawBody], None]
 OnListed = Callable[[Resource], None]
+Name = tuple[str | None, str | None]
+"""The namespace and the name."""
 
 
 class KindView:
     """The objects of one kind in all the namespaces where they are observed."""
 
-    def __init__(self, resource: Resource) -> None:
+    def __init__(self, resource: Resource, on_change: OnChange = lambda *_: None) -> None:
         self.resource = resource
         self.stores: dict[str | None, ObjectStore] = {}
+        self._on_change = on_change
         self._written: dict[ObjectKey, tuple[str, ...]] = {}
+        self._held: dict[Name, list[RawBody]] = {}
 
     @property
     def is_synced(self) -> bool:
@@ -51,9 +57,44 @@ class KindView:
 
     def put(self, body: RawBody) -> None:
         store = self._select(body["metadata"].get("namespace"))
-        if store is not None and store.put(body):
+        if store is None:
+            return
+        is_ahead = any(is_same(held, body) for held in self._held.get(_get_name(body), ()))
+        if store.put(body) or is_ahead:
             key, version = object_key(self.resource, body), body["metadata"].get("resourceVersion")
             self._written[key] = (*self._written.get(key, ()), version or "")
+
+    @contextlib.contextmanager
+    def writing(self, namespace: str | None, name: str) -> Iterator[None]:
+        """While the object is being written, its changes are held back: they can be our own.
+
+        The stream is often faster than the response, by which our own changes are recognised.
+        """
+        if (namespace, name) in self._held:  # by somebody else, who then tells
+            yield
+            return
+        held = self._held[namespace, name] = []
+        try:
+            yield
+        finally:
+            del self._held[namespace, name]
+            for body in held:
+                self._tell(object_key(self.resource, body), body)
+
+    def on_event(self, key: ObjectKey, event: RawEvent) -> None:
+        body = event["object"]
+        held = self._held.get(_get_name(body)) if self._held else None
+        if event["type"] == "DELETED":
+            self._written.pop(key, None)
+            self._on_change(self.resource, body)
+        elif held is not None:
+            held.append(body)
+        else:
+            self._tell(key, body)
+
+    def _tell(self, key: ObjectKey, body: RawBody) -> None:
+        if not self.is_own_echo(key, body):
+            self._on_change(self.resource, body)
 
     def is_own_echo(self, key: ObjectKey, body: RawBody) -> bool:
         """Whether it is our own write that comes back: it is known already.
@@ -77,19 +118,14 @@ class KindView:
 class _Watcher:
     """The subscriber that tells of all changes, and holds the readiness until all is listed."""
 
-    def __init__(
-        self, view: KindView, on_change: OnChange, on_listed: OnListed, readiness: Readiness
-    ) -> None:
+    def __init__(self, view: KindView, on_listed: OnListed, readiness: Readiness) -> None:
         self._view = view
-        self._on_change = on_change
         self._on_listed = on_listed
         self._readiness = readiness
         readiness.hold(self)
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
-        body = event["object"]
-        if not self._view.is_own_echo(key, body) or event["type"] == "DELETED":
-            self._on_change(self._view.resource, body)
+        self._view.on_event(key, event)
 
     def on_listed(self) -> None:
         self._readiness.release(self)
@@ -162,10 +198,8 @@ class ObservedKinds:
         return found
 
     def _observe(self, key: StreamKey) -> None:
-        view = self._views.setdefault(key.resource, KindView(key.resource))
-        watcher = self._watchers[key] = _Watcher(
-            view, self._on_change, self._on_listed, self._readiness
-        )
+        view = self._views.setdefault(key.resource, KindView(key.resource, self._on_change))
+        watcher = self._watchers[key] = _Watcher(view, self._on_listed, self._readiness)
         view.stores[key.namespace] = self._pool.acquire_store(key, transform=self._transform)
         self._pool.subscribe(key, watcher)
 
@@ -177,6 +211,10 @@ class ObservedKinds:
             del self._views[key.resource]
         await self._pool.unsubscribe(key, watcher)
         await self._pool.release_store(key)
+
+
+def _get_name(body: RawBody) -> Name:
+    return body["metadata"].get("namespace"), body["metadata"].get("name")
 
 
 SHARED_LIMIT = 10_000

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
-from kopf_cogs.structs.versions import is_newer, parse_version
-from kopf_core.engines.desired.ownership import get_owners
+from kopf_cogs.structs.versions import is_newer, is_same, parse_version
+from kopf_core.engines.desired.ownership import get_owners, is_leaving
 
 Transform = Callable[[RawBody], RawBody]
 
@@ -78,6 +78,9 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         The stream can lag behind: what it brings later does not replace this state, if older.
         """
         key = object_key(self.resource, body)
+        known = self._bodies.get(key)
+        if known is not None and is_same(known, body) and is_leaving(known) == is_leaving(body):
+            return False  # the stream was faster
         if key in self._deleted or not self._set(key, body):
             return False
         self._unconfirmed.add(key)
@@ -108,7 +111,9 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
                 del self._deleted[next(iter(self._deleted))]
         else:
             self._deleted.pop(key, None)  # those with no uids can be re-created
-            self._set(key, body)
+            known = self._bodies.get(key)
+            if known is None or not is_same(known, body):
+                self._set(key, body)
             self._unconfirmed.discard(key)
 
     def on_listed(self) -> None:

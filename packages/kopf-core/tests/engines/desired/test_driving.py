@@ -1,5 +1,6 @@
 """Driving of all kinds of functions: what they yield is accepted, outcomes come back."""
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -129,3 +130,13 @@ async def test_interrupted_passes_only_close_the_function(fn: Any) -> None:
     with pytest.raises(PassInterrupted):
         await drive(fn, {"seen": seen}, accept=interrupt, executor=None)
     assert seen == ["closed"]
+
+
+async def no_thread(*_: Any, **__: Any) -> Any:
+    raise AssertionError("There is no need for a thread.")
+
+
+async def test_generators_take_no_threads_to_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio.get_running_loop(), "run_in_executor", no_thread)
+    seen: list[Any] = []
+    assert await run(async_generator, Acceptor(), seen=seen) == ["a", "b", "c"]

@@ -127,8 +127,9 @@ class Applier:
         if drift is None and live is not None:
             return live
         self._check_fight(identity, child, live, ".".join(drift or ()))
-        stored = await self._send(resource, child, namespace)
-        source.put(stored)
+        with source.writing(namespace, child["metadata"].get("name") or ""):
+            stored = await self._send(resource, child, namespace)
+            source.put(stored)
         self.logger.info(f"Applied {show(stored)}" + (f": {'.'.join(drift)}." if drift else "."))
         self._check_kept(identity, child, stored)
         return stored

@@ -1,6 +1,7 @@
 """What is owned by an object and related to it, as reconcilers see it: by kind, then by name."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from kopf_cogs.structs.bodies import RawBody
@@ -31,6 +32,9 @@ class Source(Protocol):
 
     def put(self, body: RawBody) -> None:
         """Take the state returned by our own request: it is newer than what was streamed."""
+
+    def writing(self, namespace: str | None, name: str) -> AbstractContextManager[None]:
+        """What to hold while the object is being written: our own changes are no news to us."""
 
 
 class Family(Mapping[str, Mapping[str, RawBody]]):

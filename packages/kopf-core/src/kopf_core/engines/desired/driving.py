@@ -29,11 +29,14 @@ async def drive(
 
     Raises whatever the function raises, in the same ways as all other handlers do.
     """
-    is_async = is_async_fn(fn)
-    result = await invoke(
-        fn, kwargs=kwargs, is_async=is_async, executor=executor, is_endured=not is_async
-    )
-    _heed_cancellation()
+    if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
+        result = fn(**kwargs)  # nothing of it is executed yet, so there is no need for a thread
+    else:
+        is_async = is_async_fn(fn)
+        result = await invoke(
+            fn, kwargs=kwargs, is_async=is_async, executor=executor, is_endured=not is_async
+        )
+        _heed_cancellation()
     if inspect.isasyncgen(result):
         await _drive_async(result, accept)
     elif inspect.isgenerator(result):
@@ -77,9 +80,8 @@ async def _drive_sync(
     try:
         await _alternate(advance, accept)
     finally:
-        if (
-            inspect.getgeneratorstate(generator) != inspect.GEN_RUNNING
-        ):  # if it is, nobody waits for its thread anymore
+        # If it still runs, nobody waits for its thread anymore.
+        if inspect.getgeneratorstate(generator) not in (inspect.GEN_RUNNING, inspect.GEN_CLOSED):
             await invoke(generator.close, kwargs={}, is_async=False, executor=executor)
 
 
