@@ -16,6 +16,8 @@ from kopf_cogs.structs.dicts import FieldPath
 
 Tree = Mapping[str, Any]
 
+_MAPPINGS = (dict, Mapping)  # dictionaries are recognised much faster than mappings in general
+
 # These are never managed: they tell which object it is.
 _IDENTITY = frozenset({"apiVersion", "kind"})
 _IDENTITY_IN_META = frozenset({"name", "namespace", "uid", "resourceVersion", "managedFields"})
@@ -74,7 +76,7 @@ def _compare_fields(
     wanted: Any, live: Any, owned: Tree, path: FieldPath, ignored: Collection[FieldPath]
 ) -> FieldPath | None:
     """Compare the fields of one mapping."""
-    if not isinstance(wanted, Mapping) or not isinstance(live, Mapping):
+    if not isinstance(wanted, _MAPPINGS) or not isinstance(live, _MAPPINGS):
         return path
     for element in owned:
         is_left = element.startswith("f:") and element[2:] not in wanted
@@ -142,7 +144,7 @@ def _own(keys: Iterable[str]) -> Tree:
 
 
 def _has_keys(item: Any, keys: Mapping[str, Any], *, strict: bool) -> bool:
-    return isinstance(item, Mapping) and all(
+    return isinstance(item, _MAPPINGS) and all(
         item.get(key) == value or (not strict and key not in item) for key, value in keys.items()
     )
 
@@ -159,8 +161,10 @@ def _compare_set(
 
 def covers(live: Any, wanted: Any, path: FieldPath = ()) -> bool:
     """Whether everything wanted is there; what else is there in mappings, are defaults."""
-    if isinstance(wanted, Mapping):
-        return isinstance(live, Mapping) and all(
+    if type(wanted) is str and type(live) is str and wanted == live:
+        return True  # the most frequent one
+    if isinstance(wanted, _MAPPINGS):
+        return isinstance(live, _MAPPINGS) and all(
             covers(live[key], value, (*path, key)) if key in live else not value
             for key, value in wanted.items()
         )
@@ -184,7 +188,9 @@ def _is_omitted(value: Any, *, is_owned: bool) -> bool:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return type(value) is list or (
+        isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    )
 
 
 def _is_quantity(path: FieldPath) -> bool:

@@ -162,6 +162,7 @@ class ObservedKinds:
         self._on_change = on_change
         self._on_listed = on_listed
         self._views: dict[Resource, KindView] = {}
+        self._found: dict[tuple[Selector, ...], dict[Resource, KindView]] = {}  # asked for so far
         self._watchers: dict[StreamKey, _Watcher] = {}
 
     async def adjust(
@@ -180,9 +181,12 @@ class ObservedKinds:
 
     def get_sources(self, selectors: Iterable[Selector]) -> Mapping[Resource, Any]:
         """The views on the kinds that are served under these selectors."""
-        found: dict[Resource, KindView] = {}
-        for selector in selectors:
-            found |= {res: self._views[res] for res in selector.select(self._views)}
+        key = tuple(selectors)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = {}
+            for selector in key:
+                found |= {res: self._views[res] for res in selector.select(self._views)}
         return found
 
     def on_interrupted(self, key: StreamKey) -> None:
@@ -198,6 +202,7 @@ class ObservedKinds:
         return found
 
     def _observe(self, key: StreamKey) -> None:
+        self._found.clear()
         view = self._views.setdefault(key.resource, KindView(key.resource, self._on_change))
         watcher = self._watchers[key] = _Watcher(view, self._on_listed, self._readiness)
         view.stores[key.namespace] = self._pool.acquire_store(key, transform=self._transform)
@@ -209,6 +214,7 @@ class ObservedKinds:
         del view.stores[key.namespace]
         if not view.stores:
             del self._views[key.resource]
+            self._found.clear()
         await self._pool.unsubscribe(key, watcher)
         await self._pool.release_store(key)
 

@@ -31,6 +31,7 @@ from kopf_core.actions.loggers import ObjectLogger, objects_logger
 from kopf_core.actions.retrying import safe_repr
 from kopf_core.engines.desired.engine import DesiredStates
 from kopf_core.engines.desired.objects import Step
+from kopf_core.engines.desired.triggers import digest
 from kopf_core.engines.leasing import FencedError
 from kopf_core.engines.memories import ObjectMemories, Stage
 from kopf_core.intents.causes import (
@@ -250,7 +251,7 @@ class Reconciler:
         return Step(
             key=turn.item.key,
             cause=cause,
-            essence=self._cycles.build_essence(cause.body),
+            essence=digest(self._cycles.build_essence(cause.body)),
             marks=turn.marks,
             is_held=is_deletion_blocked(cause.body, self.settings.persistence.finalizer),
         )

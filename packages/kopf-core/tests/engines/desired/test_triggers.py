@@ -4,10 +4,15 @@ from typing import Any
 
 import pytest
 
-from kopf_core.engines.desired.triggers import NEVER, Again, Plan, Trigger
+from kopf_core.engines.desired.triggers import NEVER, Again, Plan, Trigger, digest
 
-ESSENCE: Any = {"spec": {"a": 1}}
-OTHER: Any = {"spec": {"a": 2}}
+FIRST: Any = {"spec": {"a": 1}}
+ESSENCE = digest(FIRST)
+OTHER = digest({"spec": {"a": 2}})  # type: ignore[typeddict-unknown-key]
+
+
+def test_digests_differ_as_essences_do() -> None:
+    assert digest({**FIRST}) == ESSENCE != OTHER
 
 
 def test_new_objects_are_due_at_once() -> None:
@@ -29,7 +34,7 @@ def test_the_same_state_is_no_trigger_and_a_changed_one_is() -> None:
 def test_any_number_of_triggers_is_one_pass() -> None:
     plan = Plan(essence=ESSENCE)
     plan.triggers |= {Trigger("child", "Pod a"), Trigger("child", "Pod b")}
-    plan.triggers.add(Trigger("child", "Pod a"))
+    plan.add(Trigger("child", "Pod a"))
     assert len(plan.take_triggers()) == 2
     assert not plan.triggers
 
@@ -44,7 +49,7 @@ def test_periods_ripen() -> None:
 
 def test_retries_wait_whatever_happens_to_others() -> None:
     plan = Plan(essence=ESSENCE, retry=160.0)
-    plan.triggers.add(Trigger("child", "Pod a"))
+    plan.add(Trigger("child", "Pod a"))
     assert plan.next_time(100) == 160
 
 

@@ -8,6 +8,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from kopf_core.actions.bases import Fn, is_async_fn
@@ -17,15 +18,24 @@ Accept = Callable[[Any], Awaitable[Any]]
 
 _OVER = object()
 
+_NOTHING = nullcontext()
+
 
 class PassInterrupted(Exception):
     """The pass cannot go on now: the function is closed, and is not told why."""
 
 
 async def drive(
-    fn: Fn, kwargs: Mapping[str, Any], *, accept: Accept, executor: Executor | None
+    fn: Fn,
+    kwargs: Mapping[str, Any],
+    *,
+    accept: Accept,
+    executor: Executor | None,
+    aside: AbstractContextManager[Any] = _NOTHING,
 ) -> None:
     """Call the function, and have everything that it wants accepted.
+
+    Async functions can wait for whatever they want; ``aside`` is held while they do.
 
     Raises whatever the function raises, in the same ways as all other handlers do.
     """
@@ -33,19 +43,22 @@ async def drive(
         result = fn(**kwargs)  # nothing of it is executed yet, so there is no need for a thread
     else:
         is_async = is_async_fn(fn)
-        result = await invoke(
-            fn, kwargs=kwargs, is_async=is_async, executor=executor, is_endured=not is_async
-        )
+        with aside if is_async else _NOTHING:
+            result = await invoke(
+                fn, kwargs=kwargs, is_async=is_async, executor=executor, is_endured=not is_async
+            )
         _heed_cancellation()
     if inspect.isasyncgen(result):
-        await _drive_async(result, accept)
+        await _drive_async(result, accept, aside)
     elif inspect.isgenerator(result):
         await _drive_sync(result, accept, executor)
     else:
         await _accept_all(result, accept)
 
 
-async def _drive_async(generator: AsyncGenerator[Any, Any], accept: Accept) -> None:
+async def _drive_async(
+    generator: AsyncGenerator[Any, Any], accept: Accept, aside: AbstractContextManager[Any]
+) -> None:
     async def step(value: Any, error: Exception | None) -> Any:
         try:
             if error is not None:
@@ -55,7 +68,8 @@ async def _drive_async(generator: AsyncGenerator[Any, Any], accept: Accept) -> N
             return _OVER
 
     async def advance(value: Any, error: Exception | None) -> Any:
-        return await invoke(step, value, error, kwargs={}, is_async=True, executor=None)
+        with aside:
+            return await invoke(step, value, error, kwargs={}, is_async=True, executor=None)
 
     try:
         await _alternate(advance, accept)

@@ -22,7 +22,7 @@ from kopf_core.engines.desired.fights import FIGHT_DELAY, Fights
 from kopf_core.engines.desired.objects import ObjectPlans, Step
 from kopf_core.engines.desired.ownership import PREFIX, Badges, get_identity, get_owners, show
 from kopf_core.engines.desired.passes import Pass
-from kopf_core.engines.desired.places import Places
+from kopf_core.engines.desired.places import make_places
 from kopf_core.engines.desired.progress import Progress, replace_delay
 from kopf_core.engines.desired.relations import Relation
 from kopf_core.engines.desired.statuses import drop_if_the_same, observe
@@ -68,10 +68,10 @@ class DesiredStates:
         self._objects: dict[ObjectKey, ObjectPlans] = {}
         self._waiting: dict[Any, set[ObjectKey]] = {}
         self._leaving: set[ObjectKey] = set()  # those which wait for their children to be gone
+        workers = execution.settings.execution.max_workers
         self._places = {
-            h.id: Places(h.limit, lambda key: enqueue(key, "its turn has come"))
+            h.id: make_places(h.limit, workers, lambda key: enqueue(key, "its turn has come"))
             for h in handlers
-            if h.limit
         }
         self._relations = {
             (handler.id, selector): Relation(_settle(source, indices), indices=indices)
@@ -148,7 +148,7 @@ class DesiredStates:
         plans = self._objects[key].plans if key in self._objects else {}
         for handler in handlers:
             if handler.id in plans:
-                plans[handler.id].triggers.add(trigger)
+                plans[handler.id].add(trigger)
         self._enqueue(key, str(trigger))
 
     # The turns of an object.
@@ -159,7 +159,7 @@ class DesiredStates:
         matching = select(self._handlers, step.cause, running=known.plans)
         for id in known.plans.keys() - {handler.id for handler in matching}:
             del known.plans[id]
-            known.far.discard(id)
+            known.far -= {id}
         for handler in matching:
             if handler.id not in known.plans:
                 known.plans[handler.id] = self._make_plan(handler, step)
@@ -175,7 +175,7 @@ class DesiredStates:
     async def _make_pass(
         self, handler: ReconcilingHandler, known: ObjectPlans, step: Step
     ) -> float:
-        plan, places = known.plans[handler.id], self._places.get(handler.id)
+        plan, places = known.plans[handler.id], self._places[handler.id]
         now = self._clock.monotonic()
         plan.notice(step.essence)
         if plan.retry is not None and self._progress.is_hastened(handler.id, step.cause.body):
@@ -183,17 +183,15 @@ class DesiredStates:
         plan.ripen(now)
         at = plan.next_time(now)
         if at > now:
-            if places is not None:
-                places.leave(step.key)
+            places.leave(step.key)
             return at - now
-        if places is not None and not places.take(step.key):
+        if not places.take(step.key):
             return NEVER
         try:
             state = replace_delay(self._progress.load(handler.id, step.cause.body))
             await self._attempt(handler, known, plan, state, step)
         finally:
-            if places is not None:
-                places.free()
+            places.free()
         now = self._clock.monotonic()
         return max(0.0, plan.next_time(now) - now)
 
@@ -231,6 +229,7 @@ class DesiredStates:
         attempt = replace(handler, fn=one.run)
         outcome = await self._execution.attempt(attempt, cause, state)
         now = self._clock.monotonic()
+        known.keep_fights(handler.id, one.applier.fights)
         if one.applier.awaited or known.awaited:
             plan.awaited = frozenset(one.applier.awaited) or NOBODY
             awaited = frozenset().union(*(plan.awaited for plan in known.plans.values()))
@@ -239,11 +238,13 @@ class DesiredStates:
             is_lasting = isinstance(outcome.exception, FieldConflictError)
             tell_of_conflict(cause, one.applier.warning, is_lasting=is_lasting)
         if one.is_interrupted:
-            known.far.add(handler.id)
+            known.far |= {handler.id}
             plan.triggers |= triggers
             return
         if one.is_complete:
-            (known.far.add if one.applier.is_far else known.far.discard)(handler.id)
+            known.far -= {handler.id}
+            if one.applier.is_far:
+                known.far |= {handler.id}
             tell_of_peace(cause)
             if cause.kwargs["conditions"]:
                 observe(step.cause)
@@ -305,7 +306,7 @@ class DesiredStates:
         cause: ReconcilingCause,
         step: Step,
     ) -> Pass:
-        fights = known.fights.setdefault(handler.id, Fights(self._clock))
+        fights = known.fights.get(handler.id) or Fights(self._clock)
         applier = Applier(
             api=self._api,
             owns=handler.owns,
@@ -320,7 +321,8 @@ class DesiredStates:
             is_held=step.is_held,
         )
         executor = self._execution.settings.execution.executor
-        return Pass(handler.fn, cause, applier, executor, handler.prune)
+        aside = self._places[handler.id].aside
+        return Pass(handler.fn, cause, applier, executor, aside, handler.prune)
 
     # The end of an object.
 

@@ -24,6 +24,9 @@ class Fights:
         self._counts: dict[Any, tuple[int, float]] = {}
         self._unkept: dict[Any, tuple[str, frozenset[FieldPath]]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._counts or self._unkept)
+
     def count(self, identity: Any) -> bool:
         """Count one more time; get whether it is a fight since now."""
         now = self._clock.monotonic()

@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from kopf_cogs.structs.bodies import BodyEssence
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_core.engines.desired.fights import Fights
-from kopf_core.engines.desired.triggers import NOBODY, Plan
+from kopf_core.engines.desired.triggers import NOBODY, Essence, Plan
 from kopf_core.intents.causes import ResourceCause
 
 
@@ -18,7 +17,7 @@ class ObjectPlans:
 
     plans: dict[HandlerId, Plan] = field(default_factory=dict)
     fights: dict[HandlerId, Fights] = field(default_factory=dict)
-    far: set[HandlerId] = field(default_factory=set)
+    far: frozenset[HandlerId] = NOBODY
     """Those who want something out of reach of garbage collection."""
 
     awaited: frozenset[Any] = NOBODY
@@ -27,6 +26,13 @@ class ObjectPlans:
     rejections: int = 0
     """How many times in a row the conditions, or whatever else is patched, were rejected."""
 
+    def keep_fights(self, id: HandlerId, fights: Fights) -> None:
+        """Remember the fights of the reconciler, if there are any: mostly, there are none."""
+        if fights:
+            self.fights[id] = fights
+        else:
+            self.fights.pop(id, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -34,7 +40,7 @@ class Step:
 
     key: ObjectKey
     cause: ResourceCause
-    essence: BodyEssence
+    essence: Essence
     marks: Patch
     is_held: bool
     """Whether the object has our finalizer."""

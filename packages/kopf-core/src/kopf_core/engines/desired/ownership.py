@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.bodies import RawBody
 from kopf_core.actions.children import adopt_child, can_own
 from kopf_core.actions.helpers import content_hash
@@ -61,7 +62,7 @@ class Badges:
             annotations[OWNED_BY] = str((owner.get("metadata") or {}).get("uid"))
         metadata["labels"] = {MANAGED_BY: self.manager, **(metadata.get("labels") or {})}
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
-        plain: dict[str, Any] = json.loads(json.dumps(child, default=_plain))
+        plain = _simplify(child)
         if plain.get("kind") == "Secret" and plain.get("apiVersion") == "v1":
             _encode_strings(plain)
         plain["metadata"]["annotations"][self._digest] = content_hash(plain)
@@ -156,6 +157,16 @@ def _encode_strings(secret: dict[str, Any]) -> None:
             if value is not None
         }
         secret["data"] = {**(secret.get("data") or {}), **encoded}
+
+
+def _simplify(child: dict[str, Any]) -> dict[str, Any]:
+    """The same as it is going to be sent: a copy of its own, with nothing but JSON in it."""
+    try:
+        data = jsons.dumps(child)
+    except (TypeError, ValueError):
+        data = json.dumps(child, default=_plain).encode()
+    plain: dict[str, Any] = jsons.loads(data)
+    return plain
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,9 @@ class Pass:
     cause: ReconcilingCause
     applier: Applier
     executor: Executor | None
+    aside: AbstractContextManager[Any]
+    """What is held while an async function waits for something of its own."""
+
     prune: bool
 
     again: float | None = None
@@ -47,7 +51,9 @@ class Pass:
     async def run(self, **kwargs: Any) -> None:
         """Call the function with these arguments. Raises whatever it raises."""
         try:
-            await drive(self.fn, kwargs, accept=self._accept, executor=self.executor)
+            await drive(
+                self.fn, kwargs, accept=self._accept, executor=self.executor, aside=self.aside
+            )
             if self.prune:
                 await self._prune()
         except FinalizerNeededError:

@@ -1,9 +1,17 @@
 """Places: how many objects one reconciler can work on at the same time."""
 
+import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from kopf_cogs.structs.keys import ObjectKey
+
+CROWD_LIMIT = 32
+"""How many passes go on if the reconciler has no limit: not fewer than there are threads usually.
+
+More of them would only wait for each other, each with a connection and much in memory.
+"""
 
 
 class Places:
@@ -40,6 +48,36 @@ class Places:
             del self._line[key]
             self._call_next()
 
+    @property
+    def aside(self) -> contextlib.AbstractContextManager[Any]:
+        """What to hold while the function can wait for whatever it wants: it keeps its place."""
+        return contextlib.nullcontext()
+
     def _call_next(self) -> None:
         if self._left > 0 and self._line:
             self._tell(next(iter(self._line)))
+
+
+class Crowd(Places):
+    """The places of a reconciler with no limit: those who wait for something of their own,
+    and not for us, hold no place; so, any number of functions can wait.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        self._left += 1
+        if self._line:
+            asyncio.get_running_loop().call_soon(self._call_next)  # if it really waits
+
+    def __exit__(self, *_: object) -> None:
+        self._left -= 1
+
+    @property
+    def aside(self) -> contextlib.AbstractContextManager[Any]:
+        return self
+
+
+def make_places(limit: int | None, workers: int | None, tell: Callable[[ObjectKey], Any]) -> Places:
+    """The places of one reconciler: with its limit, or with no limit, but for so many threads."""
+    return Places(limit, tell) if limit else Crowd(max(CROWD_LIMIT, 2 * (workers or 0)), tell)

@@ -1,17 +1,27 @@
 """Triggers: why a pass is to be made for an object, and when. Pure: no loop, no clock."""
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.bodies import BodyEssence
 
 NEVER = float("inf")
 
 NOBODY: frozenset[Any] = frozenset()
-"""Nothing is waited for: one set for all objects, as each takes hundreds of bytes."""
+"""One empty set for all objects, as each takes hundreds of bytes."""
+
+Essence = bytes
+"""A digest of the essence of an object: there is one in memory for each object, of any size."""
 
 URGENT = frozenset({"changed", "unblocked"})
 """The triggers that are a reason to retry at once: what has failed can well succeed now."""
+
+
+def digest(essence: BodyEssence) -> Essence:
+    """What is different if the essence is."""
+    return hashlib.blake2b(jsons.dumps(essence), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +54,10 @@ class Trigger:
 class Plan:
     """What is planned for one reconciler of one object. All times are monotonic, in seconds."""
 
-    triggers: set[Trigger] = field(default_factory=set)
+    triggers: frozenset[Trigger] = NOBODY
     """Those that no pass has seen yet: any number of them make one pass."""
 
-    essence: BodyEssence | None = None
+    essence: Essence | None = None
     """The object as it was in the latest pass, without its status and our marks."""
 
     due: dict[str, float] = field(default_factory=dict)
@@ -62,23 +72,27 @@ class Plan:
     awaited: frozenset[Any] = NOBODY
     """Which objects of others must be gone or released before this one can be as wanted."""
 
-    def notice(self, essence: BodyEssence) -> None:
+    def notice(self, essence: Essence) -> None:
         """See the object: it is new, or changed, or the same."""
         if self.essence is None:
-            self.triggers.add(Trigger("appeared"))
+            self.add(Trigger("appeared"))
         elif self.essence != essence:
-            self.triggers.add(Trigger("changed"))
+            self.add(Trigger("changed"))
         self.essence = essence
+
+    def add(self, trigger: Trigger) -> None:
+        """Make a pass for this reason, too."""
+        self.triggers |= {trigger}
 
     def ripen(self, now: float) -> None:
         """Turn what is due by now into triggers."""
         for kind, at in list(self.due.items()):
             if at <= now:
                 del self.due[kind]
-                self.triggers.add(Trigger(kind))
+                self.add(Trigger(kind))
         if self.retry is not None and self.retry <= now:
             self.retry = None
-            self.triggers.add(Trigger("retry"))
+            self.add(Trigger("retry"))
 
     def next_time(self, now: float) -> float:
         """When to make the next pass: not later than ``now`` means at once."""
@@ -92,8 +106,7 @@ class Plan:
 
     def take_triggers(self) -> frozenset[Trigger]:
         """What the pass is made for; none of that is left for the next one."""
-        triggers = frozenset(self.triggers)
-        self.triggers.clear()
+        triggers, self.triggers = self.triggers, NOBODY
         self.due.clear()
         self.retry = None
         return triggers
