@@ -62,6 +62,22 @@ async def test_r1_changes_in_the_middle_of_creation_are_updates(world):
     assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
 
 
+async def test_what_handlers_do_to_their_arguments_is_not_stored_as_handled(world):
+    registry = OperatorRegistry()
+    on.create(*KEX, id="a", registry=registry)(lambda **_: None)
+
+    @on.create(*KEX, id="b", registry=registry)
+    def fn(new, retry, **_):
+        if not retry:
+            raise TemporaryError("not yet", delay=0.1)
+        new["spec"]["n"] = 99
+
+    async with world.operator(registry):
+        await world.create({"n": 1})
+        obj = await world.until_handled(spec={"n": 1})
+    assert get_essence(obj)["spec"] == {"n": 1}
+
+
 @pytest.mark.parametrize("is_edited_before", [True, False], ids=["before", "after"])
 async def test_r14_changes_before_or_after_a_restart_amid_creation_are_updates(
     world, is_edited_before

@@ -431,7 +431,7 @@ def test_everything_is_erased(storage):
     before = copy.deepcopy(raw)
     patch = Patch()
     storage.store(body=Body(raw), patch=patch, essence={"spec": {}})
-    storage.store_seen(body=Body(raw), patch=patch, seen={})
+    storage.store_seen(body=Body(raw), patch=patch, seen="{}")
     patch.apply_fields(raw)
     assert raw != before
     patch = Patch()

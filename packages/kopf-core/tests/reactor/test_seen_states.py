@@ -1,5 +1,6 @@
 """What the finished handlers have seen, while the others go on."""
 
+import json
 from typing import Any
 
 import pytest
@@ -54,6 +55,18 @@ def test_they_are_restored_as_they_were_stored() -> None:
         "states": [{"essence": V1, "by": ["a"]}, {"essence": V2}],
     }
     assert SeenStates.from_json(stored, SINCE) == seen
+
+
+def test_the_text_is_made_once_for_a_cycle() -> None:
+    seen = SeenStates().add(V1, []).add(V2, ["a"])
+    assert seen.size is None
+    text = seen.encode(SINCE)
+    assert json.loads(text) == seen.as_json(SINCE)
+    assert seen.encode(SINCE) is text
+    assert seen.size == len(text)
+    assert seen.add(V2, ["a", "b"]).size == len(text)  # nothing has changed
+    assert seen.add(V3, ["a", "b"]).size is None
+    assert seen.encode("another cycle") != text
 
 
 def test_those_of_other_cycles_are_ignored() -> None:

@@ -7,7 +7,13 @@ import pytest
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.loggers import objects_logger
-from kopf_core.reactor.sizes import HEADROOM, MAX_ANNOTATIONS_SIZE, is_too_large
+from kopf_core.reactor.sizes import (
+    ALWAYS_FITS,
+    HEADROOM,
+    MAX_ANNOTATIONS_SIZE,
+    is_too_large,
+    surely_has_room,
+)
 
 LIMIT = MAX_ANNOTATIONS_SIZE - HEADROOM
 
@@ -38,3 +44,17 @@ def test_c11_replaced_annotations_are_counted_once(make_body):
 def test_c11_sizes_are_in_bytes(make_body):
     patch = Patch({"metadata": {"annotations": {"a": "я" * (LIMIT // 2 + 1)}}})
     assert is_too_large(Body(make_body()), patch, objects_logger)
+
+
+@pytest.mark.parametrize(
+    ("present", "length", "expected"),
+    [
+        (0, ALWAYS_FITS - 1, True),
+        (0, ALWAYS_FITS, False),
+        (ALWAYS_FITS - 10, 9, True),
+        (ALWAYS_FITS - 10, 10, False),
+    ],
+)
+def test_c11_there_is_no_doubt_only_about_short_marks(make_body, present, length, expected):
+    body = make_body(annotations={"a": "x" * present} if present else {})
+    assert surely_has_room(Body(body), length) is expected

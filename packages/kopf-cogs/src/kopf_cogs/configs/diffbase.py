@@ -72,15 +72,16 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
         """Keep the essence as the last handled state."""
         raise NotImplementedError
 
-    def fetch_seen(self, *, body: Body) -> dict[str, Any] | None:
+    def fetch_seen(self, *, body: Body) -> str | None:
         """Get what the finished handlers have seen, while other handlers of the cycle go on.
 
+        It is a text of no meaning for the storages, or whatever is there in its place.
         The storages that do not keep it lose it only when the operator is restarted.
         """
         return None
 
-    def store_seen(self, *, body: Body, patch: Patch, seen: Mapping[str, Any] | None) -> None:
-        """Keep what the finished handlers have seen, as JSON; ``None`` forgets it."""
+    def store_seen(self, *, body: Body, patch: Patch, seen: str | None) -> None:
+        """Keep what the finished handlers have seen; ``None`` forgets it."""
 
     def erase(self, *, body: Body, patch: Patch) -> None:
         """Forget everything that was ever stored on the object, as if it was never handled."""
@@ -156,21 +157,21 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
             patch.metadata.annotations[full_key] = encoded
         self._store_marker(prefix=self.prefix, patch=patch, body=body)
 
-    def fetch_seen(self, *, body: Body) -> dict[str, Any] | None:
+    def fetch_seen(self, *, body: Body) -> str | None:
         annotations = body.metadata.annotations
         for full_key in self.make_keys(_SEEN_STATES, body=body) if annotations else ():
-            encoded = annotations.get(full_key)
-            if encoded is not None:
-                return decode_json(encoded, f"annotation {full_key!r}", body)
+            seen = annotations.get(full_key)
+            if seen is not None:
+                return seen
         return None
 
-    def store_seen(self, *, body: Body, patch: Patch, seen: Mapping[str, Any] | None) -> None:
-        if seen is None and not body.metadata.annotations:
+    def store_seen(self, *, body: Body, patch: Patch, seen: str | None) -> None:
+        annotations = body.metadata.annotations
+        if seen is None and not annotations:
             return
-        encoded = None if seen is None else encode_json(seen)
         for full_key in self.make_keys(_SEEN_STATES, body=body):
-            if body.metadata.annotations.get(full_key) != encoded:
-                patch.metadata.annotations[full_key] = encoded
+            if annotations.get(full_key) != seen:
+                patch.metadata.annotations[full_key] = seen
 
     def erase(self, *, body: Body, patch: Patch) -> None:
         for key in (self.key, _SEEN_STATES):
@@ -257,16 +258,12 @@ class StatusDiffBaseStorage(DiffBaseStorage):
     def _seen_field(self) -> FieldPath:
         return (*self._field[:-1], _SEEN_STATES)
 
-    def fetch_seen(self, *, body: Body) -> dict[str, Any] | None:
-        encoded = resolve(body, self._seen_field, None)
-        if encoded is None:
-            return None
-        return decode_json(encoded, f"field {'.'.join(self._seen_field)!r}", body)
+    def fetch_seen(self, *, body: Body) -> str | None:
+        return cast("str | None", resolve(body, self._seen_field, None))
 
-    def store_seen(self, *, body: Body, patch: Patch, seen: Mapping[str, Any] | None) -> None:
-        encoded = None if seen is None else encode_json(seen)
-        if resolve(body, self._seen_field, None) != encoded:
-            ensure(patch, self._seen_field, encoded)
+    def store_seen(self, *, body: Body, patch: Patch, seen: str | None) -> None:
+        if resolve(body, self._seen_field, None) != seen:
+            ensure(patch, self._seen_field, seen)
 
     def erase(self, *, body: Body, patch: Patch) -> None:
         for field in (self._field, self._seen_field):
@@ -302,11 +299,11 @@ class MultiDiffBaseStorage(DiffBaseStorage):
         for storage in self.storages:
             storage.store(body=body, patch=patch, essence=essence)
 
-    def fetch_seen(self, *, body: Body) -> dict[str, Any] | None:
+    def fetch_seen(self, *, body: Body) -> str | None:
         found = (storage.fetch_seen(body=body) for storage in self.storages)
         return next((seen for seen in found if seen is not None), None)
 
-    def store_seen(self, *, body: Body, patch: Patch, seen: Mapping[str, Any] | None) -> None:
+    def store_seen(self, *, body: Body, patch: Patch, seen: str | None) -> None:
         for storage in self.storages:
             storage.store_seen(body=body, patch=patch, seen=seen)
 

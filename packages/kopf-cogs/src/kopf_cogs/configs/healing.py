@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.dicts import is_mapping
 
 # It is on the hot path: once per every object's event. The faster parser is used if installed.
 _loads: Callable[[str], Any]
@@ -40,20 +41,21 @@ def encode_json(value: Any) -> str:
         except TypeError:
             pass  # the standard library accepts more, and explains better
         else:
-            if _is_undisputed(encoded):
-                return encoded.decode("ascii")
+            if encoded.isascii():
+                text = encoded.decode("ascii")
+                if _is_undisputed(text) and not _has_exponents(encoded):
+                    return text
     return _encode(value)
 
 
-def _is_undisputed(encoded: bytes) -> bool:
-    """Whether all encoders write it so: no exponents, no NaNs (as nulls), nothing to escape."""
-    return (
-        encoded.isascii()
-        and b"\x7f" not in encoded
-        and b"null" not in encoded
-        and b"0.0000" not in encoded
-        and b"0e" not in encoded.translate(_DIGITS_TO_ZEROS)
-    )
+def _is_undisputed(text: str) -> bool:
+    """Whether all encoders write it so: no NaNs (as nulls), no tiny numbers, nothing to escape."""
+    return "\x7f" not in text and "null" not in text and "0.0000" not in text
+
+
+def _has_exponents(encoded: bytes) -> bool:
+    """Whether there can be any; translations are quicker in bytes, and searches are in strings."""
+    return encoded.translate(_DIGITS_TO_ZEROS).find(b"0e") >= 0
 
 
 def decode_json(encoded: object, where: str, body: Body) -> dict[str, Any] | None:
@@ -85,7 +87,7 @@ def heal_record(record: object, where: str, body: Body) -> dict[str, Any] | None
     """
     if record is None:
         return None
-    if not isinstance(record, Mapping):
+    if not is_mapping(record):
         _warn(where, body, "not an object")
         return None
     healed = {

@@ -100,7 +100,7 @@ def remove(d: MutableMapping[str, Any], path: FieldPath) -> None:
     parents: list[MutableMapping[str, Any]] = [d]
     for key in path[:-1]:
         child = parents[-1].get(key)
-        if not isinstance(child, MutableMapping):
+        if child is None or (type(child) is not dict and not isinstance(child, MutableMapping)):
             break
         parents.append(child)
     else:

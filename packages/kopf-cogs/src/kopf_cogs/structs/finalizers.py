@@ -1,20 +1,29 @@
 """Finalizers: the marks that block the actual deletion of objects until it is handled."""
 
 from collections.abc import Mapping, MutableMapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from kopf_cogs.structs.bodies import RawBody
-from kopf_cogs.structs.dicts import resolve
+from kopf_cogs.structs.dicts import is_mapping
+
+_NO_META: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def is_deletion_ongoing(body: Mapping[str, Any] | RawBody) -> bool:
     """Check if the deletion of the object was requested."""
-    return resolve(body, ("metadata", "deletionTimestamp"), None) is not None
+    return _get_meta(body).get("deletionTimestamp") is not None
 
 
 def is_deletion_blocked(body: Mapping[str, Any] | RawBody, finalizer: str) -> bool:
     """Check if the object has this finalizer, i.e. cannot disappear until we let it go."""
-    return finalizer in (resolve(body, ("metadata", "finalizers"), None) or ())
+    return finalizer in (_get_meta(body).get("finalizers") or ())
+
+
+def _get_meta(body: Mapping[str, Any] | RawBody) -> Mapping[str, Any]:
+    """The metadata, whatever is there; most of the objects have none of what is looked for."""
+    meta = body.get("metadata")
+    return meta if is_mapping(meta) else _NO_META
 
 
 def block_deletion(body: MutableMapping[str, Any] | RawBody, *, finalizer: str) -> None:

@@ -110,7 +110,7 @@ class HandlerState:
             failure=record.get("failure") is True,
             message=message if isinstance(message, str) else None,
             subrefs=frozenset(HandlerId(ref) for ref in subrefs if isinstance(ref, str))
-            if isinstance(subrefs, Collection) and not isinstance(subrefs, str)
+            if subrefs and isinstance(subrefs, Collection) and not isinstance(subrefs, str)
             else frozenset(),
         )
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from kopf_cogs.aiokits.clocks import Clock, SteadyClock
+from kopf_cogs.configs.healing import decode_json
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
@@ -25,8 +26,8 @@ from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.conflicts import get_lost_marks_delay
 from kopf_core.reactor.missed_changes import Missed, find_missed
-from kopf_core.reactor.seen_states import SeenStates
-from kopf_core.reactor.sizes import has_room, is_too_large
+from kopf_core.reactor.seen_states import NOTHING_SEEN, SeenStates
+from kopf_core.reactor.sizes import has_room, is_too_large, surely_has_room
 from kopf_core.reactor.subhandling import find_superseded
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.warnings import warn_of_clashes
@@ -76,16 +77,11 @@ class Cycles:
         delay = self._get_hold(turn.memory, cause)
         if delay:
             return delay
-        turn.essence = self._plan_essence(cause)
-        if (
-            turn.essence is not None
-            and cause.reason is not Reason.DELETE
-            and is_too_large(cause.body, turn.essence, cause.logger)
-        ):
-            return FOREVER
-        handlers = self._handlers.select_changing(cause)
         known = self._load(turn, cause)
         seen = self._load_seen(turn.memory, cause, known)
+        if not self._has_room(turn, cause, seen):
+            return FOREVER
+        handlers = self._handlers.select_changing(cause)
         state = await self._attempt(turn, cause, handlers, known)
         if not state.done:
             self._store(turn, cause, state, seen)
@@ -141,10 +137,11 @@ class Cycles:
         """What those have seen who are over; and what everybody else sees now."""
         finished = state.finished | self._find_finished(state.all_subrefs, cause)
         if cause.reason is Reason.DELETE or not finished:
-            return SeenStates()
+            return NOTHING_SEEN
         seen: SeenStates | None = memory.seen
         if seen is None:  # as it was before the restart
-            stored = self._persistence.diffbase_storage.fetch_seen(body=cause.body)
+            encoded = self._persistence.diffbase_storage.fetch_seen(body=cause.body)
+            stored = None if encoded is None else decode_json(encoded, "seen states", cause.body)
             seen = SeenStates.from_json(stored, state.since.isoformat())
         return seen.add(cause.new, finished) if seen else seen
 
@@ -174,7 +171,7 @@ class Cycles:
         self._persistence.diffbase_storage.store_seen(
             body=cause.body,
             patch=planned,
-            seen=seen.as_json(state.started.isoformat()) if seen else None,
+            seen=seen.encode(state.started.isoformat()) if seen else None,
         )
         if planned and (not seen or has_room(cause.body, planned)):
             merge_into(turn.marks, planned)
@@ -201,7 +198,9 @@ class Cycles:
         missed = find_missed(state, seen, cause, self._handlers.changing, load)
         self.purge(turn, cause, state)
         if missed is None:
-            self._store_seen(turn, cause, state, SeenStates())
+            self._store_seen(turn, cause, state, NOTHING_SEEN)
+            if turn.essence is None and seen:
+                turn.essence = self._plan_essence(cause, seen.items[-1].essence)
         else:
             turn.essence = self._leave(turn, cause, missed)
         turn.memory.has_progress = missed is not None
@@ -226,7 +225,7 @@ class Cycles:
         known_ids = {handler.id for handler in self._handlers.changing}
         tops = {id: known for id, known in missed.kept.items() if id in known_ids}
         kept = State(tops, now=self._prepare(turn).clock.now())
-        self._store_seen(turn, cause, kept, missed.seen if missed.kept else SeenStates())
+        self._store_seen(turn, cause, kept, missed.seen if missed.kept else NOTHING_SEEN)
         planned = Patch()
         self._persistence.diffbase_storage.store(
             body=cause.body, patch=planned, essence=missed.essence
@@ -248,12 +247,26 @@ class Cycles:
         if not turn.is_changing and cause.reason is not Reason.DELETE:
             turn.logger.debug("Handling cycle is finished, waiting for new changes.")
 
-    def _plan_essence(self, cause: ChangingCause) -> Patch | None:
-        """Prepare the last handled state; it will be stored only when everything is handled."""
+    def _has_room(self, turn: Turn, cause: ChangingCause, seen: SeenStates) -> bool:
+        """Whether the last handled state will fit; only when in doubt, it is prepared for that."""
+        if seen.size is not None and surely_has_room(cause.body, seen.size):
+            return True  # the current state is the last one of them
+        turn.essence = self._plan_essence(cause, cause.new)
+        return (
+            turn.essence is None
+            or cause.reason is Reason.DELETE
+            or not is_too_large(cause.body, turn.essence, cause.logger)
+        )
+
+    def _plan_essence(self, cause: ChangingCause, essence: BodyEssence) -> Patch | None:
+        """Prepare the last handled state; it will be stored only when everything is handled.
+
+        It is made of what was there before the handlers: they can modify what they are given.
+        """
         if cause.old is not None and not cause.diff:
             return None
         planned = Patch()
-        self._persistence.diffbase_storage.store(body=cause.body, patch=planned, essence=cause.new)
+        self._persistence.diffbase_storage.store(body=cause.body, patch=planned, essence=essence)
         return planned
 
     def _get_hold(self, memory: ObjectMemory, cause: ChangingCause) -> float:

@@ -7,9 +7,10 @@ takes more than one step, and then when the object has really changed in the mea
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from kopf_cogs.configs.healing import encode_json
 from kopf_cogs.structs.bodies import BodyEssence
 from kopf_cogs.structs.ids import HandlerId
 
@@ -28,6 +29,8 @@ class SeenStates:
     """All the states of the object that were seen in the cycle, the earliest go first."""
 
     items: tuple[SeenState, ...] = ()
+    _encoded: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """The text as it is stored, by what tells this cycle: it is the same for most of the steps."""
 
     def __bool__(self) -> bool:
         return bool(self.items)
@@ -59,6 +62,18 @@ class SeenStates:
         past = [replace(item, by=item.by & frozenset(ids)) for item in self.items[start:-1]]
         return SeenStates((*(item for item in past if item.by), self.items[-1]))
 
+    @property
+    def size(self) -> int | None:
+        """In characters, if it was ever encoded; it is not less than that of any of the states."""
+        return next(map(len, self._encoded.values()), None)
+
+    def encode(self, since: str) -> str:
+        """The text to be stored."""
+        if since not in self._encoded:
+            self._encoded.clear()
+            self._encoded[since] = encode_json(self.as_json(since))
+        return self._encoded[since]
+
     def as_json(self, since: str) -> dict[str, Any]:
         """The states to be stored, with what tells this cycle from others."""
         states = [
@@ -78,6 +93,10 @@ class SeenStates:
             if isinstance(item, dict) and isinstance(item.get("essence"), dict)
         )
         return cls(tuple(items))
+
+
+NOTHING_SEEN = SeenStates()
+"""Nobody is over yet, or the cycle is."""
 
 
 def _only_ids(value: Any) -> Iterable[HandlerId]:

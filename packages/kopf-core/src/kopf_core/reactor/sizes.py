@@ -1,5 +1,7 @@
 """Sizes: objects with no place for our marks are found out before they are handled."""
 
+from collections.abc import Mapping
+
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.dicts import resolve
 from kopf_cogs.structs.patches import Patch
@@ -18,6 +20,12 @@ ALWAYS_FITS = 32 * 1024
 def has_room(body: Body, marks: Patch) -> bool:
     """Whether the marks will fit into the annotations of the object."""
     return not _is_over(_measure(body, marks))
+
+
+def surely_has_room(body: Body, length: int) -> bool:
+    """Whether marks of this length in characters, of a few keys, will fit, whatever they are."""
+    annotations = resolve(body, ("metadata", "annotations"), None) or {}
+    return _is_short(annotations, length)
 
 
 def is_too_large(body: Body, marks: Patch, logger: AnyLogger) -> bool:
@@ -41,6 +49,10 @@ def _is_over(size: int) -> bool:
     return size + HEADROOM > MAX_ANNOTATIONS_SIZE
 
 
+def _is_short(annotations: Mapping[str, str], extra: int = 0) -> bool:
+    return extra + sum(map(len, annotations.values())) < ALWAYS_FITS and len(annotations) < 100
+
+
 def _measure(body: Body, marks: Patch) -> int:
     """The size of all annotations in bytes, or zero if it is small for sure."""
     planned = (marks.get("metadata") or {}).get("annotations") or {}
@@ -48,7 +60,7 @@ def _measure(body: Body, marks: Patch) -> int:
         return 0
     merged = {**(resolve(body, ("metadata", "annotations"), None) or {}), **planned}
     annotations = {key: value for key, value in merged.items() if value is not None}
-    if sum(map(len, annotations.values())) < ALWAYS_FITS and len(annotations) < 100:
+    if _is_short(annotations):
         return 0
     return sum(
         len(key.encode()) + len(value.encode("utf-8", "replace"))
