@@ -490,6 +490,24 @@ async def test_o3_records_that_are_not_kept_are_told_of_once(cluster, launch, de
 # F8: clocks, deaths, and junk.
 
 
+@pytest.mark.parametrize("body", [b"null", b'{"kind": "Status", "metadata": {}}'])
+async def test_a10_senseless_replies_to_keep_alives_end_nothing(
+    cluster, peering, launch, logged, body
+):
+    await peering.create()
+    await peering.write({"dead": make_record(0, lastseen="2020-01-01T00:00:00Z")})
+    fault = cluster.sandbox.faults.fail(200, method="PATCH", path="*peerings/default", body=body)
+    await cluster.create("a")
+    async with launch() as one:
+        async with asyncio.timeout(PATIENCE):
+            await cluster.sandbox.journal.wait("PATCH", "*peerings/default", count=3)
+        assert one.operator.is_paused
+        fault.release()
+        await one.until_handled("a")
+    [warning] = [text for text in logged(logging.WARNING) if "Keep-alive" in text]
+    assert warning.endswith("retrying: the response is not the peering object")
+
+
 async def test_f8_nothing_is_handled_until_the_peering_is_read(cluster, peering, launch, logged):
     await cluster.create("a")
     await peering.create()

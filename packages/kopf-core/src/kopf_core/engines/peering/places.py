@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from kopf_cogs.clients.errors import APIResponseError
 from kopf_cogs.clients.patching import MERGE_PATCH
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.bodies import RawBody
@@ -56,7 +57,8 @@ async def touch(
     """Write these records, and remove those that are ``None``; get all that is there after that.
 
     It is tried once. With ``version``, only if the object has not changed since that.
-    Raises :class:`APINotFoundError` if there is no such object, and other :class:`APIError`.
+    Raises :class:`APINotFoundError` if there is no such object, and other :class:`APIError`,
+    also if the response is something else.
     """
     is_separate = "status" in place.resource.subresources
     url = place.resource.get_url(
@@ -66,4 +68,7 @@ async def touch(
     if version is not None:
         payload["metadata"] = {"resourceVersion": version}
     body = await client.patch(url, payload, content_type=MERGE_PATCH, timeout=timeout, backoffs=())
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    if not isinstance(metadata, dict) or metadata.get("name") != place.name:
+        raise APIResponseError("the response is not the peering object")
     return cast("RawBody", body)
