@@ -1,3 +1,4 @@
+import aiohttp
 import pytest
 
 from kopf_cogs.clients import errors
@@ -68,6 +69,10 @@ def test_causes():
         (OSError("boo"), "boo"),
         (OSError(), "OSError"),
         (TimeoutError(), "the request has timed out"),
+        (
+            aiohttp.ClientPayloadError("Response payload is not completed: <...: 400, ...>"),
+            "the connection is lost in the middle of the response",
+        ),
         (OSError("http://user:pwd@host/ failed"), "http://***@host/ failed"),
         (OSError("No way to host:80 ssl:default [refused]"), "No way to host:80 [refused]"),
         (OSError("No connection to host:80 ssl:<SSLContext object>"), "No connection to host:80"),
