@@ -71,7 +71,7 @@ def test_causes():
         (TimeoutError(), "the request has timed out"),
         (
             aiohttp.ClientPayloadError("Response payload is not completed: <...: 400, ...>"),
-            "the connection is lost in the middle of the response",
+            "the response is cut, or broken on its way",
         ),
         (OSError("http://user:pwd@host/ failed"), "http://***@host/ failed"),
         (OSError("No way to host:80 ssl:default [refused]"), "No way to host:80 [refused]"),

@@ -277,7 +277,7 @@ def make_connection_error(exc: BaseException) -> APIConnectionError:
     if isinstance(exc, TimeoutError):
         text = f"the request has timed out ({text})" if text else "the request has timed out"
     elif isinstance(exc, aiohttp.ClientPayloadError):  # it looks as if it was about HTTP 400
-        text = "the connection is lost in the middle of the response"
+        text = "the response is cut, or broken on its way"
     text = _CREDENTIALS_IN_URLS.sub("//***@", text or type(exc).__name__)
     text = _INTERNALS.sub("", text)
     return APIConnectionError(text[:MAX_MESSAGE])
