@@ -508,6 +508,22 @@ async def test_a10_senseless_replies_to_keep_alives_end_nothing(
     assert warning.endswith("retrying: the response is not the peering object")
 
 
+@pytest.mark.parametrize("number", [0, 1], ids=["probe", "list"])
+async def test_a2_hanging_reads_do_not_keep_the_operator_paused(
+    cluster, peering, launch, logged, number
+):
+    await peering.create()
+    fault = cluster.sandbox.faults.hang(method="GET", path="*peerings", skip=number, times=1)
+    await cluster.create("a")
+    async with launch(lifetime=2) as one:
+        await one.until_handled("a")
+        fault.release()
+    assert fault.hits == 1
+    reason = ["the request has timed out", "there is no response in time"][number]
+    text = f"The peering 'default' cluster-wide cannot be read, retrying: {reason}"
+    assert text in logged(logging.WARNING)
+
+
 async def test_f8_nothing_is_handled_until_the_peering_is_read(cluster, peering, launch, logged):
     await cluster.create("a")
     await peering.create()

@@ -63,6 +63,7 @@ class Member:
         self._on_verdict = on_verdict
         self._latest: RawBody | None = None
         self._is_seen = False  # in the current run of the watch
+        self._listing: asyncio.Timeout | None = None
         self._wakeup = asyncio.Event()
         self._lead = datetime.timedelta()
         self._ticking: asyncio.TimerHandle | None = None
@@ -126,6 +127,8 @@ class Member:
             self.reassess()
 
     def on_listed(self) -> None:
+        if self._listing is not None:
+            self._listing.reschedule(None)
         if not self._is_seen:
             self._lose()
 
@@ -143,14 +146,7 @@ class Member:
         while True:
             try:
                 await self._probe()
-                self._is_seen = False
-                await Reflector(
-                    self._client,
-                    self.place.resource,
-                    self.place.namespace,
-                    sink=self,
-                    settings=self._watching,
-                ).run()
+                await self._reflect()
             except APINotFoundError:
                 self._lose()  # the kind is gone, or the namespace; it will be discovered
             except APIForbiddenError as e:
@@ -158,13 +154,29 @@ class Member:
                     self._lose()
                 self._complain(self._describe_forbidden(e))
             except (APIError, TimeoutError) as e:
-                self._complain(f"The peering {self.place} cannot be read, retrying: {e}")
+                reason = str(e) or "there is no response in time"
+                self._complain(f"The peering {self.place} cannot be read, retrying: {reason}")
             await asyncio.sleep(backoff.advance())
 
     async def _probe(self) -> None:
         """Raise an error if the objects cannot be listed: the reflector would retry for ever."""
         url = self.place.resource.get_url(namespace=self.place.namespace)
-        await self._client.get(url, params={"limit": "1"})
+        await self._client.get(
+            url, params={"limit": "1"}, timeout=self._get_patience(), backoffs=()
+        )
+
+    async def _reflect(self) -> None:
+        """Watch until it is impossible. The list must not hang: nothing is handled without it."""
+        self._is_seen = False
+        reflector = Reflector(
+            self._client,
+            self.place.resource,
+            self.place.namespace,
+            sink=self,
+            settings=self._watching,
+        )
+        async with asyncio.timeout(self._get_patience()) as self._listing:
+            await reflector.run()
 
     def _describe_forbidden(self, exc: APIError) -> str:
         consequence = (
@@ -249,7 +261,7 @@ class Member:
         version: str | None = None,
         timeout: float | None = None,
     ) -> RawBody:
-        timeout = max(RETRY, self._get_period()) if timeout is None else timeout
+        timeout = self._get_patience() if timeout is None else timeout
         return await touch(self._client, self.place, records, version=version, timeout=timeout)
 
     def _take(self, body: RawBody) -> Records:
@@ -286,6 +298,10 @@ class Member:
 
     def _get_period(self) -> float:
         return self._settings.lifetime / 3 * random.uniform(0.9, 1.0)
+
+    def _get_patience(self) -> float:
+        """How long (in seconds) each request may take: there must be time for another one."""
+        return max(RETRY, self._get_period())
 
     def _note(self, text: str) -> None:
         if not self._settings.stealth:
