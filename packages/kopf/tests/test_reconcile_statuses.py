@@ -68,3 +68,29 @@ async def test_rejected_conditions_are_told_of_once_and_the_rest_is_stored(
     assert len(errors) == 1
     assert "The conditions are rejected and dropped: 422" in errors[0]
     assert [w for w in websites.writes() if w != "PATCH status"] == ["PATCH web"]
+
+
+async def test_conditions_that_are_not_stored_are_not_sent_again_and_again(
+    websites: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    @websites.reconcile(id="fn")
+    def fn(name: str, spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map(name)
+        conditions.set("Ready", True, message=spec["x"])
+
+    await websites.define(**make_status(phase={"type": "string"}))
+    await websites.apply(x="1")
+    async with websites.operating():
+        await websites.sandbox.journal.wait("PATCH", "*/websites/web/status")
+        for count in (2, 3, 4):
+            await websites.sandbox.delete("configmaps", "web", namespace="ns1")
+            await websites.sandbox.journal.wait("PATCH", "*/configmaps/web", count=count)
+            await websites.wait("configmaps", "web")
+        await websites.apply("last", x="1")
+        await websites.sandbox.journal.wait("PATCH", "*/websites/last/status")
+        assert websites.writes().count("PATCH status") == 2
+        await websites.define(**make_status(conditions=CONDITIONS, phase={"type": "string"}))
+        await websites.patch(x="2")
+        await websites.wait(websites.kind, "web", check=has_condition("2"))
+    lost = [r for r in caplog.records if "inconsistencies" in r.getMessage()]
+    assert len(lost) == 2  # once for each object

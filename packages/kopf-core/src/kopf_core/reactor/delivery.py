@@ -135,7 +135,7 @@ class Delivery:
         memory.pending = None
         memory.settled_version = None
         memory.warned = tell_of_losses(applied, self._resource, memory.warned, turn.logger)
-        turn.is_rejected = bool(applied.rejections)
+        turn.applied = applied
         if applied.body is not None:
             if memory.stage is Stage.RELEASED:
                 if not is_deletion_blocked(applied.body, self._settings.persistence.finalizer):

@@ -237,8 +237,8 @@ class Reconciler:
         if cause.reason is Reason.DELETE and delay is None:
             self._release(turn, cause)
         result = await self._delivery.apply(turn, delay)
-        if self.desired is not None and turn.is_rejected is not None:
-            self.desired.on_delivered(turn.item.key, is_rejected=turn.is_rejected)
+        if self.desired is not None and turn.applied is not None:
+            self.desired.on_delivered(turn.item.key, turn.applied)
         return result
 
     async def _clean_up(self, turn: Turn, cause: ChangingCause) -> bool:

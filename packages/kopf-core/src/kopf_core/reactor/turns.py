@@ -8,6 +8,7 @@ from kopf_cogs.structs.bodies import Body, RawEventType
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.effects import Applied
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.loggers import LocalObjectLogger
 from kopf_core.actions.marks import Marks
@@ -58,11 +59,11 @@ class Turn:
         "_logger",
         "_marks",
         "_patch",
+        "applied",
         "body",
         "essence",
         "execution",
         "is_finished",
-        "is_rejected",
         "item",
         "memory",
         "settings",
@@ -86,8 +87,8 @@ class Turn:
         self.is_finished = False
         """The handling cycle is over: there is nothing to come back for."""
 
-        self.is_rejected: bool | None = None
-        """Whether changes of the handlers were rejected for good; unknown if there were none."""
+        self.applied: Applied | None = None
+        """What has come of the latest patch, if there was any."""
 
         self._patch: Patch | None = None
         self._marks: Marks | None = None

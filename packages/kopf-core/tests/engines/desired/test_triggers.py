@@ -8,7 +8,7 @@ from kopf_core.engines.desired.triggers import NEVER, Again, Plan, Trigger, dige
 
 FIRST: Any = {"spec": {"a": 1}}
 ESSENCE = digest(FIRST)
-OTHER = digest({"spec": {"a": 2}})  # type: ignore[typeddict-unknown-key]
+OTHER = digest({"spec": {"a": 2}})
 
 
 def test_digests_differ_as_essences_do() -> None:

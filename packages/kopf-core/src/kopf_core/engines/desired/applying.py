@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kopf_cogs.clients.errors import APIConflictError, APIForbiddenError
+from kopf_cogs.clients.errors import APIConflictError, APIForbiddenError, APINotFoundError
 from kopf_cogs.clients.kinds import UnknownKindError
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.structs.bodies import Body, RawBody
@@ -201,6 +201,10 @@ class Applier:
             causes = [f"{cause.get('field')}: {cause.get('message')}" for cause in e.causes]
             self.warning = f"{show(child)} is also managed by others: {'; '.join(causes) or e}"
             raise FieldConflictError(self.warning) from e
+        except APINotFoundError as e:
+            if e.details.get("name"):
+                raise
+            raise BlockedError(f"{show(child)} must wait until its kind is served: {e}") from e
         except APIForbiddenError as e:
             is_leaving = any(cause.get("reason") == "NamespaceTerminating" for cause in e.causes)
             if is_leaving and namespace == self.owner.metadata.namespace:

@@ -11,6 +11,7 @@ from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.effects import Applied
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
@@ -25,7 +26,12 @@ from kopf_core.engines.desired.passes import Pass
 from kopf_core.engines.desired.places import make_places
 from kopf_core.engines.desired.progress import Progress, replace_delay
 from kopf_core.engines.desired.relations import Relation
-from kopf_core.engines.desired.statuses import drop_if_the_same, observe
+from kopf_core.engines.desired.statuses import (
+    drop_if_the_same,
+    drop_unkept,
+    is_dropped,
+    observe,
+)
 from kopf_core.engines.desired.triggers import NEVER, NOBODY, Plan, Trigger
 from kopf_core.intents.causes import ReconcilingCause
 from kopf_core.intents.handlers import ReconcilingHandler
@@ -127,14 +133,18 @@ class DesiredStates:
                     for key in keys:
                         self._trigger(key, Trigger("related", show(body)), (handler,))
 
-    def on_delivered(self, key: ObjectKey, *, is_rejected: bool) -> None:
+    def on_delivered(self, key: ObjectKey, applied: Applied) -> None:
         """The object is patched; if not as it was told to be, say it anew: it can be a bad moment.
 
         What was applied is not applied again: it is as wanted. Only the conditions are not.
+        If they were accepted and dropped, there is no sense to say the same again.
         """
-        known = self._objects.get(key)
+        known, is_rejected = self._objects.get(key), bool(applied.rejections)
         if known is None:
             return
+        if known.said is not None:
+            known.unkept = known.said if is_dropped(applied.inconsistencies) else None
+            known.said = None
         known.rejections = known.rejections + 1 if is_rejected else 0
         if is_rejected:
             delay = REJECTION_DELAYS[min(known.rejections, len(REJECTION_DELAYS)) - 1]
@@ -169,6 +179,7 @@ class DesiredStates:
         delays = [await self._make_pass(handler, known, step) for handler in matching]
         if is_untouched:
             drop_if_the_same(step.cause.patch, step.cause.body)
+            known.said = drop_unkept(step.cause.patch, step.cause.body, known.unkept)
         delay = min(delays, default=NEVER)
         return None if delay == NEVER else delay
 

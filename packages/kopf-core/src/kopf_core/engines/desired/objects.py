@@ -23,6 +23,12 @@ class ObjectPlans:
     awaited: frozenset[Any] = NOBODY
     """Which objects of others must be gone or released first."""
 
+    said: Essence | None = None
+    """What the conditions are that are on their way to the API."""
+
+    unkept: Essence | None = None
+    """What the conditions were which the API has accepted, but has not stored."""
+
     rejections: int = 0
     """How many times in a row the conditions, or whatever else is patched, were rejected."""
 

@@ -3,8 +3,12 @@
 import contextlib
 
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
+from kopf_core.engines.desired.triggers import Essence, digest
 from kopf_core.intents.causes import ResourceCause
+
+_CONDITIONS = frozenset({("status",), ("status", "conditions")})
 
 
 def drop_if_the_same(patch: Patch, body: Body) -> None:
@@ -17,6 +21,30 @@ def drop_if_the_same(patch: Patch, body: Body) -> None:
     with contextlib.suppress(Exception):  # what is not JSON is reported when it is to be sent
         if not patch.as_json_patch(body):
             patch.clear()
+
+
+def drop_unkept(patch: Patch, body: Body, unkept: Essence | None) -> Essence | None:
+    """Do not say what was said already, and was not stored; get what is said now, if anything.
+
+    Otherwise, with no conditions in the schema, they would be sent after each pass.
+    """
+    if not _has_conditions(patch):
+        return None
+    status = patch["status"]
+    said = digest([{**item, "lastTransitionTime": None} for item in status["conditions"]])
+    if said != unkept:
+        return said
+    del status["conditions"]
+    if "observedGeneration" not in body.status:
+        status.pop("observedGeneration", None)
+    if not status:
+        del patch["status"]
+    return None
+
+
+def is_dropped(inconsistencies: Diff) -> bool:
+    """Whether the conditions are not stored as they were sent."""
+    return any(item.field in _CONDITIONS for item in inconsistencies)
 
 
 def observe(cause: ResourceCause) -> None:

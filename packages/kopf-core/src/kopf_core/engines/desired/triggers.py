@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kopf_cogs.helpers import jsons
-from kopf_cogs.structs.bodies import BodyEssence
 
 NEVER = float("inf")
 
@@ -13,15 +12,15 @@ NOBODY: frozenset[Any] = frozenset()
 """One empty set for all objects, as each takes hundreds of bytes."""
 
 Essence = bytes
-"""A digest of the essence of an object: there is one in memory for each object, of any size."""
+"""A digest of what is to be recognised later: it takes little memory, of whatever size that is."""
 
 URGENT = frozenset({"changed", "unblocked"})
 """The triggers that are a reason to retry at once: what has failed can well succeed now."""
 
 
-def digest(essence: BodyEssence) -> Essence:
-    """What is different if the essence is."""
-    return hashlib.blake2b(jsons.dumps(essence), digest_size=16).digest()
+def digest(content: Any) -> Essence:
+    """What is different if the content is. It is anything that can be in an object."""
+    return hashlib.blake2b(jsons.dumps(content), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,106 @@
+"""``@kopf.reconcile`` when objects refuse to be made or to go, and when their kinds vanish."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def has_condition(message: str) -> Any:
+    def check(obj: Any) -> bool:
+        conditions = obj.get("status", {}).get("conditions", [])
+        return any(c["message"] == message for c in conditions)
+
+    return check
+
+
+PROGRESS = r"metadata.annotations.kopf\.zalando\.org/fn"
+GONE = b'{"kind": "Status", "code": 404, "message": "404 page not found"}'
+
+
+@pytest.mark.parametrize("status", [413, 422])
+async def test_refused_children_hold_up_nothing_else(
+    websites: Any, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    @websites.reconcile(id="fn")
+    def fn(name: str, spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map(f"small-{name}")
+        if spec["x"] == "big":
+            yield config_map("big")
+        conditions.set("Ready", True, message=spec["x"])
+
+    await websites.apply(x="big")
+    with websites.sandbox.faults.fail(status, method="PATCH", path="*/configmaps/big"):
+        async with websites.operating():
+            await websites.wait(websites.kind, "web", jsonpath=PROGRESS)
+            await websites.apply("other", x="1")
+            await websites.wait(websites.kind, "other", check=has_condition("1"))
+            await websites.patch(x="small")  # the retry is not waited for
+            await websites.wait(websites.kind, "web", check=has_condition("small"))
+    assert await websites.names() == ["small-other", "small-web"]
+    assert websites.writes().count("PATCH big") == 1
+    assert f"will try again in 60 seconds: {status}" in caplog.text
+
+
+async def test_kinds_that_vanish_amid_a_pass_are_waited_for(
+    websites: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    @websites.reconcile(id="fn")
+    def fn(**_: Any) -> Iterator[Any]:
+        yield config_map("child")
+
+    await websites.apply()
+    where = {"method": "PATCH", "path": "*/configmaps/child"}
+    with websites.sandbox.faults.fail(404, body=GONE, **where):
+        async with websites.operating():
+            await websites.wait(websites.kind, "web", jsonpath=PROGRESS)
+    assert "ConfigMap ns1/child must wait until its kind is served" in caplog.text
+    assert "failed with an exception" not in caplog.text
+
+
+async def test_children_that_hang_in_deletion_are_made_anew_when_gone(websites: Any) -> None:
+    @websites.reconcile(id="fn")
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        live = yield config_map("child", x=spec["x"])
+        gone = bool(live["metadata"].get("deletionTimestamp"))
+        conditions.set("Ready", not gone, message=spec["x"])
+
+    await websites.apply(x="1")
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=has_condition("1"))
+        holder = {"metadata": {"finalizers": ["example.com/hold"]}}
+        await websites.sandbox.patch("configmaps", "child", holder, namespace="ns1")
+        await websites.sandbox.delete("configmaps", "child", namespace="ns1")
+        await websites.patch(x="2")
+        await websites.wait(websites.kind, "web", check=has_condition("2"))
+        since = websites.now
+        await websites.sandbox.patch(
+            "configmaps", "child", {"metadata": {"finalizers": None}}, namespace="ns1"
+        )
+        await websites.wait("configmaps", "child", jsonpath="data.x", value="2")
+    assert websites.writes(since).count("PATCH child") == 1
+
+
+async def test_owners_made_anew_under_the_same_name_amid_a_pass(websites: Any) -> None:
+    @websites.reconcile(id="fn")
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map("child", x=spec["x"])
+        yield config_map("last", x=spec["x"])
+        conditions.set("Ready", True, message=spec["x"])
+
+    await websites.apply(x="1")
+    where = {"method": "PATCH", "path": "*/configmaps/child", "times": 1}
+    with websites.sandbox.faults.hang(**where) as fault:
+        async with websites.operating():
+            await websites.sandbox.journal.arrived("PATCH", "*/configmaps/child")
+            await websites.sandbox.delete(websites.kind, "web", namespace="ns1")
+            fresh = await websites.apply(x="2")
+            fault.release()
+            await websites.wait(websites.kind, "web", check=has_condition("2"))
+            for name in ("child", "last"):
+                live = await websites.wait("configmaps", name, jsonpath="data.x", value="2")
+                assert live["metadata"]["ownerReferences"][0]["uid"] == fresh["metadata"]["uid"]
