@@ -46,6 +46,38 @@ def test_functions_find_the_primary_ones() -> None:
     assert [*relation.find_related("u1", [secret("p1"), secret("p2")])] == [secret("p1")]
 
 
+def make_state(name: str, version: int, to: str) -> Any:
+    meta = {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(version)}
+    return {"metadata": meta | {"labels": {"to": to}}}
+
+
+def test_functions_are_called_once_for_each_state() -> None:
+    calls: list[str] = []
+
+    def find(body: Any) -> Any:
+        calls.append(body["metadata"]["name"])
+        return body["metadata"]["labels"]["to"]
+
+    relation = Relation(find, indices={})
+    relation.track("u1", primary("p1"))
+    relation.track("u2", primary("p2"))
+    states = [make_state("a", 1, "p1"), make_state("b", 1, "p2")]
+    for _ in range(3):
+        assert [*relation.find_related("u1", states)] == states[:1]
+        assert [*relation.find_related("u2", states)] == states[1:]
+    assert calls == ["a", "b"]
+    states[1] = make_state("b", 2, "p1")
+    assert [*relation.find_related("u1", states)] == states
+    assert calls == ["a", "b", "b"]
+
+
+def test_functions_that_fail_relate_nothing() -> None:
+    relation = Relation(lambda body: body["nothing"], indices={})
+    relation.track("u1", primary("p1"))
+    assert [*relation.find_related("u1", [make_state("a", 1, "p1")])] == []
+    assert [*relation.find_related("unknown", [make_state("a", 1, "p1")])] == []
+
+
 def test_functions_find_cluster_scoped_primary_ones() -> None:
     relation = Relation(lambda body: ["p1", "elsewhere/p2"], indices={})
     relation.track("u1", Body({"metadata": {"name": "p1"}}))

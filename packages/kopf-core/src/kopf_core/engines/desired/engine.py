@@ -307,7 +307,7 @@ class DesiredStates:
                     bodies = (source.find(*name) for name in relation.get_names(key))
                     found.extend(body for body in bodies if body is not None)
                 else:
-                    found.extend(relation.find_related(key, source.values()))
+                    found.extend(relation.find_related(key, [*source.values()]))
         return Family(resources, found, home)
 
     def _prepare(

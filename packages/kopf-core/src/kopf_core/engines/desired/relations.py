@@ -33,6 +33,7 @@ class Relation:
         self._primaries: dict[Name, set[ObjectKey]] = {}
         self._keys: dict[Name, ObjectKey] = {}
         self._homes: dict[ObjectKey, Name] = {}
+        self._known: dict[str | None, tuple[str | None, frozenset[Name]]] = {}
         self._homonyms: dict[str, set[Name]] = {}  # the same names in different namespaces
 
     def track(self, key: ObjectKey, body: Body) -> None:
@@ -67,36 +68,51 @@ class Relation:
 
         Raises whatever the function of the user raises.
         """
-        name = _name(body)
         if isinstance(self._source, tuple):
-            return set(self._primaries.get(name, ()))
-        if isinstance(self._source, str):
-            index = self._indices.get(self._source, {})
-            found: Iterable[Any] = [*index.get(name, ()), *index.get(name[1], ())]
-        else:
-            found = call(self._source, body)
+            return set(self._primaries.get(_name(body), ()))
         keys = (
             self._keys.get((space, title)) or self._keys.get((None, title))  # if cluster-scoped
-            for space, title in parse_names(found, name[0])
+            for space, title in self._name_primaries(body)
         )
         return {key for key in keys if key is not None}
 
-    def find_related(self, key: ObjectKey, bodies: Iterable[RawBody]) -> Iterator[RawBody]:
-        """Those of the objects that are related to the primary object."""
-        names = self._names.get(key, frozenset())
+    def find_related(self, key: ObjectKey, bodies: Collection[RawBody]) -> Iterator[RawBody]:
+        """Those of the objects that are related to the primary object: all of them are looked at,
+        but the function of the user is called once for each state of each of them.
+        """
+        home = self._homes.get(key)
+        if home is None:
+            return
         for body in bodies:
-            if isinstance(self._source, tuple):
-                if _name(body) in names:
-                    yield body
-            elif key in self._find_primaries_if_known(body):
+            names = self._recall_primaries(body)
+            if home in names or (home[0] is None and any(home[1] == name for _, name in names)):
                 yield body
+        if len(self._known) > 2 * len(bodies):  # most of them do not exist anymore
+            self._known.clear()
 
-    def _find_primaries_if_known(self, body: RawBody) -> Collection[ObjectKey]:
-        """Nobody if the function of the user fails: that was told when the object has come."""
+    def _name_primaries(self, body: RawBody) -> frozenset[Name]:
+        name = _name(body)
+        if isinstance(self._source, str):
+            index = self._indices.get(self._source, {})
+            found: Iterable[Any] = [*index.get(name, ()), *index.get(name[1], ())]
+        elif not isinstance(self._source, tuple):
+            found = call(self._source, body)
+        return frozenset(parse_names(found, name[0]))
+
+    def _recall_primaries(self, body: RawBody) -> frozenset[Name]:
+        """The same; nobody if the function fails: that was told when the object has come."""
+        if isinstance(self._source, str):  # the index can change when the object does not
+            return self._name_primaries(body)
+        uid, version = body["metadata"].get("uid"), body["metadata"].get("resourceVersion")
+        known = self._known.get(uid)
+        if known is not None and known[0] == version is not None:
+            return known[1]
         try:
-            return self.find_primaries(body)
+            names = self._name_primaries(body)
         except Exception:
-            return ()
+            names = frozenset()
+        self._known[uid] = version, names
+        return names
 
     @property
     def index(self) -> str | None:
