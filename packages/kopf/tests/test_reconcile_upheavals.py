@@ -1,9 +1,12 @@
 """``@kopf.reconcile`` when objects refuse to be made or to go, and when their kinds vanish."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+
+import kopf
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
@@ -104,3 +107,55 @@ async def test_owners_made_anew_under_the_same_name_amid_a_pass(websites: Any) -
             for name in ("child", "last"):
                 live = await websites.wait("configmaps", name, jsonpath="data.x", value="2")
                 assert live["metadata"]["ownerReferences"][0]["uid"] == fresh["metadata"]["uid"]
+
+
+class Replica:
+    """One of the operators with one lease; its reconciler waits in the middle of passes."""
+
+    def __init__(self, websites: Any, name: str) -> None:
+        self.name = name
+        self.stop, self.led, self.begun, self.gate = (asyncio.Event() for _ in range(4))
+        self.registry = kopf.OperatorRegistry()
+        self.settings = kopf.OperatorSettings()
+        self.settings.leasing.name = "the-lease"
+        self.settings.leasing.retry_period = 0.05
+
+        @kopf.on.login(registry=self.registry)
+        def login(**_: Any) -> Any:
+            return kopf.ConnectionInfo(server=websites.sandbox.url, default_namespace="default")
+
+        @kopf.on.leading(registry=self.registry)
+        async def leading(**_: Any) -> None:
+            self.led.set()
+
+        @kopf.reconcile(websites.kind, id="fn", owns=["configmaps"], registry=self.registry)
+        async def fn(conditions: Any, **_: Any) -> AsyncIterator[Any]:
+            yield config_map("first")
+            self.begun.set()
+            await self.gate.wait()
+            yield config_map("last", by=self.name)
+            conditions.set("Ready", True, message=self.name)
+
+    async def run(self) -> None:
+        await kopf.operator(
+            registry=self.registry, settings=self.settings, clusterwide=True, stop_flag=self.stop
+        )
+
+
+async def test_leases_handed_over_amid_a_pass(websites: Any) -> None:
+    """The next leader makes the pass from its beginning, and nothing is made twice or deleted."""
+    one, two = Replica(websites, "one"), Replica(websites, "two")
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(one.run())
+        await one.led.wait()
+        group.create_task(two.run())
+        await websites.apply()
+        await one.begun.wait()
+        two.gate.set()
+        one.stop.set()
+        await websites.wait(websites.kind, "web", check=has_condition("two"))
+        two.stop.set()
+    last = await websites.sandbox.get("configmaps", "last", namespace="ns1")
+    assert last["data"] == {"by": "two"}
+    writes = [write for write in websites.writes() if "lease" not in write]
+    assert writes == ["PATCH first", "PATCH last", "PATCH status"]

@@ -318,3 +318,9 @@ def _measure_jump(stored_offset: float | None, clock: Clock) -> datetime.timedel
         return NO_JUMP
     seconds = _get_offset(clock) - stored_offset
     return NO_JUMP if abs(seconds) < LEAST_JUMP else datetime.timedelta(seconds=seconds)
+
+
+def sooner(one: float | None, other: float | None) -> float | None:
+    """Which of the delays is over first; ``None`` is for never."""
+    delays = [delay for delay in (one, other) if delay is not None]
+    return min(delays) if delays else None

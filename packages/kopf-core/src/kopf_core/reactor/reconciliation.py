@@ -46,7 +46,7 @@ from kopf_core.intents.indices import Indices
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.pauses import get_pause
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles
+from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles, sooner
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.object_pauses import ObjectPauses
 from kopf_core.reactor.releases import plan_release
@@ -56,7 +56,6 @@ from kopf_core.reactor.turns import Background, Turn
 from kopf_core.reactor.work import DONE, Done, TurnResult, WorkItem
 
 C = TypeVar("C", bound=ResourceCause)
-
 
 EVENTS_TIME = 0.1
 """For how long (in seconds) to handle the events of one object while others wait for the place."""
@@ -233,7 +232,7 @@ class Reconciler:
             delay = await self._cycles.step(turn, cause)
         if self.desired is not None and cause.reason is not Reason.DELETE:
             passes = self.desired.make_passes(self._make_step(turn, cause))
-            delay = _sooner(delay, await self._delivery.protect(turn, passes))
+            delay = sooner(delay, await self._delivery.protect(turn, passes))
         if cause.reason is Reason.DELETE and delay is None:
             self._release(turn, cause)
         result = await self._delivery.apply(turn, delay)
@@ -324,9 +323,18 @@ class Reconciler:
             return awaited
         if turn.memory.is_outdated(item.latest) or self._is_echo(turn):
             return await self._delivery.apply(turn)
+        if self._must_wait(turn):
+            return DONE
         if self._takeovers is not None:
             return await self._takeovers.act(turn, self._detect, self.reconcile)
         return await self.reconcile(turn)
+
+    def _must_wait(self, turn: Turn) -> bool:
+        """Whether only passes can be made for the object, and there is no place for one now."""
+        has_others = self._handlers.changing or self._handlers.spawning or turn.is_changing
+        if self.desired is None or has_others or is_deletion_ongoing(turn.body):
+            return False
+        return self.desired.must_wait(turn.item.key)
 
     def _is_echo(self, turn: Turn) -> bool:
         """Whether this is how we have left the object ourselves, with nothing to be done.
@@ -386,9 +394,3 @@ class Reconciler:
             indices=self._indices,
             **specifics,
         )
-
-
-def _sooner(one: float | None, other: float | None) -> float | None:
-    """Which of the delays is over first; ``None`` is for never."""
-    delays = [delay for delay in (one, other) if delay is not None]
-    return min(delays) if delays else None

@@ -61,3 +61,14 @@ def test_there_are_enough_places_for_threads(
 ) -> None:
     crowd = make_places(None, workers, told.append)
     assert [crowd.take(str(n)) for n in range(limit + 1)] == [True] * limit + [False]
+
+
+def test_those_who_only_ask_are_in_the_line_too(told: list[str]) -> None:
+    places = Places(1, told.append)
+    assert not places.wait("a")
+    assert places.take("a")
+    assert places.wait("b")
+    places.free()
+    assert told == ["b"]
+    places.leave("b")  # as there is nothing to be done for it
+    assert not places.wait("c")

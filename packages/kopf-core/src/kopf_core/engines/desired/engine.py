@@ -25,13 +25,8 @@ from kopf_core.engines.desired.ownership import PREFIX, Badges, get_identity, ge
 from kopf_core.engines.desired.passes import Pass
 from kopf_core.engines.desired.places import make_places
 from kopf_core.engines.desired.progress import Progress, replace_delay
-from kopf_core.engines.desired.relations import Relation
-from kopf_core.engines.desired.statuses import (
-    drop_if_the_same,
-    drop_unkept,
-    is_dropped,
-    observe,
-)
+from kopf_core.engines.desired.relations import Relation, settle
+from kopf_core.engines.desired.statuses import drop_if_the_same, drop_unkept, is_dropped, observe
 from kopf_core.engines.desired.triggers import NEVER, NOBODY, Plan, Trigger
 from kopf_core.intents.causes import ReconcilingCause
 from kopf_core.intents.handlers import ReconcilingHandler
@@ -80,7 +75,7 @@ class DesiredStates:
             for h in handlers
         }
         self._relations = {
-            (handler.id, selector): Relation(_settle(source, indices), indices=indices)
+            (handler.id, selector): Relation(settle(source, indices), indices=indices)
             for handler in handlers
             for selector, source in handler.related.items()
         }
@@ -162,6 +157,14 @@ class DesiredStates:
         self._enqueue(key, str(trigger))
 
     # The turns of an object.
+
+    def must_wait(self, key: ObjectKey) -> bool:
+        """Whether there is no place for a pass now: then, there is no sense even to look for
+        what is due. The object is told when there is one.
+        """
+        if len(self._handlers) > 1:  # maybe, there is one for some of them
+            return False
+        return self._places[self._handlers[0].id].wait(key)
 
     async def make_passes(self, step: Step) -> float | None:
         """Make all the passes that are due; in how many seconds to come back, if at all."""
@@ -392,10 +395,3 @@ class DesiredStates:
     def _owned_sources(self) -> Iterable[Source]:
         """Those of all owned kinds, each of them once, however many reconcilers have it."""
         return self._sources([selector for h in self._handlers for selector in h.owns]).values()
-
-
-def _settle(source: Any, indices: Mapping[str, Any]) -> Any:
-    """A single word is an index if there is such one, or else a field of the object."""
-    if isinstance(source, str) and source not in indices:
-        return (source,)
-    return source

@@ -30,11 +30,17 @@ class Places:
 
     def take(self, key: ObjectKey) -> bool:
         """Take a place for the object; or put it in the line if there is none."""
-        if self._left <= 0:
-            self._line[key] = None
+        if self.wait(key):
             return False
         self._left -= 1
         self.leave(key)
+        return True
+
+    def wait(self, key: ObjectKey) -> bool:
+        """Put the object in the line if there is no place; get whether it has to wait."""
+        if self._left > 0:
+            return False
+        self._line[key] = None
         return True
 
     def free(self) -> None:

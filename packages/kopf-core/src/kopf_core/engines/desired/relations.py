@@ -144,6 +144,13 @@ class Relation:
                 del self._primaries[name]
 
 
+def settle(source: Any, indices: Mapping[str, Any]) -> Any:
+    """A single word is an index if there is such one, or else a field of the object."""
+    if isinstance(source, str) and source not in indices:
+        return (source,)
+    return source
+
+
 def parse_names(value: Any, namespace: str | None) -> Iterator[Name]:
     """The names as users write them: one or many; with a namespace, or in this one.
 
