@@ -45,15 +45,16 @@ def test_version_and_scope(caplog, monkeypatch, registry, options, expected):
     assert caplog.messages == ["Starting Kopf 1.2.3.", *expected]
 
 
-async def test_connection_is_named_once_and_with_no_secrets(caplog):
+async def test_connection_is_named_once_and_with_no_secrets(caplog, settings):
     info = ConnectionInfo(server="https://me:secret1@host:1/path", token="secret2")
     vault = Vault({"login_fn": info, "other": info})
-    announcer = ConnectionAnnouncer(vault)
+    announcer = ConnectionAnnouncer(vault, settings, "me@host/1/abc")
     announcer.observe([])
     announcer.observe([])
     vault.close()
     assert caplog.messages == [
-        "Connected to https://host:1/path with the credentials of 'login_fn', 'other'."
+        "This operator is 'me@host/1/abc'.",
+        "Connected to https://host:1/path with the credentials of 'login_fn', 'other'.",
     ]
 
 

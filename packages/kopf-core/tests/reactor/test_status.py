@@ -145,6 +145,31 @@ async def test_i_paused_objects_are_named_until_they_are_not_paused(
     assert "by ann: &lt;b&gt;migration&lt;/b&gt;" in page
 
 
+async def test_i_not_ready_until_it_can_be_elected_but_ready_when_it_cannot_anymore(
+    cluster, operate, registry, get, settings
+):
+    settings.leasing.name, settings.leasing.namespace = "op", "default"
+    settings.leasing.retry_period = 0.01
+    on.create("kopfexamples", registry=registry)(lambda **_: None)
+    faults, requests = cluster.sandbox.faults, cluster.sandbox.journal
+    faults.fail(403, path="*/leases*", message="leases are forbidden")
+    async with operate():
+
+        async def is_forbidden():
+            status, text = await get("/readyz")
+            unready = json.loads(text)["unready"]
+            return status == 503 and len(unready) == 1 and "forbidden" in text and unready
+
+        (problem,) = await until(is_forbidden)
+        faults.clear()
+        await until_ready(get)
+        faults.fail(403, path="*/leases*")
+        await requests.wait(path="*/leases/op", count=3, since=requests[-1].number)
+        assert (await get("/readyz"))[0] == 200
+        faults.clear()
+    assert problem.startswith("not in the election: The lease default/op is out of reach: ")
+
+
 async def test_i_liveness_runs_the_probe_handlers(cluster, operate, registry, get):
     on.event("kopfexamples", registry=registry)(lambda **_: None)
     on.probe(id="it", registry=registry)(lambda **_: "fine")

@@ -7,6 +7,7 @@ import urllib.parse
 from collections.abc import Collection, Iterable, Mapping
 
 from kopf_cogs.clients.vault import Vault
+from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.versions import get_version
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
@@ -33,10 +34,15 @@ def announce_start(options: OperatorOptions) -> None:
 
 
 class ConnectionAnnouncer:
-    """Says where the operator works, and who it is there: by names, with no secrets. Once."""
+    """Says where the operator works, and who it is there: by names, with no secrets. Once.
 
-    def __init__(self, vault: Vault) -> None:
+    In the election of a leader, it has a name of its own, which is said there.
+    """
+
+    def __init__(self, vault: Vault, settings: OperatorSettings, identity: str) -> None:
         self._vault = vault
+        self._settings = settings
+        self._identity = identity
         self._is_over = False
 
     def observe(self, _: Collection[Resource]) -> None:
@@ -44,6 +50,8 @@ class ConnectionAnnouncer:
         if self._is_over:
             return
         self._is_over = True
+        if self._settings.leasing.name is None:
+            logger.info(f"This operator is {self._identity!r}.")
         items = self._vault.items
         for server in sorted({item.info.server for item in items}):
             names = ", ".join(repr(str(item.key)) for item in items if item.info.server == server)

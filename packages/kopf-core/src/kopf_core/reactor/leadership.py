@@ -55,6 +55,11 @@ class Leadership:
         """Who leads, as far as it is known."""
         return "" if self._elector is None else self._elector.holder
 
+    @property
+    def obstacle(self) -> str:
+        """Why this operator could never become the leader until now; empty if it could."""
+        return "" if self._elector is None else self._elector.obstacle
+
     async def start(self) -> None:
         """Begin as a follower; to be called before anything is handled."""
         if not self.is_needed:

@@ -71,12 +71,14 @@ class Operator:
             until_ready=essentials.readiness.wait,
         )
         essentials.insights.listen(self._admission.observe)
-        essentials.insights.listen(ConnectionAnnouncer(essentials.vault).observe)
+        identity = options.identity or detect_operator(options.clock.now())
+        announcer = ConnectionAnnouncer(essentials.vault, options.settings, identity)
+        essentials.insights.listen(announcer.observe)
         options.settings.peering.clusterwide |= options.clusterwide or not options.namespaces
         self._peering = PeeringEngine(
             client=essentials.free_client,
             settings=options.settings,
-            identity=options.identity or detect_operator(options.clock.now()),
+            identity=identity,
             brakes=PeeringBrakes(self.handling.pausing),
         )
         essentials.insights.listen(self._peering.observe_resources)

@@ -73,6 +73,8 @@ class OperatorStatus:
             yield "the resources are not discovered"
         elif not essentials.readiness.is_ready:
             yield "the indices are not filled"
+        if obstacle := self._leadership.obstacle:
+            yield f"not in the election: {obstacle}"
         if essentials.exit.requested.is_set():
             yield "the operator is stopping"
         for key, informer in handling.pool.informers.items():

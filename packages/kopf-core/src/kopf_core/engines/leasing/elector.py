@@ -69,6 +69,7 @@ class Elector:
         self._observed = Observation()
         self._stored: dict[str, Any] | None = None
         self._complaint: str | None = None
+        self._has_joined = False
         self._is_leading = False
 
     @property
@@ -80,6 +81,11 @@ class Elector:
     def is_leading(self) -> bool:
         """Whether this operator can act right now."""
         return self._is_leading and self._fence.is_open
+
+    @property
+    def obstacle(self) -> str:
+        """Why it takes no part in the election yet; empty if it was able to, at least once."""
+        return "" if self._has_joined else self._complaint or "the lease is not read yet"
 
     @property
     def holder(self) -> str:
@@ -173,6 +179,7 @@ class Elector:
             self._complain(f"The lease {self._title} is out of reach: {reason}")
             return False
         self._complaint = None
+        self._has_joined = True
         return held
 
     async def _acquire_or_renew(self) -> bool:
