@@ -166,6 +166,28 @@ async def test_i_nothing_is_begun_by_a_process_that_was_suspended_for_too_long(
     assert "two" not in journal
 
 
+async def test_i_nothing_is_begun_if_the_process_was_suspended_while_looking_at_the_object(
+    cluster, operate, registry, settings, journal, clock
+):
+    settings.leasing.retry_period = 5  # it does not know yet that the lease is lost
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    await cluster.create("one")
+    cluster.sandbox.faults.hang(method="GET", path="*/kopfexamples/one")
+    async with operate(clock=clock) as operator:
+        await cluster.sandbox.journal.arrived("GET", "*/kopfexamples/one")
+        assert not operator.handling.orchestrator.is_idle
+        clock.advance(100)
+        cluster.sandbox.faults.clear()
+        async with asyncio.timeout(30):
+            while not operator.handling.orchestrator.is_idle:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+    assert not journal
+
+
 async def test_i_timers_do_not_tick_in_a_process_that_was_suspended_for_too_long(
     cluster, operate, registry, settings, journal, clock
 ):

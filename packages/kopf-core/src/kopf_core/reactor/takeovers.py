@@ -86,11 +86,17 @@ class Takeovers:
         return result
 
     async def _prepare(self, turn: Turn, detect: Detect) -> bool:
-        """Make the state current if it matters; get whether the object exists, as far as known."""
+        """Make the state current if it matters; get whether the object exists, as far as known.
+
+        Raises :class:`FencedError` if the lease is not held anymore by then.
+        """
         known = turn.item.latest
         if known is None or self._is_current(turn, known) or not self._is_pending(detect(turn)):
             return True
-        return await self._look(turn, known)
+        is_there = await self._look(turn, known)
+        if self._client.fence is not None:
+            self._client.fence.check()  # the process could be suspended meanwhile
+        return is_there
 
     def _follow_terms(self) -> None:
         term = 0 if self._client.fence is None else self._client.fence.term
