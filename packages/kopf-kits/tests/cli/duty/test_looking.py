@@ -1,8 +1,15 @@
 """``kopf objects`` and ``kopf object``, over HTTP, on objects in each state of a handling cycle."""
 
 import json
+import textwrap
 
 import pytest
+
+from kopf_cogs.structs.credentials import LoginError
+from kopf_core.actions.errors import PermanentError
+from kopf_core.intents import decorators as on
+from kopf_core.intents.registries import OperatorRegistry
+from kopf_kits.cli.controls import CLIControls
 
 PREFIX = "kopf.zalando.org/"
 FINALIZER = f"{PREFIX}KopfFinalizerMarker"
@@ -253,3 +260,44 @@ def test_refused_credentials_are_not_tried_for_ever(invoke, world):
     result = invoke("objects", "kex")
     assert result.exit_code == 1
     assert str(result.exception) == "The server refuses the credentials: log in anew."
+
+
+BROKEN = {
+    "current-context: absent\n": "There is no context 'absent' in the kubeconfig.",
+    "{{{ not yaml\n": "it is not YAML",
+    """
+    current-context: c
+    contexts: [{name: c, context: {cluster: k, user: u}}]
+    clusters: [{name: k, cluster: {server: "https://127.0.0.1:1"}}]
+    users: [{name: u, user: {exec: {
+        apiVersion: client.authentication.k8s.io/v1, command: no-such-plugin}}}]
+    """: "needs 'no-such-plugin', which is not found.",
+}
+
+
+@pytest.mark.parametrize("kubeconfig", BROKEN)
+@pytest.mark.parametrize("command", [("objects", "kex"), ("release", "--all", "--yes")])
+def test_i_a_broken_kubeconfig_is_explained_in_one_line(
+    tmp_path, monkeypatch, invoke, kubeconfig, command
+):
+    path = tmp_path / "config"
+    path.write_text(f"apiVersion: v1\nkind: Config\n{textwrap.dedent(kubeconfig)}")
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    result = invoke(*command)
+    assert result.output == ""  # neither logs nor tracebacks of those who tried to log in
+    assert isinstance(result.exception, LoginError)
+    assert str(result.exception).startswith("Cannot log in to the cluster: ")
+    assert BROKEN[kubeconfig] in str(result.exception)
+    assert "\n" not in str(result.exception)
+
+
+def test_i_login_handlers_are_explained_if_the_kubeconfig_is_right(world, invoke_with):
+    registry = OperatorRegistry()
+
+    @on.login(registry=registry)
+    def fn(**_):
+        raise PermanentError("the token\nis over")
+
+    result = invoke_with(CLIControls(registry=registry), "objects", "kex")
+    assert result.output == ""
+    assert str(result.exception) == "Cannot log in to the cluster: the token is over"

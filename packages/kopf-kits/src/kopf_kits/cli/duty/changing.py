@@ -5,7 +5,6 @@ Each of them shows what it is going to do, and asks.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 from collections.abc import Callable, Sequence
@@ -22,7 +21,6 @@ from kopf_kits.cli.duty.options import (
     scope_options,
     select,
 )
-from kopf_kits.cli.interrupts import exiting_when_interrupted
 
 if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
@@ -163,8 +161,8 @@ def _change(
     plan: Callable[[ObjectState], Change],
 ) -> None:
     """Find the objects, show what is going to be done, ask, do it, and show what has been done."""
-    from kopf_core.reactor.errands import run_errand
     from kopf_kits.cli.duty.applying import apply_all, plan_all
+    from kopf_kits.cli.duty.visiting import visit
 
     problems: list[str] = []
 
@@ -177,8 +175,7 @@ def _change(
             await apply_all(client, steps)
         return steps
 
-    with exiting_when_interrupted():
-        steps = asyncio.run(run_errand(access, change))
+    steps = visit(access, change)
     if manner.output == "json":
         items = [step.as_json() for step in steps]
         tell(json.dumps({"dryRun": manner.dry_run, "items": items}, indent=2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import json
 import sys
@@ -18,7 +17,6 @@ from kopf_kits.cli.duty.options import (
     scope_options,
     select,
 )
-from kopf_kits.cli.interrupts import exiting_when_interrupted
 
 if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
@@ -90,8 +88,8 @@ def _look(access: Access, selection: Selection) -> tuple[list[ObjectState], list
     from kopf_cogs.clients.objects import ObjectsAPI
     from kopf_cogs.structs.bodies import Body
     from kopf_core.engines.inspection import inspect
-    from kopf_core.reactor.errands import run_errand
     from kopf_kits.cli.duty.finding import Finder
+    from kopf_kits.cli.duty.visiting import visit
 
     problems: list[str] = []
 
@@ -100,8 +98,7 @@ def _look(access: Access, selection: Selection) -> tuple[list[ObjectState], list
         now, persistence = access.clock.now(), access.settings.persistence
         return [inspect(Body(f.body), persistence, now) async for f in finder.find()]
 
-    with exiting_when_interrupted():
-        return asyncio.run(run_errand(access, look)), problems
+    return visit(access, look), problems
 
 
 def _show_table(access: Access, states: Sequence[ObjectState], *, with_namespaces: bool) -> None:

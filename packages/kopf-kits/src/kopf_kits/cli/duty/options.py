@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ BACKOFFS = (0.5, 1.0)
 """In seconds: people do not wait for the cluster for as long as operators do."""
 
 TIMEOUT = 30.0
+
+SILENT = logging.CRITICAL + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,16 +84,20 @@ def access_options(fn: F) -> F:
 
 
 def configure_output(*, verbose: bool, debug: bool, color: bool | None) -> None:
-    """Log only what goes wrong, unless asked for more; use colours where they are wanted."""
+    """Log nothing unless asked for; use colours where they are wanted.
+
+    What has gone wrong is told by the commands themselves, in one line.
+    """
     from kopf_kits.logs import LogFormat, configure, is_colourful
 
     configure(
         verbose=verbose,
         debug=debug,
-        quiet=not verbose and not debug,
         log_format=LogFormat.FULL if verbose or debug else LogFormat.PLAIN,
         log_color=color,
     )
+    if not verbose and not debug:
+        logging.getLogger().setLevel(SILENT)
     click.get_current_context().color = is_colourful(sys.stdout) if color is None else color
 
 

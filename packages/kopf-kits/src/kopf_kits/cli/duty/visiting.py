@@ -1,0 +1,48 @@
+"""Visits to the cluster: log in, do what is asked for, and explain in one line what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.credentials import LoginError
+from kopf_core.actions.retrying import safe_message
+from kopf_core.engines.activities import ActivityError
+from kopf_core.reactor.errands import run_errand
+from kopf_kits.cli.interrupts import exiting_when_interrupted
+
+if TYPE_CHECKING:
+    from kopf_core.reactor.errands import Access
+
+T = TypeVar("T")
+
+
+def visit(access: Access, errand: Callable[[Client], Awaitable[T]]) -> T:
+    """Do it in the cluster, and get its result.
+
+    Raises :class:`LoginError` if logging in fails, and whatever the errand itself raises.
+    """
+    with exiting_when_interrupted():
+        try:
+            return asyncio.run(run_errand(access, errand))
+        except ActivityError as e:
+            reason = _explain_kubeconfig(access) or _join_reasons(e)
+            raise LoginError(f"Cannot log in to the cluster: {reason}") from e
+
+
+def _explain_kubeconfig(access: Access) -> str | None:
+    """What is wrong with the kubeconfig, if anything: client libraries often do not say that."""
+    try:
+        login_with_kubeconfig(settings=access.settings)
+    except LoginError as e:
+        return str(e)
+    return None
+
+
+def _join_reasons(exc: ActivityError) -> str:
+    errors = [outcome.exception for outcome in exc.outcomes.values()]
+    texts = [" ".join(safe_message(error).split()) for error in errors if error is not None]
+    return "; ".join(dict.fromkeys(texts))
