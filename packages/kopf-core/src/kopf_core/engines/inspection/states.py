@@ -102,11 +102,20 @@ class ObjectState:
         return None if value is None else str(value)
 
     @property
+    def unfinished(self) -> tuple[HandlerProgress, ...]:
+        """The handlers that the object waits for; those that fail are the first.
+
+        Not those that only wait for their sub-handlers.
+        """
+        unfinished = [handler for handler in self.handlers if not handler.state.finished]
+        ids = {handler.id for handler in unfinished}
+        awaited = [handler for handler in unfinished if not ids & {*handler.state.subrefs}]
+        return tuple(sorted(awaited, key=lambda handler: handler.state.retries == 0))
+
+    @property
     def current(self) -> HandlerProgress | None:
         """The handler that the object waits for: rather the one that fails."""
-        unfinished = [handler for handler in self.handlers if not handler.state.finished]
-        failing = [handler for handler in unfinished if handler.state.retries]
-        return next(iter(failing or unfinished), None)
+        return next(iter(self.unfinished), None)
 
 
 def inspect(body: Body, persistence: PersistenceSettings, now: datetime.datetime) -> ObjectState:
@@ -156,10 +165,22 @@ def _read_progress(
     body: Body, persistence: PersistenceSettings, now: datetime.datetime
 ) -> Iterator[HandlerProgress]:
     found = persistence.progress_storage.find(body=body)
-    ids = {ref.replace("/", "."): ref for rec in found.values() for ref in rec.get("subrefs") or ()}
+    ids = _restore_ids(found)
     for name, record in sorted(found.items()):
         if not _is_copy(name, record, found):
             yield HandlerProgress(ids.get(name, name), HandlerState.from_record(record, now))
+
+
+def _restore_ids(found: Mapping[str, ProgressRecord]) -> Mapping[str, str]:
+    """The ids with slashes of those stored with dots: as far as their sub-handlers tell that."""
+    ids: dict[str, str] = {}
+    for name, record in found.items():
+        for ref in record.get("subrefs") or ():
+            stored = ref.replace("/", ".")
+            ids[stored] = ref
+            if stored.startswith(f"{name}."):
+                ids.setdefault(name, ref[: len(name)])
+    return ids
 
 
 def _is_copy(name: str, record: ProgressRecord, found: Mapping[str, Any]) -> bool:

@@ -16,6 +16,9 @@ from kopf_kits.cli.duty.words import clean, show_duration, show_moment, show_tim
 HIDDEN = "(hidden)"
 VALUE_WIDTH = 200
 
+NO_MESSAGE = "None"
+"""What is stored for those who wait for their sub-handlers."""
+
 COLOURS = {
     Phase.BLOCKED: "red",
     Phase.PAUSED: "yellow",
@@ -47,7 +50,7 @@ def make_row(
 ) -> Sequence[Cell]:
     """The object in one line."""
     current = state.current
-    others = sum(not handler.state.finished for handler in state.handlers) - 1
+    others = len(state.unfinished) - 1
     row = (
         Cell(state.body.metadata.namespace or ""),
         Cell(state.body.metadata.name or ""),
@@ -127,7 +130,7 @@ def _make_handlers(handlers: Sequence[HandlerProgress], now: datetime.datetime) 
             yield f"    ended: {show_time(state.stopped)} ({show_moment(state.stopped, now)})"
         if state.delayed is not None and not state.finished:
             yield f"    next try: {show_time(state.delayed)} ({show_next_try(handler, now)})"
-        if state.message:
+        if state.message and not (state.subrefs and state.message == NO_MESSAGE):
             yield f"    error: {clean(state.message)}"
         if state.subrefs:
             yield f"    sub-handlers: {clean(', '.join(sorted(state.subrefs)))}"
