@@ -25,8 +25,15 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 class Replica:
     """One of the operators: what it has handled, and how it is stopped."""
 
-    def __init__(self, sandbox: Sandbox, name: str, **leasing: Any) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        name: str,
+        clock: kopf.testing.FakeClock | None = None,
+        **leasing: Any,
+    ) -> None:
         self.name = name
+        self.clock = clock
         self.stop = asyncio.Event()
         self.led = asyncio.Event()
         self.lost = asyncio.Event()
@@ -66,6 +73,7 @@ class Replica:
             settings=self.settings,
             clusterwide=True,
             stop_flag=self.stop,
+            clock=self.clock,
         )
 
     @asynccontextmanager
@@ -156,3 +164,21 @@ async def test_peering_and_leases_exclude_each_other(sandbox: Sandbox) -> None:
     replica.settings.peering.mandatory = True
     with pytest.raises(Exception, match="Use either peering or leases, not both"):
         await replica.run()
+
+
+async def test_i_elections_can_be_tested_with_the_time_under_control(sandbox: Sandbox) -> None:
+    clock = kopf.testing.FakeClock()
+    async with Replica(sandbox, "one", clock=clock).running() as one:
+        await one.led.wait()
+        async with Replica(sandbox, "two", clock=clock).running() as two:
+            await sandbox.journal.wait("GET", "*/leases/the-lease", count=3)  # two by the follower
+            lease = await sandbox.get("leases", "the-lease")
+            holder = lease["spec"]["holderIdentity"].encode()
+            sandbox.faults.fail(500, match=lambda call: holder in call.body)  # it cannot renew it
+            clock.advance(9)
+            assert not one.lost.is_set()
+            clock.advance(1)
+            await one.lost.wait()
+            assert not two.led.is_set()
+            clock.advance(5)
+            await two.led.wait()

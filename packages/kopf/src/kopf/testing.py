@@ -11,6 +11,7 @@ into ``conftest.py``, or listed there as ``pytest_plugins = ["kopf.testing"]``::
 
 import contextlib
 
+from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_kits.connecting import Connected
 from kopf_kits.envtest import Envtest, EnvtestError
 from kopf_kits.reconciling import Reconciled, reconcile
@@ -25,6 +26,7 @@ __all__ = [
     "Connected",
     "Envtest",
     "EnvtestError",
+    "FakeClock",
     "KopfRunner",
     "Reconciled",
     "Sandbox",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from typing import Any, TypedDict, Unpack
 
+from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.aiokits.flags import Flag
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings, PeeringSettings
@@ -84,6 +85,9 @@ class OperatorArguments(TypedDict, total=False):
 
     identity: str | None
     """The key of this operator in the peering object; unique for each run by default."""
+
+    clock: Clock | None
+    """Where the time comes from; for tests."""
 
     indexers: object | None
     """Accepted for compatibility, as well as all the rest below."""
@@ -181,6 +185,7 @@ async def spawn_tasks(
     ready_flag: Flag | None = None,
     vault: Vault | None = None,
     memo: AnyMemo | None = None,
+    clock: Clock | None = None,
     _command: object | None = None,
 ) -> Tasks:
     """Start an operator in the current loop, and get its tasks for :func:`run_tasks`."""
@@ -206,6 +211,7 @@ async def spawn_tasks(
         stop_flag=stop_flag,
         ready_flag=ready_flag,
         liveness_endpoint=liveness_endpoint,
+        clock=clock if clock is not None else SystemClock(),
     )
     return [asyncio.create_task(_supervise(Operator(options)), name="kopf-operator")]
 
