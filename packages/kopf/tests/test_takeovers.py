@@ -170,8 +170,13 @@ async def test_i_what_is_handled_already_is_not_handled_again(
     assert not sandbox.journal.select("GET", f"{KEXES}/quiet", since=since)
 
 
+@pytest.mark.parametrize("is_permitted", [True, False], ids=["get", "list"])
 async def test_i_what_is_pending_for_the_late_is_looked_at_first(
-    sandbox: Sandbox, late: Replica, previous: Replica, journal: list[tuple[str, ...]]
+    sandbox: Sandbox,
+    late: Replica,
+    previous: Replica,
+    journal: list[tuple[str, ...]],
+    is_permitted: bool,
 ) -> None:
     # The previous one handles nothing but creations: the updates are pending for the late one.
     previous.declare(kopf.on.create)
@@ -185,6 +190,8 @@ async def test_i_what_is_pending_for_the_late_is_looked_at_first(
         for n in (1, 2):
             await sandbox.apply(example("one", n))
             await wait_handled(sandbox, "one", n)
+        if not is_permitted:
+            sandbox.faults.fail(403, method="GET", path=f"{KEXES}/one")
 
     async with handing_over(
         sandbox, late=late, previous=previous, before=before, after=after

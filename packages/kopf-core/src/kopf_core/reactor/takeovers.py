@@ -15,7 +15,12 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from kopf_cogs.clients.errors import APIError, APINotFoundError, APIResponseError
+from kopf_cogs.clients.errors import (
+    APIError,
+    APIForbiddenError,
+    APINotFoundError,
+    APIResponseError,
+)
 from kopf_cogs.clients.listing import collect_selectors, list_objects
 from kopf_cogs.clients.quarantine import is_sane
 from kopf_cogs.clients.session import Client
@@ -155,9 +160,18 @@ class Takeovers:
             body: RawBody = await self._client.get(url)
         except APINotFoundError:
             return None
+        except APIForbiddenError:
+            return await self._find(meta.get("namespace"), meta["name"])
         if not is_sane(body):
             raise APIResponseError("the reply is not the object")
         return body
+
+    async def _find(self, namespace: str | None, name: str) -> RawBody | None:
+        """The same by the right to list only, which is there for sure, as objects are watched."""
+        params = {"fieldSelector": f"metadata.name={name}"}
+        pages = list_objects(self._client, self._resource, namespace, params=params)
+        found: list[RawBody] = [body async for page in pages for body in page.items]
+        return found[0] if found else None
 
     async def _find_version(self, place: _Place, key: ObjectKey) -> int | None:
         """The version of the object in the list; unknown if it is not there, or nothing is listed.
