@@ -16,35 +16,19 @@ from typing import Any
 
 import driving
 import pytest
+import snippet_params
 import snippets
 
 import kopf
 from kopf_kits.sandbox import Sandbox, SandboxThread
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-def collect() -> list[Any]:
-    return [
-        pytest.param(
-            block,
-            id=str(block),
-            marks=[pytest.mark.skip(reason=block.not_run)] if block.not_run is not None else [],
-        )
-        for page in PAGES
-        for block in snippets.read_blocks(page)
-    ]
 
 
 @pytest.fixture
 def registry() -> Iterator[kopf.OperatorRegistry]:
-    registry = kopf.OperatorRegistry()
-    kopf.set_default_registry(registry)
-    with snippets.preserved_loggers():
+    with snippet_params.fresh_registry() as registry:
         yield registry
-    kopf.set_default_registry(kopf.OperatorRegistry())
-    kopf.set_default_lifecycle(None)
 
 
 @pytest.fixture
@@ -64,7 +48,7 @@ def read_files_of_the_tutorial() -> Iterator[tuple[str, str]]:
     yield "example.py", next(snippets.read_blocks(ROOT / "docs" / "tutorial.md")).code
 
 
-@pytest.mark.parametrize("block", collect())
+@pytest.mark.parametrize("block", snippet_params.list_blocks())
 async def test_code(
     block: snippets.Block,
     sandbox: Sandbox,

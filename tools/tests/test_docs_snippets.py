@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 import pytest
+import snippet_params
 import snippets
 
 import kopf
@@ -30,41 +31,24 @@ from kopf_core.intents.stoppers import AsyncDaemonStopperChecker
 from kopf_kits.cli.groups import main
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROPERTIES = {"execution": ("executor", "max_workers")}
 CODE = re.compile(r"`([^`]+)`")
 
 
-def collect() -> list[Any]:
-    return [
-        pytest.param(
-            block.code,
-            id=str(block),
-            marks=[pytest.mark.skip(reason=block.not_run)] if block.not_run is not None else [],
-        )
-        for page in PAGES
-        for block in snippets.read_blocks(page)
-    ]
-
-
 @pytest.fixture
 def registry() -> Iterator[kopf.OperatorRegistry]:
-    registry = kopf.OperatorRegistry()
-    kopf.set_default_registry(registry)
-    with snippets.preserved_loggers():
+    with snippet_params.fresh_registry() as registry:
         yield registry
-    kopf.set_default_registry(kopf.OperatorRegistry())
-    kopf.set_default_lifecycle(None)
 
 
-@pytest.mark.parametrize("code", collect())
+@pytest.mark.parametrize("block", snippet_params.list_blocks())
 async def test_code(
-    code: str, registry: kopf.OperatorRegistry, monkeypatch: pytest.MonkeyPatch
+    block: snippets.Block, registry: kopf.OperatorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT / "examples")
     module = types.ModuleType("example")
     monkeypatch.setitem(sys.modules, "example", module)
-    await asyncio.to_thread(exec, compile(code, "example.py", "exec"), module.__dict__)
+    await asyncio.to_thread(exec, compile(block.code, "example.py", "exec"), module.__dict__)
     settings = OperatorSettings()
     for handler in get_startup_handlers(registry):
         result = handler.fn(

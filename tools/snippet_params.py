@@ -1,0 +1,40 @@
+"""What the tests of the documentation's code share: all blocks, and a registry for each of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import snippets
+
+import kopf
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def list_blocks() -> list[Any]:
+    """All blocks of all pages, as parameters of a test; those that are not run are skipped."""
+    return [
+        pytest.param(
+            block,
+            id=str(block),
+            marks=[pytest.mark.skip(reason=block.not_run)] if block.not_run is not None else [],
+        )
+        for page in PAGES
+        for block in snippets.read_blocks(page)
+    ]
+
+
+@contextlib.contextmanager
+def fresh_registry() -> Iterator[kopf.OperatorRegistry]:
+    """Let the blocks declare handlers and change defaults; nothing of it stays."""
+    registry = kopf.OperatorRegistry()
+    kopf.set_default_registry(registry)
+    with snippets.preserved_loggers():
+        yield registry
+    kopf.set_default_registry(kopf.OperatorRegistry())
+    kopf.set_default_lifecycle(None)
