@@ -178,6 +178,7 @@ def test_importing_loads_no_networking() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no way to measure")
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="it is about CPython")
 def test_importing_takes_little_memory() -> None:
     code = "import kopf, kopf.on; print(open('/proc/self/status').read())"
     [line] = [line for line in run_python(code).splitlines() if line.startswith("VmHWM:")]

@@ -1,7 +1,9 @@
 """Starting of operators, as far as it needs no cluster."""
 
 import asyncio
+import gc
 import inspect
+import threading
 
 import pytest
 
@@ -12,7 +14,7 @@ from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.exiting import AbandonedError
 from kopf_core.reactor.operator import Operator, OperatorOptions
-from kopf_core.reactor.running import OperatorArguments, operator, run_tasks, spawn_tasks
+from kopf_core.reactor.running import OperatorArguments, operator, run, run_tasks, spawn_tasks
 
 
 async def start_and_stop(**options) -> None:
@@ -49,6 +51,16 @@ async def test_scopes_exclude_each_other():
 def test_options_are_the_same_in_all_forms():
     expected = inspect.signature(spawn_tasks).parameters.keys()
     assert OperatorArguments.__annotations__.keys() == expected
+
+
+def test_other_collectors_of_garbage_are_left_alone(monkeypatch):
+    """As of PyPy: they have no thresholds."""
+    monkeypatch.delattr(gc, "get_threshold", raising=False)
+    monkeypatch.delattr(gc, "set_threshold", raising=False)
+    stop = threading.Event()
+    stop.set()
+    vault = Vault({"x": ConnectionInfo(server="http://127.0.0.1:1")})
+    run(registry=OperatorRegistry(), vault=vault, stop_flag=stop, clusterwide=True)
 
 
 class Scene:

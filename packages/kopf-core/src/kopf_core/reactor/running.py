@@ -330,6 +330,9 @@ def _relax_garbage_collector() -> None:
 
     The operator allocates much and leaves few cycles behind; with the thresholds that suit
     small programs, the collector takes up to a fifth of all the time when objects are many.
+    Other implementations of Python, such as PyPy, have other collectors, with no thresholds.
     """
+    if not hasattr(gc, "get_threshold"):
+        return
     if gc.get_threshold()[0] in (700, 2000):  # the defaults of Python
         gc.set_threshold(100_000, 20, 50)
