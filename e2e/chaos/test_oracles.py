@@ -10,7 +10,7 @@ import pytest
 
 from e2e.chaos.driver.marks import LAST_HANDLED
 from e2e.chaos.driver.notes import Note
-from e2e.chaos.driver.oracles import MAX_RATE, TOKEN, Evidence, judge
+from e2e.chaos.driver.oracles import MAX_RATE, TOKEN, TOLERANCES, Evidence, judge
 
 END = {"point": "end", "pid": 1, "at": 0.0, "uid": "u", "name": "one", "outcome": "success"}
 CREATED = Note(**END, handler="a", reason="create")
@@ -76,6 +76,13 @@ def test_o4_zombies_and_silent_exits():
     assert find(processes=[make_process(code=1)]) == []
 
 
+def test_o5_poison_that_delays_the_healthy():
+    peaceful = [0.1, 0.2, 30.0]  # it is a slow machine
+    assert find(delays=[0.1, 1.1, 40.0], peaceful_delays=peaceful) == []
+    assert find(delays=[0.1, 1.3, 40.0], peaceful_delays=peaceful) == ["O5"]
+    assert find(delays=[0.1, float("inf"), float("inf")], peaceful_delays=peaceful) == ["O5"]
+
+
 def test_o6_tracebacks_and_secrets():
     assert find(processes=[make_process(signal.SIGTERM, log=[f"a {TOKEN}"])]) == ["O6"]
     traceback = "Traceback (most recent call last):"
@@ -87,6 +94,14 @@ def test_o6_tracebacks_and_secrets():
 def test_o7_other_ends_than_undisturbed():
     assert find(undisturbed=GOOD["objects"]) == []
     assert find(undisturbed=[make_object({"x": 2}, handled={"x": 2})]) == ["O7"]
+
+
+@pytest.mark.parametrize("what", TOLERANCES)
+def test_o8_what_has_leaked(what):
+    first = dict.fromkeys(TOLERANCES, 1000)
+    assert find(censuses=[first, first]) == []
+    assert find(censuses=[first, {**first, what: 1000 + TOLERANCES[what]}]) == []
+    assert find(censuses=[first, {**first, what: 1001 + TOLERANCES[what]}]) == ["O8"]
 
 
 def test_tolerated_oracles_are_silent():

@@ -8,11 +8,13 @@ After that, it is told to the driver, and the driver can hold the handler as lon
 
 import asyncio
 import functools
+import gc
 import inspect
 import json
 import os
 import pathlib
 import socket
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -63,6 +65,19 @@ def noted(fn: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return coro if inspect.iscoroutinefunction(fn) else sync
+
+
+def count() -> dict[str, int]:
+    """What the operator consists of at the moment; to be called in its event loop."""
+    gc.collect()
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    return {
+        "tasks": len(asyncio.all_tasks()),
+        "threads": threading.active_count(),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "objects": len(gc.get_objects()),
+        "memory": pages * os.sysconf("SC_PAGE_SIZE") // 1024,
+    }
 
 
 def _describe(fn: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:

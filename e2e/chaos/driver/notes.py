@@ -32,6 +32,9 @@ class Note:
     outcome: str | None = None
     """``success``, or the name of the error; only in the end."""
 
+    counts: dict[str, int] = dataclasses.field(default_factory=dict)
+    """What the operator consists of; only if it is asked for."""
+
     @property
     def is_success(self) -> bool:
         return self.outcome == "success"

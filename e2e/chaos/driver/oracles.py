@@ -1,8 +1,8 @@
 """The oracles: what must hold after any run, whatever has happened in it.
 
 O1 nothing is lost; O2 nothing runs twice; O3 failures are retried at bounded rates; O4 no zombies;
-O6 errors are clear and have no secrets; O7 the end is as that of an undisturbed run.
-O5 and O8 (others are not delayed, nothing leaks) need measurements: they are in tests of their own.
+O5 the healthy are not delayed by the poisoned; O6 errors are clear and have no secrets;
+O7 the end is as that of an undisturbed run; O8 nothing leaks.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import signal
+import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,15 @@ TOKEN = "canary-0b5e7a-token"
 
 MAX_RATE = 100
 """How many requests of one verb for one object or kind there can be in any second."""
+
+MAX_DELAY = 1.0
+"""By how many seconds poisoned objects and kinds can delay the others."""
+
+TOLERANCES = {"tasks": 0, "threads": 1, "descriptors": 15, "objects": 150, "memory": 5000}
+"""By how much there can be more of what is counted: some of it is in caches.
+
+The memory is in KB; the objects are those of Python; connections are kept for a while, too.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +51,15 @@ class Evidence:
     undisturbed: Sequence[dict[str, Any]] | None = None
     """The objects in the end of an undisturbed run, if there was one."""
 
+    delays: Sequence[float] = ()
+    """How long (in seconds) healthy objects had to wait for their handlers beside poisoned ones."""
+
+    peaceful_delays: Sequence[float] = ()
+    """The same at the same time for an operator that has only healthy objects."""
+
+    censuses: Sequence[Mapping[str, int]] = ()
+    """What the operator consists of: in the beginning of the run, and in the end."""
+
 
 def judge(evidence: Evidence, *, tolerated: Collection[str] = ()) -> list[str]:
     """What is wrong with the run, by all oracles but the tolerated ones."""
@@ -49,8 +68,10 @@ def judge(evidence: Evidence, *, tolerated: Collection[str] = ()) -> list[str]:
         "O2": _find_doubled,
         "O3": _find_bursts,
         "O4": _find_zombies,
+        "O5": _find_delayed,
         "O6": _find_noise,
         "O7": _find_differences,
+        "O8": _find_leaks,
     }
     return [
         f"{name}: {problem}"
@@ -109,6 +130,15 @@ def _find_zombies(evidence: Evidence) -> Iterator[str]:
             yield f"the operator has exited on its own, and with no error:\n{process.tail}"
 
 
+def _find_delayed(evidence: Evidence) -> Iterator[str]:
+    """The machine can be slow at any moment, so both operators are measured side by side."""
+    if evidence.delays:
+        delay = statistics.median(evidence.delays)
+        peaceful = statistics.median(evidence.peaceful_delays)
+        if delay - peaceful >= MAX_DELAY:
+            yield f"healthy objects wait for {delay:.3f} s, and {peaceful:.3f} s if left in peace"
+
+
 def _find_noise(evidence: Evidence) -> Iterator[str]:
     for process in evidence.processes:
         for line in process.log:
@@ -128,3 +158,11 @@ def _find_differences(evidence: Evidence) -> Iterator[str]:
         theirs = [strip(obj) for obj in evidence.undisturbed]
         if ours != theirs:
             yield f"the end differs:\n{ours}\nand undisturbed:\n{theirs}"
+
+
+def _find_leaks(evidence: Evidence) -> Iterator[str]:
+    if evidence.censuses:
+        first, last = evidence.censuses[0], evidence.censuses[-1]
+        for what, tolerance in TOLERANCES.items():
+            if last[what] > first[what] + tolerance:
+                yield f"there were {first[what]} {what}, and in the end there are {last[what]}"

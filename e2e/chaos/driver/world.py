@@ -9,11 +9,11 @@ import pathlib
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from e2e.chaos.driver.marks import is_handled
-from e2e.chaos.driver.notes import Notebook
+from e2e.chaos.driver.notes import Notebook, at
 from e2e.chaos.driver.oracles import TOKEN, Evidence, judge
 from e2e.chaos.driver.processes import Command, Process
 from e2e.chaos.fake.kinds import BUILTINS, KEX, Json, Kind
@@ -27,7 +27,7 @@ _HELPER = pathlib.Path(__file__).with_name("chaosnotes.py")
 PRELUDE = """
 import asyncio, os, sys, threading, time
 import kopf
-from chaosnotes import note, noted
+from chaosnotes import count, note, noted
 
 KEXES = ("chaos.kopf.dev", "v1", "kexes")
 VEXES = ("chaos.kopf.dev", "v1", "vexes")
@@ -55,6 +55,9 @@ class World:
         """The oracles that do not apply to this test, and why."""
 
         self.undisturbed: Sequence[Json] | None = None
+        self.delays: Sequence[float] = ()
+        self.peaceful_delays: Sequence[float] = ()
+        self.censuses: list[Mapping[str, int]] = []
         self._blind: set[str] = set()
 
     @contextlib.asynccontextmanager
@@ -66,10 +69,11 @@ class World:
         env: Mapping[str, str] | None = None,
         user: Json | None = None,
         python: str = PYTHON,
+        file: str = "handlers.py",
     ) -> AsyncIterator[Process]:
         """Run an operator with these handlers. It is killed in the end, if not stopped before."""
         shutil.copy(_HELPER, self.folder)
-        path = self.folder / "handlers.py"
+        path = self.folder / file
         path.write_text(PRELUDE + code)
         command = Command(python, path, args, {**self._make_env(user), **(env or {})})
         async with Process(command) as process:
@@ -92,6 +96,22 @@ class World:
     ) -> Json:
         return await self.api.until(lambda obj: is_handled(obj) and check(obj), name, kind=kind)
 
+    def measure_delays(self, handler: str, names: Collection[str]) -> Sequence[float]:
+        """How long the changes of these objects have waited for the handler, in seconds."""
+        begun = self.notebook.find(at("begin", handler))
+        return [
+            min(
+                (
+                    note.at - change.time
+                    for note in begun
+                    if note.name == change.key[2] and int(note.version) >= change.version
+                ),
+                default=float("inf"),
+            )
+            for change in self.api.store.history
+            if change.key[2] in names and change.author == "test"
+        ]
+
     def collect(self) -> Evidence:
         """What is known of the run."""
         own = {kind.key for kind in BUILTINS}
@@ -102,6 +122,9 @@ class World:
             objects=[obj for key, obj in self.api.store.objects.items() if key[0] not in own],
             blind=self._blind,
             undisturbed=self.undisturbed,
+            delays=self.delays,
+            peaceful_delays=self.peaceful_delays,
+            censuses=self.censuses,
         )
 
     def judge(self) -> None:
