@@ -87,6 +87,20 @@ def test_ssl_with_paths(tmp_path, cert_pem, pkey_pem, monkeypatch):
     assert context.cert_store_stats()["x509_ca"] == 1
 
 
+def test_r31_paths_can_be_of_any_type(tmp_path, cert_pem, pkey_pem):
+    for name, data in {"ca": cert_pem, "crt": cert_pem, "key": pkey_pem}.items():
+        (tmp_path / name).write_bytes(data)
+    context = ConnectionInfo(
+        server=SERVER,
+        ca_path=tmp_path / "ca",
+        certificate_path=tmp_path / "crt",
+        private_key_path=tmp_path / "key",
+    ).as_ssl_context()
+    assert context.cert_store_stats()["x509_ca"] == 1
+    with pytest.raises(ValueError, match="Both the path & data of the CA"):
+        ConnectionInfo(server=SERVER, ca_path=tmp_path / "ca", ca_data=cert_pem)
+
+
 def test_ssl_data_are_in_private_files_deleted_at_once(
     tmpdir_only, cert_pem, pkey_pem, monkeypatch
 ):
