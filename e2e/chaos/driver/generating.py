@@ -42,12 +42,16 @@ async def hopeless(**_):
 @kopf.on.create(*KEXES)
 @kopf.on.update(*KEXES)
 async def parent(**_):
-    for id in "xy":
-        @kopf.subhandler(id=id)
-        @noted
-        async def sub(retry, **_):
-            if not retry:
-                raise kopf.TemporaryError("not yet", delay=0.01)
+    @kopf.subhandler()
+    @noted
+    async def x(retry, **_):
+        if not retry:
+            raise kopf.TemporaryError("not yet", delay=0.01)
+
+    @kopf.subhandler()
+    @noted
+    async def y(**_):
+        return "done"
 """,
     "patching": """
 @kopf.on.create(*KEXES)
