@@ -32,6 +32,7 @@ _ALIKE = bytes.maketrans(b"[]", b"{}")
 _STRINGS = re.compile(rb'"[^"]*"')
 
 
+_HARMLESS = frozenset({str, int, bool, type(None)})
 _ABSENT: Any = object()
 
 
@@ -147,6 +148,8 @@ def _default(obj: Any) -> Any:
 
 
 def _has_nans(obj: Any) -> bool:
+    if type(obj) in _HARMLESS:  # most of what is there
+        return False
     if isinstance(obj, float):
         return not math.isfinite(obj)
     if isinstance(obj, Mapping):

@@ -16,7 +16,6 @@ from kopf_core.engines.peering import GROUPS as PEERING_GROUPS
 from kopf_core.engines.peering import PeeringEngine, detect_operator
 from kopf_core.engines.posting import event_logging
 from kopf_core.engines.probing import ProbeServer, serve_probes
-from kopf_core.engines.serving import Endpoint, make_metrics, serve_status
 from kopf_core.engines.tracing import make_traces
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import DaemonHandler
@@ -26,7 +25,6 @@ from kopf_core.reactor.handling import Handling
 from kopf_core.reactor.leadership import Leadership
 from kopf_core.reactor.pausing import PeeringBrakes
 from kopf_core.reactor.preflight import check_registry, check_settings
-from kopf_core.reactor.status import OperatorStatus
 from kopf_core.reactor.watchdog import Watchdog
 
 __all__ = ["Operator", "OperatorOptions"]
@@ -177,20 +175,30 @@ class Operator:
                 essentials.activities,
                 find_problems,
             ),
-            "status": serve_status(
-                self._make_endpoint(find_problems), options.settings.serving.endpoint
-            ),
+            "status": self._serve_status(find_problems),
         }
 
-    def _make_endpoint(self, find_problems: Callable[[], Collection[str]]) -> Endpoint:
+    def _serve_status(
+        self, find_problems: Callable[[], Collection[str]]
+    ) -> Coroutine[Any, Any, object]:
+        """Plug in those who measure, and make what shows that at the endpoint, if there is one."""
+        traces = make_traces()
+        url = self._options.settings.serving.endpoint
+        if not url:
+            self.essentials.plug_in([] if traces is None else [traces])
+            return asyncio.Event().wait()
+        # It takes time to be imported, and most of the operators do without it.
+        from kopf_core.engines.serving import Endpoint, make_metrics
+        from kopf_core.reactor.status import OperatorStatus
+
+        metrics = make_metrics()
+        self.essentials.plug_in([one for one in (metrics, traces) if one is not None])
         registry, activities = self._options.registry, self.essentials.activities
-        metrics = make_metrics() if self._options.settings.serving.endpoint else None
-        self.essentials.plug_in([one for one in (metrics, make_traces()) if one is not None])
         return Endpoint(
             OperatorStatus(self.essentials, self.handling, self.leadership, find_problems),
             livez=ProbeServer(registry, activities, find_problems).handle,
             expose=None if metrics is None else metrics.expose,
-        )
+        ).serve(url)
 
     async def _stop_parts(self, tasks: Collection[asyncio.Task[Any]]) -> None:
         self.exit.request()

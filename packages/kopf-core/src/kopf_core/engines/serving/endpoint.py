@@ -6,7 +6,6 @@
 * ``/status`` is for people, ``/status.json`` is the same for scripts.
 """
 
-import asyncio
 import json
 import logging
 from collections.abc import Callable
@@ -95,11 +94,3 @@ class Endpoint:
             return web.Response(status=501, text=text)
         text_bytes, content_type = self._expose(self.take())
         return web.Response(body=text_bytes, headers={"Content-Type": content_type})
-
-
-async def serve_status(endpoint: Endpoint, url: str | None) -> None:
-    """Serve at the URL until cancelled; or only wait for it, if there is no URL."""
-    if url:
-        await endpoint.serve(url)
-    else:
-        await asyncio.Event().wait()
