@@ -18,11 +18,11 @@ RUN := $(UV) run
 # Extra arguments for the tool behind a target, e.g. `make test ARGS="-k diffs -x"`.
 ARGS ?=
 
-.PHONY: help install demo test e2e e2e-real e2e-long e2e-k3d e2e-assets chaos chaos-all compat field lint format typecheck imports \
-	bench docs changelog build all clean
+.PHONY: help install demo test test-floors test-all-pythons e2e e2e-real e2e-long e2e-k3d e2e-assets chaos chaos-all compat field deploy-check lint format typecheck imports \
+	bench docs changelog build sbom all clean
 
 help: ## Show this list
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 
 $(CURDIR)/.cache/uv/bin/uv:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed, and none was found." >&2; exit 1; }
@@ -37,6 +37,16 @@ demo: $(UV) ## Run the minimal example on a local sandbox, show what happens, an
 
 test: $(UV) ## Run the unit and behaviour tests of all packages and tools
 	$(RUN) pytest $(ARGS)
+
+test-floors: $(UV) ## Run the tests of the packages with the oldest versions of what they depend on
+	$(UV) venv --quiet --clear .cache/floors
+	$(UV) pip install --quiet --python .cache/floors --resolution lowest-direct --group test \
+		-e "packages/kopf-cogs[full-auth,orjson]" -e "packages/kopf-core[metrics]" -e packages/kopf-kits \
+		-e "packages/kopf[uvloop]"
+	.cache/floors/bin/python -m pytest -p no:cacheprovider packages $(ARGS)
+
+test-all-pythons: $(UV) ## Run the tests on every Python that is found; VERSIONS="3.13 pypy3.11" for some of them
+	UV="$(UV)" $(RUN) python tools/all_pythons.py $(VERSIONS) -- -q $(ARGS)
 
 e2e: $(UV) ## Run the end-to-end tests on the emulator (no cluster needed)
 	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster emulator -m "not long" $(ARGS)
@@ -66,6 +76,10 @@ compat: e2e-assets ## Compare with the previous generation, run as a black box, 
 field: $(UV) ## Run operators of others, as released, with our wheels instead of the previous generation
 	UV="$(UV)" $(RUN) pytest e2e/field --cluster emulator $(ARGS)
 
+deploy-check: e2e-assets ## Have the real server check what is in deploy/, and what the Helm chart renders
+	$(RUN) python -m e2e.deploy.helm
+	$(RUN) pytest e2e/deploy --cluster envtest $(ARGS)
+
 lint: $(UV) ## Check the style, the layers of imports, and the lockstep of versions
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
@@ -90,12 +104,18 @@ docs: $(UV) ## Build the documentation into docs/_build; warnings and dead refer
 changelog: $(UV) ## Preview the release notes made of changelog.d/
 	$(RUN) python tools/changelog.py --draft
 
-build: $(UV) ## Build the wheels and source archives into dist/, then install and import each alone
+build: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1577836800)
+build: $(UV) ## Build the wheels and source archives into dist/, twice, and check that they are fit to publish
 	rm -rf dist
 	$(UV) build --all-packages --out-dir dist --quiet
+	$(RUN) --group release twine check --strict dist/*
+	UV="$(UV)" $(RUN) python tools/reproduce.py dist
 	$(RUN) python tools/smoke_wheels.py dist
+
+sbom: $(UV) ## List everything that kopf from dist/ brings, for each extra, as CycloneDX files into build/sbom/
+	UV="$(UV)" $(RUN) --group release python tools/sbom.py dist build/sbom
 
 all: lint typecheck test e2e docs build ## Everything but the real server and the benchmarks
 
 clean: ## Remove what was built and cached in this folder (.venv stays)
-	rm -rf dist docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

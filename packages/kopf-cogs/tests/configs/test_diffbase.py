@@ -160,7 +160,7 @@ def test_extra_fields(fields, extra):
 
 def test_a9_depth_bombs_are_ordinary_errors():
     bomb = {}
-    for _ in range(10_000):
+    for _ in range(300_000):  # from 3.14 on, the depth is limited by the real stack
         bomb = {"x": bomb}
     body, patch = Body({"spec": bomb}), Patch()
     storage = AnnotationsDiffBaseStorage()

@@ -22,8 +22,9 @@ def test_synchronous_usage(tmp_path, make_object):
         assert [entry.path for entry in sandbox.journal] == ["/healthz"]
         assert sandbox.kubeconfig()["clusters"][0]["cluster"]["server"] == sandbox.url
         assert sandbox.write_kubeconfig(tmp_path / "config").exists()
-        with sandbox.faults.fail(500), pytest.raises(OSError, match="500"):
+        with sandbox.faults.fail(500), pytest.raises(OSError, match="500") as failure:
             urllib.request.urlopen(f"{sandbox.url}/healthz")
+        failure.value.close()  # it is a response, too
         with pytest.raises(StatusError, match="not found"):
             sandbox.get("kex", "x")
 

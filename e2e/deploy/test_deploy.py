@@ -1,0 +1,127 @@
+"""What is in `deploy/` is accepted by the server, with no unknown fields; nothing is stored."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.clusters import Cluster
+from e2e.compat.clients import Api
+
+from .helm import find_helm
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "deploy" / "chart"
+MANIFESTS = [
+    ROOT / "deploy" / "operator.yaml",
+    *sorted((ROOT / "deploy" / "rbac").glob("*.yaml")),
+    ROOT / "deploy" / "webhooks" / "own-certificate.yaml",
+    ROOT / "deploy" / "webhooks" / "rbac.yaml",
+]
+NAMESPACES = ["my-namespace", "my-operator", "apps", "more"]
+KINDS = [{"group": "example.com", "resources": ["backups", "restores"]}]
+VALUES: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "kinds": {"kinds": KINDS, "args": ["--verbose", "-m", "my.main"]},
+    "source": {"source": "import kopf\n\n\n@kopf.on.event('pods')\ndef fn(**_): ...\n"},
+    "namespaces": {"kinds": KINDS, "namespaces": ["apps", "more"], "peering": "default"},
+    "replicas": {"kinds": KINDS, "replicas": 3, "peering": "default"},
+    "webhooks": {
+        "webhooks": {"enabled": True, "port": 9443},
+        "rules": [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}],
+        "env": [{"name": "KEY", "value": "value"}],
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+        "podAnnotations": {"example.com/team": "ours"},
+        "imagePullSecrets": [{"name": "registry"}],
+    },
+}
+
+
+@pytest.fixture
+async def api(cluster: Cluster) -> AsyncIterator[Api]:
+    async with Api(cluster) as api:
+        for name in NAMESPACES:
+            await api.ensure("/api/v1/namespaces", {"metadata": {"name": name}})
+        yield api
+
+
+@pytest.fixture(scope="session")
+def helm() -> str:
+    path = find_helm()
+    if path is None:
+        pytest.skip("There is no helm; `make deploy-check` builds it.")
+    return path
+
+
+async def check(api: Api, manifests: Iterable[dict[str, Any]]) -> list[str]:
+    """Have the server check the objects; returns their kinds."""
+    kinds = []
+    for body in manifests:
+        group, _, version = body["apiVersion"].rpartition("/")
+        root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        plural = f"{body['kind'].lower()}s"
+        namespace = body["metadata"].get("namespace")
+        scope = f"/namespaces/{namespace}" if namespace else ""
+        if body["kind"] != "Namespace":  # they exist, since dry runs need them
+            options = "?dryRun=All&fieldValidation=Strict"
+            await api.request("POST", f"{root}{scope}/{plural}{options}", body)
+        kinds.append(body["kind"])
+    return kinds
+
+
+def load(path: Path) -> list[dict[str, Any]]:
+    return [*yaml.safe_load_all(path.read_text("utf-8"))]
+
+
+def render(helm: str, values: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
+    path = folder / "values.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    command = [helm, "template", "my-release", str(CHART), "--namespace", "apps", "-f", str(path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise ValueError(done.stderr)
+    return [body for body in yaml.safe_load_all(done.stdout) if body]
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: str(path.relative_to(ROOT)))
+async def test_manifests(api: Api, path: Path) -> None:
+    assert await check(api, load(path))
+
+
+@pytest.mark.parametrize("name", VALUES)
+async def test_chart(api: Api, helm: str, name: str, tmp_path: Path) -> None:
+    kinds = await check(api, render(helm, VALUES[name], tmp_path))
+    assert {"Deployment", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"} <= {*kinds}
+    assert ("ConfigMap" in kinds) == (name == "source")
+    assert ("Service" in kinds) == (name == "webhooks")
+    assert kinds.count("Role") == {"namespaces": 2, "replicas": 1, "webhooks": 1}.get(name, 0)
+
+
+def test_arguments_of_the_chart(helm: str, tmp_path: Path) -> None:
+    (deployment,) = [
+        body for body in render(helm, VALUES["replicas"], tmp_path) if body["kind"] == "Deployment"
+    ]
+    assert deployment["spec"]["strategy"]["type"] == "RollingUpdate"
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == [
+        "run",
+        "--serve=http://0.0.0.0:8080",
+        "--all-namespaces",
+        "--lease=my-release",
+        "--peering=default",
+        "/app/main.py",
+    ]
+
+
+@pytest.mark.parametrize(
+    "values", [{"replica": 2}, {"replicas": "two"}, {"kinds": [{"group": "example.com"}]}]
+)
+def test_mistakes_in_values_are_refused(helm: str, values: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="don't meet the specifications of the schema"):
+        render(helm, values, tmp_path)
