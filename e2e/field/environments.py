@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.config import get_shared_envs
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("kopf", "kopf-kits", "kopf-core", "kopf-cogs")
+OURS = ("kopf", "kopf_kits", "kopf_core", "kopf_cogs")
 
 
 def find_uv() -> str:
@@ -47,9 +48,12 @@ def build_wheels(folder: Path) -> Path:
     return folder
 
 
-def make_environment(name: str, wheels: Path, *requirements: str) -> Path:
+def make_environment(
+    name: str, wheels: Path, *requirements: str, only: Sequence[str] = OURS
+) -> Path:
     """Install what is required together with our wheels; returns the folder with executables.
 
+    ``only`` is for some of our packages instead of all.
     What is not ours stays installed for the next time, in the user's cache.
     """
     digest = hashlib.sha256("\n".join(requirements).encode()).hexdigest()[:8]
@@ -58,7 +62,7 @@ def make_environment(name: str, wheels: Path, *requirements: str) -> Path:
     uv = [find_uv(), "--no-config", "--quiet"]
     if not python.exists():
         run(*uv, "venv", "--clear", "--python", sys.executable, folder)
-    fresh = [arg for ours in OURS for arg in ("--reinstall-package", ours)]
-    ours = sorted(wheels.glob("*.whl"))
+    fresh = [arg for ours in only for arg in ("--reinstall-package", ours)]
+    ours = [next(wheels.glob(f"{package}-*.whl")) for package in only]
     run(*uv, "pip", "install", "--python", python, *fresh, *ours, *requirements)
     return python.parent
