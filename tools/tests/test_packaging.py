@@ -18,8 +18,9 @@ every_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda path: pa
 
 
 def read(package: Path) -> dict[str, Any]:
-    project: dict[str, Any] = tomllib.loads((package / "pyproject.toml").read_text("utf-8"))
-    return project["project"]
+    content = tomllib.loads((package / "pyproject.toml").read_text("utf-8"))
+    project: dict[str, Any] = content["project"]
+    return project
 
 
 @every_package

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pytest
 import reproduce
 
 
@@ -15,7 +16,7 @@ def test_differing_files_are_found(tmp_path: Path) -> None:
     assert reproduce.find_differing(first, first) == []
 
 
-def test_nothing_built_is_not_reproduced(tmp_path: Path, monkeypatch) -> None:
+def test_nothing_built_is_not_reproduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduce, "rebuild", lambda dist, *_: dist)
     monkeypatch.setenv("UV", "uv")
     assert reproduce.main([str(tmp_path)]) == 1
