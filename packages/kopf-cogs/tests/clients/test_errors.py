@@ -1,3 +1,5 @@
+import ssl
+
 import aiohttp
 import pytest
 
@@ -85,3 +87,9 @@ def test_texts_of_connection_errors(exc, expected):
 def test_all_errors_are_expected():
     assert errors.make_connection_error(OSError()).expected
     assert errors.make_status_error({}).expected
+
+
+def test_refused_certificates_are_recognised_in_all_versions_of_the_http_client():
+    error = aiohttp.ClientConnectorCertificateError(None, ssl.CertificateError("expired"))
+    vars(error).pop("_os_error", None)  # as in the older ones
+    assert errors.is_distrust(error)

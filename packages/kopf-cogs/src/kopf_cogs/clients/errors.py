@@ -285,7 +285,7 @@ def make_connection_error(exc: BaseException) -> APIConnectionError:
 
 def is_distrust(exc: BaseException) -> bool:
     """Whether TLS has failed: one of the sides does not accept the certificate of the other."""
+    if isinstance(exc, aiohttp.ClientSSLError):  # before 3.13, some of these have no cause
+        return True
     cause = exc.os_error if isinstance(exc, aiohttp.ClientConnectorError) else exc
-    return isinstance(cause, ssl.SSLError | ssl.CertificateError) or isinstance(
-        exc, aiohttp.ClientSSLError
-    )
+    return isinstance(cause, ssl.SSLError | ssl.CertificateError)
