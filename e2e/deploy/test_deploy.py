@@ -23,7 +23,7 @@ MANIFESTS = [
     ROOT / "deploy" / "webhooks" / "own-certificate.yaml",
     ROOT / "deploy" / "webhooks" / "rbac.yaml",
 ]
-NAMESPACES = ["my-namespace", "my-operator", "apps", "more"]
+NAMESPACES = ["my-namespace", "apps", "more"]
 KINDS = [{"group": "example.com", "resources": ["backups", "restores"]}]
 VALUES: dict[str, dict[str, Any]] = {
     "defaults": {},
