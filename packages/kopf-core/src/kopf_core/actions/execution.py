@@ -52,7 +52,7 @@ class Subhandling(Protocol):
     ) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Execution:
     """How to run handlers: everything that does not depend on the cause."""
 
@@ -78,6 +78,12 @@ class Execution:
 
     panel: Panel = field(default_factory=Panel)
     """Who measures the attempts, if anybody."""
+
+    def timed(self, clock: Clock, jump: datetime.timedelta) -> "Execution":
+        """The same by another clock. It is for each turn, where constructors are too slow."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, clock=clock, jump=jump)
+        return other
 
     async def run(
         self,

@@ -7,7 +7,6 @@ The last one replaces the progress with the last handled state.
 import datetime
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from functools import partial
 
 from kopf_cogs.aiokits.clocks import Clock, SteadyClock
@@ -114,9 +113,8 @@ class Cycles:
         """How to run the handlers in this turn: by a clock that never jumps in the middle of it."""
         if turn.execution is None:
             clock = SteadyClock(self._clock)
-            turn.execution = replace(
-                self._execution, clock=clock, jump=_measure_jump(turn.memory.clock_offset, clock)
-            )
+            jump = _measure_jump(turn.memory.clock_offset, clock)
+            turn.execution = self._execution.timed(clock, jump)
         return turn.execution
 
     def _load(self, turn: Turn, cause: ChangingCause) -> State:
