@@ -1,12 +1,15 @@
 """``@kopf.reconcile`` when objects refuse to be made or to go, and when their kinds vanish."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 import kopf
+from kopf_cogs.aiokits.clocks import SystemClock
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
@@ -159,3 +162,35 @@ async def test_leases_handed_over_amid_a_pass(websites: Any) -> None:
     assert last["data"] == {"by": "two"}
     writes = [write for write in websites.writes() if "lease" not in write]
     assert writes == ["PATCH first", "PATCH last", "PATCH status"]
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+async def test_r12_d11_jumps_of_the_clock_do_not_time_out_passes(
+    websites: Any, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    """E.g. of a suspended machine: neither within the process, nor by what is stored."""
+    real, jumps, runtimes = SystemClock.now, list[int](), list[timedelta]()
+    monkeypatch.setattr(
+        SystemClock, "now", lambda self: real(self) + timedelta(days=days) * len(jumps)
+    )
+
+    @websites.reconcile(id="fn", timeout=3600)
+    async def fn(retry: int, runtime: timedelta, **_: Any) -> None:
+        runtimes.append(runtime)
+        jumps.append(retry)
+        raise kopf.TemporaryError("not yet", delay=0.01 if retry < 2 else 600)
+
+    def get_progress(obj: Any) -> Any:
+        annotations = obj["metadata"].get("annotations", {})
+        return json.loads(annotations.get("kopf.zalando.org/fn", "{}"))
+
+    await websites.apply()
+    async with websites.operating():
+        obj = await websites.wait(
+            websites.kind, "web", check=lambda obj: get_progress(obj).get("retries") == 3
+        )
+    assert all(timedelta(0) <= runtime < timedelta(hours=1) for runtime in runtimes)
+    started, delayed = (
+        datetime.fromisoformat(get_progress(obj)[k]) for k in ("started", "delayed")
+    )
+    assert timedelta(seconds=600) <= delayed - started < timedelta(hours=1)

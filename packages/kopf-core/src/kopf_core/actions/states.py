@@ -20,6 +20,9 @@ from kopf_core.actions.retrying import safe_message, sane_delay
 NO_JUMP = datetime.timedelta(0)
 """The wall clock goes as it should."""
 
+LEAST_JUMP = 5.0
+"""In seconds: the wall clock is adjusted all the time, but only a bit."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerState:

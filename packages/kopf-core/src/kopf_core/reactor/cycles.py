@@ -18,7 +18,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.effects import deliver_results, merge_into
 from kopf_core.actions.execution import Execution, collect_results
-from kopf_core.actions.states import NO_JUMP, HandlerState, State
+from kopf_core.actions.states import LEAST_JUMP, NO_JUMP, HandlerState, State
 from kopf_core.engines.memories import ObjectMemory, Stage
 from kopf_core.intents.causes import TITLES, ChangingCause, Reason
 from kopf_core.intents.handlers import ChangingHandler
@@ -35,9 +35,6 @@ NOT_INTERESTED = "Something has changed, but we are not interested (the essence 
 
 FOREVER = float("inf")
 """The delay of those who only wait for changes."""
-
-LEAST_JUMP = 5.0
-"""In seconds: the wall clock is adjusted all the time, but only a bit."""
 
 
 class Cycles:

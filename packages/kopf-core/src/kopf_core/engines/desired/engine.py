@@ -202,8 +202,8 @@ class DesiredStates:
         if not places.take(step.key):
             return NEVER
         try:
-            state = replace_delay(self._progress.load(handler.id, step.cause.body))
-            await self._attempt(handler, known, plan, state, step)
+            state = self._progress.load(handler.id, step.cause.body, plan.since)
+            await self._attempt(handler, known, plan, replace_delay(state), step)
         finally:
             places.free()
         now = self._clock.monotonic()
@@ -215,6 +215,7 @@ class DesiredStates:
         if state.delayed is not None:
             left = (state.delayed - self._clock.now()).total_seconds()
             plan.retry = self._clock.monotonic() + max(0.0, left)
+            plan.since = state.since
             plan.essence = step.essence
         return plan
 
@@ -263,6 +264,7 @@ class DesiredStates:
             if cause.kwargs["conditions"]:
                 observe(step.cause)
         self._progress.keep(handler.id, state, outcome, body=step.cause.body, marks=step.marks)
+        plan.since = None if outcome.final else state.since
         if not outcome.final:
             plan.retry = now + (outcome.delay or 0.0)
         if outcome.final:

@@ -1,6 +1,7 @@
 """Progress of reconcilers: the attempts and the delays are kept on the objects, as everywhere."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.configs.settings import OperatorSettings
@@ -8,7 +9,7 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.outcomes import Outcome
-from kopf_core.actions.states import HandlerState
+from kopf_core.actions.states import LEAST_JUMP, HandlerState
 
 PURPOSE = "reconcile"
 """What the progress of reconcilers is stored for."""
@@ -21,13 +22,19 @@ class Progress:
         self._settings = settings
         self._clock = clock
 
-    def load(self, id: HandlerId, body: Body) -> HandlerState:
-        """The state as it is stored, or a new one."""
-        storage, now = self._settings.persistence.progress_storage, self._clock.now()
-        record = storage.fetch(key=id, body=body)
+    def load(self, id: HandlerId, body: Body, since: float | None = None) -> HandlerState:
+        """The state as it is stored, or a new one.
+
+        ``since`` is the monotonic time of the start, if it is known in this process.
+        """
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        record = self._settings.persistence.progress_storage.fetch(key=id, body=body)
         if not record:
-            return HandlerState(started=now, purpose=PURPOSE)
-        return HandlerState.from_record(record, now)
+            return HandlerState(started=now, since=monotonic, purpose=PURPOSE)
+        state = HandlerState.from_record(record, now)
+        if since is None:
+            return replace(state, since=monotonic - (now - state.started).total_seconds())
+        return self._correct(replace(state, since=since))
 
     def is_hastened(self, id: HandlerId, body: Body) -> bool:
         """Whether people have removed the delay, so that it is retried at once."""
@@ -42,9 +49,18 @@ class Progress:
         if outcome.final:
             storage.purge(key=id, body=body, patch=marks)
         else:
-            record = state.with_outcome(outcome, self._clock.now()).as_record()
-            storage.store(key=id, record=record, body=body, patch=marks)
+            kept = self._correct(state).with_outcome(outcome, self._clock.now())
+            storage.store(key=id, record=kept.as_record(), body=body, patch=marks)
         storage.flush()
+
+    def _correct(self, state: HandlerState) -> HandlerState:
+        """Shift the start by as much as the wall clock has jumped since then, if it has."""
+        assert state.since is not None
+        elapsed = timedelta(seconds=self._clock.monotonic() - state.since)
+        jump = self._clock.now() - state.started - elapsed
+        if abs(jump.total_seconds()) < LEAST_JUMP:
+            return state
+        return replace(state, started=state.started + jump)
 
 
 def replace_delay(state: HandlerState) -> HandlerState:

@@ -68,6 +68,9 @@ class Plan:
     retry: float | None = None
     """When to retry after a failure: all but the :data:`URGENT` triggers wait for it."""
 
+    since: float | None = None
+    """When the first of the attempts has started that have not succeeded yet."""
+
     awaited: frozenset[Any] = NOBODY
     """Which objects of others must be gone or released before this one can be as wanted."""
 
