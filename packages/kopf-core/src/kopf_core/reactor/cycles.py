@@ -153,7 +153,7 @@ class Cycles:
     def _store(self, turn: Turn, cause: ChangingCause, state: State, seen: SeenStates) -> None:
         """The cycle goes on: remember how far everyone has got, and what they have seen."""
         if cause.reason is not Reason.DELETE and (state.finished or state.all_subrefs):
-            seen = self._foresee(turn, cause, seen or seen.change(self._recall(turn, cause)))
+            seen = self._foresee(turn, cause, seen or seen.add(cause.new, ()))
             self._store_seen(turn, cause, state, seen)
         storage = self._persistence.progress_storage
         state.store(body=cause.body, patch=turn.marks, storage=storage)
@@ -170,12 +170,6 @@ class Cycles:
         )
         if planned and (not seen or has_room(cause.body, planned)):
             merge_into(turn.marks, planned)
-
-    def _recall(self, turn: Turn, cause: ChangingCause) -> BodyEssence:
-        """What was there before the handlers, as it is planned to be stored, or is stored."""
-        body = cause.body if turn.essence is None else Body(turn.essence.transform(cause.body))
-        essence = self._persistence.diffbase_storage.fetch(body=body)
-        return cause.new if essence is None else essence
 
     def _foresee(self, turn: Turn, cause: ChangingCause, seen: SeenStates) -> SeenStates:
         """What the handlers are going to change themselves is not a change missed by anybody.
