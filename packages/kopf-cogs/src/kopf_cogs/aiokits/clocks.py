@@ -41,6 +41,11 @@ class SteadyClock:
         self._started = clock.monotonic()
         self._wall_time = clock.now()
 
+    @property
+    def offset(self) -> float:
+        """How far (in seconds since the epoch) its wall time is ahead of the monotonic one."""
+        return self._wall_time.timestamp() - self._started
+
     def monotonic(self) -> float:
         return self._clock.monotonic()
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from kopf_cogs.aiokits.clocks import Clock, SteadyClock
+from kopf_cogs.aiokits.clocks import SteadyClock
 from kopf_cogs.configs.healing import decode_json
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.ids import HandlerId
@@ -110,7 +110,8 @@ class Cycles:
         """How to run the handlers in this turn: by a clock that never jumps in the middle of it."""
         if turn.execution is None:
             clock = SteadyClock(self._clock)
-            jump = _measure_jump(turn.memory.clock_offset, clock)
+            turn.clock_offset = clock.offset
+            jump = _measure_jump(turn.memory.clock_offset, turn.clock_offset)
             turn.execution = self._execution.timed(clock, jump)
         return turn.execution
 
@@ -158,7 +159,7 @@ class Cycles:
         storage = self._persistence.progress_storage
         state.store(body=cause.body, patch=turn.marks, storage=storage)
         turn.memory.has_progress = True
-        turn.memory.clock_offset = _get_offset(self._prepare(turn).clock)
+        turn.memory.clock_offset = turn.clock_offset
 
     def _store_seen(self, turn: Turn, cause: ChangingCause, state: State, seen: SeenStates) -> None:
         turn.memory.seen = seen or None
@@ -303,15 +304,11 @@ def find_renewed(
     return find_superseded(state, cause.reason.value) & deleting
 
 
-def _get_offset(clock: Clock) -> float:
-    return clock.now().timestamp() - clock.monotonic()
-
-
-def _measure_jump(stored_offset: float | None, clock: Clock) -> datetime.timedelta:
+def _measure_jump(stored_offset: float | None, offset: float) -> datetime.timedelta:
     """By how much the wall clock was set forward or back since the progress was stored."""
     if stored_offset is None:
         return NO_JUMP
-    seconds = _get_offset(clock) - stored_offset
+    seconds = offset - stored_offset
     return NO_JUMP if abs(seconds) < LEAST_JUMP else datetime.timedelta(seconds=seconds)
 
 

@@ -61,6 +61,7 @@ class Turn:
         "_patch",
         "applied",
         "body",
+        "clock_offset",
         "essence",
         "execution",
         "is_finished",
@@ -81,6 +82,7 @@ class Turn:
         self.essence: Patch | None = None
         """The last handled state to be stored when the handling cycle is over."""
 
+        self.clock_offset: float | None = None
         self.execution: Execution | None = None
         """How the handlers of changes are run in this turn, if there is a need in them."""
 
