@@ -232,5 +232,10 @@ def test_connected_sync_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_connecting_to_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    threads = threading.active_count()
+    loop = asyncio.new_event_loop()
+    monkeypatch.setattr(asyncio, "new_event_loop", lambda: loop)
     with pytest.raises(Exception, match="There is no current cluster"), Connected():
         raise AssertionError("unreachable")
+    assert threading.active_count() == threads
+    assert loop.is_closed()

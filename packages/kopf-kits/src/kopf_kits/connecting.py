@@ -65,6 +65,15 @@ class Connected:
         await self._async_stack.aclose()
 
     def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()  # the thread and its loop; nobody exits what was not entered
+            raise
+        return self
+
+    def _start(self) -> None:
+        """Connect in the event loop of a thread of its own."""
         loop = asyncio.new_event_loop()
         self._stack.callback(loop.close)
         thread = threading.Thread(target=loop.run_forever, name="kopf-connected", daemon=True)
@@ -78,7 +87,6 @@ class Connected:
         context = run(self._async_stack.enter_async_context(self._connect()))
         self._stack.callback(lambda: run(self._async_stack.aclose()))
         self._enter(context)
-        return self
 
     def __exit__(
         self,
