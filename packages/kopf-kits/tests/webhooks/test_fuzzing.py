@@ -1,11 +1,14 @@
 """Whatever is sent, and however, the server answers the next request."""
 
 import asyncio
+import gc
 import json
 import logging
 import random
+import socket
 import ssl
 import urllib.parse
+import warnings
 from typing import Any
 
 import aiohttp
@@ -221,18 +224,43 @@ async def test_shortages_are_survived(
     serve: Serve, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listeners, "ACCEPTING_DELAY", 0.01)
-    loop, failures = asyncio.get_running_loop(), [OSError(24, "Too many open files")] * 3
-    accept = loop.sock_accept
+    failures = [OSError(24, "Too many open files")] * 3
+    accept = socket.socket.accept
 
-    async def fail(sock: Any) -> Any:
+    def fail(sock: socket.socket) -> Any:
         if failures:
             raise failures.pop()
-        return await accept(sock)
+        return accept(sock)
 
-    monkeypatch.setattr(loop, "sock_accept", fail)
+    monkeypatch.setattr(socket.socket, "accept", fail)
     async with serve(WebhookServer(addr="127.0.0.1", insecure=True)) as served:
         assert await is_serving(served, session)
     assert not failures
+
+
+@pytest.mark.parametrize("steps", range(5))
+async def test_g2_connections_are_closed_if_they_come_while_the_server_stops(
+    caplog: pytest.LogCaptureFixture, steps: int
+) -> None:
+    """However far accepting of it is; a socket left unclosed is a warning, i.e. an error."""
+    sock = listeners.open_socket("127.0.0.1", None)
+    endpoint: Any = None  # nothing is requested
+    listener = listeners.Listener(endpoint, sock)
+    await listener.swap(None)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        socket.create_connection(("127.0.0.1", listener.port)),
+    ):
+        warnings.simplefilter("always")
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await listener.close()
+        await asyncio.sleep(0)
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize("data", [b"", b"POST / HTTP/1.1\r\nHost: "])

@@ -91,10 +91,9 @@ class Listener:
         await self._runner.cleanup()
 
     async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             try:
-                sock, _ = await loop.sock_accept(self._sock)
+                sock = await _accept_one(self._sock)
             except OSError as e:
                 logger.debug(f"The webhook server cannot accept connections for now: {e}")
                 await asyncio.sleep(ACCEPTING_DELAY)
@@ -195,6 +194,27 @@ class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
             error = kwargs.pop("exc_info", None)
             reason = f": {type(error).__name__}" if isinstance(error, Exception) else ""
             self.logger.debug(f"{msg}{reason}", *args)
+
+
+async def _accept_one(listening: socket.socket) -> socket.socket:
+    """Accept a connection; if cancelled, none is lost, unlike with ``sock_accept()`` of loops."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            sock, _ = listening.accept()
+        except (BlockingIOError, InterruptedError):
+            readable = asyncio.Event()
+            try:
+                loop.add_reader(listening, readable.set)
+            except NotImplementedError:  # the loops of Windows
+                return (await loop.sock_accept(listening))[0]
+            try:
+                await readable.wait()
+            finally:
+                loop.remove_reader(listening)
+        else:
+            sock.setblocking(False)
+            return sock
 
 
 def open_socket(addr: str | None, port: int | None) -> socket.socket:
