@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -532,3 +533,15 @@ def check_log(lines: list[str], story: Story) -> None:
     assert not doubles, log
     cycles = Counter(re.findall(r"(Creation|Updating|Deletion) is processed", log))
     assert all(count == 1 for count in cycles.values()), log
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in ROOT.glob("*/test_*.py")))
+def test_the_tests_of_examples_pass(name: str, request: pytest.FixtureRequest) -> None:
+    """They are run in their folders, as people do who have copied them."""
+    if request.config.getoption("--cluster") != "emulator":
+        pytest.skip("they bring a sandbox of their own")
+    options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
+    command = [sys.executable, "-m", "pytest", *options]
+    process = subprocess.run(command, cwd=ROOT / name, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
