@@ -45,6 +45,9 @@ class Proxy:
         self._speaks.clear()
 
     def repair(self) -> None:
+        """Accept new connections; the old ones are lost with all that was on its way in them."""
+        for writer in () if self._speaks.is_set() else self._writers:
+            writer.transport.abort()
         self._is_cut = False
         self._speaks.set()
 

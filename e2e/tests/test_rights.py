@@ -172,6 +172,7 @@ def rules() -> list[Any]:
 async def judged(world: World) -> AsyncIterator[str]:
     """The name of the configurations; there are warnings when they are in use."""
     name = f"{world.namespace}.kopf.dev"
+    world.settings.peering.standalone = True  # the definitions for other tests can be there
     world.settings.admission.managed = name
     world.settings.admission.server = WebhookServer(addr="127.0.0.1")
     selector = {"kubernetes.io/metadata.name": world.namespace}

@@ -403,6 +403,23 @@ async def test_indices_of_other_kinds_trigger_passes(websites: Any) -> None:
         await websites.wait("configmaps", "seen", jsonpath="data.names", value="")
 
 
+async def test_it_is_told_what_was_not_as_wanted(
+    websites: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    @websites.reconcile(owns=["configmaps"])
+    def fn(spec: Any, **_: Any) -> Iterator[Any]:
+        yield config_map("web", x=spec["x"])
+
+    caplog.set_level("INFO")
+    await websites.apply(x="1")
+    async with websites.operating():
+        await websites.wait("configmaps", "web", jsonpath="data.x", value="1")
+        await websites.apply(x="2")
+        await websites.wait("configmaps", "web", jsonpath="data.x", value="2")
+    told = [text for text in caplog.messages if text.startswith("Applied")]
+    assert told == ["Applied ConfigMap ns1/web.", "Applied ConfigMap ns1/web: data.x."]
+
+
 async def test_one_name_of_the_operator_for_everything(websites: Any) -> None:
     websites.settings.name = "sites.example.com"
 

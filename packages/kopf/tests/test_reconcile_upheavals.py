@@ -117,7 +117,7 @@ class Replica:
 
     def __init__(self, websites: Any, name: str) -> None:
         self.name = name
-        self.stop, self.led, self.begun, self.gate = (asyncio.Event() for _ in range(4))
+        self.stop, self.led, self.lost, self.begun, self.gate = (asyncio.Event() for _ in range(5))
         self.registry = kopf.OperatorRegistry()
         self.settings = kopf.OperatorSettings()
         self.settings.leasing.name = "the-lease"
@@ -130,6 +130,10 @@ class Replica:
         @kopf.on.leading(registry=self.registry)
         async def leading(**_: Any) -> None:
             self.led.set()
+
+        @kopf.on.following(registry=self.registry)
+        async def following(**_: Any) -> None:
+            self.lost.set()
 
         @kopf.reconcile(websites.kind, id="fn", owns=["configmaps"], registry=self.registry)
         async def fn(conditions: Any, **_: Any) -> AsyncIterator[Any]:
@@ -162,6 +166,24 @@ async def test_leases_handed_over_amid_a_pass(websites: Any) -> None:
     assert last["data"] == {"by": "two"}
     writes = [write for write in websites.writes() if "lease" not in write]
     assert writes == ["PATCH first", "PATCH last", "PATCH status"]
+
+
+async def test_passes_interrupted_by_lost_leases_are_made_again(websites: Any) -> None:
+    """Whoever leads next; here, it is the same one. The quiet objects are looked at, too."""
+    one = Replica(websites, "one")
+    one.settings.leasing.duration, one.settings.leasing.renew_deadline = 1.0, 0.5
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(one.run())
+        await one.led.wait()
+        await websites.apply()
+        await one.begun.wait()
+        one.led.clear()
+        with websites.sandbox.faults.fail(500, path="*/leases/*"):
+            await one.lost.wait()
+        await one.led.wait()
+        one.gate.set()
+        await websites.wait(websites.kind, "web", check=has_condition("one"))
+        one.stop.set()
 
 
 @pytest.mark.parametrize("days", [-1, 1])

@@ -95,7 +95,8 @@ async def test_i_status_of_a_working_operator(cluster, operate, registry, journa
     assert [(b["kind"], b["handler"], b["waiting"]) for b in status["background"]] == [
         ("timer", "tick", 1)
     ]
-    assert any("not yet" in error["message"] for error in status["errors"])
+    [message] = [e["message"] for e in status["errors"] if "not yet" in e["message"]]
+    assert message.startswith("KopfExample default/one: Handler 'fail'")
     assert status["unready"] == []
     assert "&lt;b&gt;not yet&lt;/b&gt;" in page
     assert "<b>" not in page

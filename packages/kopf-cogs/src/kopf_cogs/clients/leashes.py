@@ -5,11 +5,18 @@ Threads cannot be interrupted. But when the programs they wait for are killed, t
 
 import atexit
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from typing import TypeVar
 
+T = TypeVar("T")
 End = Callable[[], None]
+
+
+class LeashPulledError(Exception):
+    """Nobody needs it anymore, so it is not started."""
 
 
 class _Leash:
@@ -19,12 +26,15 @@ class _Leash:
         self._lock = threading.Lock()
         self._ends: set[End] | None = set()
 
-    def add(self, end: End) -> None:
+    def start(self, start: Callable[[], T], end: Callable[[T], None]) -> tuple[T, End]:
+        """Start it, and know how to end it; nothing can come between these two."""
         with self._lock:
-            if self._ends is not None:
-                self._ends.add(end)
-                return
-        end()  # it is too late
+            if self._ends is None:
+                raise LeashPulledError
+            started = start()
+            bound = functools.partial(end, started)
+            self._ends.add(bound)
+        return started, bound
 
     def discard(self, end: End) -> None:
         with self._lock:
@@ -57,18 +67,17 @@ def leashed() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def held(end: End) -> Iterator[None]:
-    """Have it ended if it goes on when the leash is pulled, or when the process exits.
+def held(start: Callable[[], T], end: Callable[[T], None]) -> Iterator[T]:
+    """Start it; have it ended if it goes on when the leash is pulled, or when the process exits.
 
     ``end`` is called in another thread, maybe at the same moment when it ends by itself.
+    Raises :class:`LeashPulledError` if it is too late to start.
     """
-    leash = _leash.get()
-    atexit.register(end)  # threads are not waited for when the operator's process exits
-    if leash is not None:
-        leash.add(end)
+    leash = _leash.get() or _Leash()
+    started, bound = leash.start(start, end)
+    atexit.register(bound)  # threads are not waited for when the operator's process exits
     try:
-        yield
+        yield started
     finally:
-        atexit.unregister(end)
-        if leash is not None:
-            leash.discard(end)
+        atexit.unregister(bound)
+        leash.discard(bound)

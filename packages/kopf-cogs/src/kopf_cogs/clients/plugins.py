@@ -69,7 +69,18 @@ class ExecPlugin:
                 f"{self.title} needs {self.command!r}, which is not found.{hint}"
             )
         try:
-            process = subprocess.Popen(
+            with leashes.held(functools.partial(self._start, path), _kill) as process, process:
+                try:
+                    return self._read(process)
+                finally:
+                    if process.poll() is None:
+                        _kill(process)
+        except leashes.LeashPulledError as e:
+            raise self._fail("is not run, as the operator exits") from e
+
+    def _start(self, path: str) -> "subprocess.Popen[bytes]":
+        try:
+            return subprocess.Popen(
                 [path, *self.args],
                 env={**os.environ, **dict(self.env), INFO_VARIABLE: self._describe()},
                 stdin=subprocess.DEVNULL,
@@ -81,12 +92,6 @@ class ExecPlugin:
         except (OSError, ValueError) as e:
             reason = getattr(e, "strerror", None) or "wrong arguments"
             raise self._fail(f"cannot be run: {reason}") from e
-        with process, leashes.held(functools.partial(_kill, process)):
-            try:
-                return self._read(process)
-            finally:
-                if process.poll() is None:
-                    _kill(process)
 
     def _read(self, process: "subprocess.Popen[bytes]") -> bytes:
         """Read in another thread: there is no other way that has a time limit everywhere."""

@@ -168,6 +168,12 @@ class Orchestrator:
             if body is None or stream.namespace in (None, namespace)
         )
 
+    def forget_plans(self) -> None:
+        """Let everything wanted be checked anew, as after a restart."""
+        for served in self._served.values():
+            if served.reconciler.desired is not None:
+                served.reconciler.desired.restart()
+
     def on_observed(self, resource: Resource, body: RawBody) -> None:
         """An object of an observed kind has changed: tell those who can depend on it."""
         for served in self._served.values():

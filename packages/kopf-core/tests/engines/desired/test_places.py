@@ -12,7 +12,7 @@ def told() -> list[str]:
     return []
 
 
-def test_those_who_get_no_place_are_told_when_there_is_one(told: list[str]) -> None:
+async def test_those_who_get_no_place_are_told_when_there_is_one(told: list[str]) -> None:
     places = Places(1, told.append)
     assert places.take("a")
     assert not places.take("b")
@@ -46,7 +46,7 @@ async def test_those_who_do_not_wait_hold_their_places(told: list[str]) -> None:
     assert told == []
 
 
-def test_limited_ones_hold_their_places_while_they_wait(told: list[str]) -> None:
+async def test_limited_ones_hold_their_places_while_they_wait(told: list[str]) -> None:
     places = make_places(1, None, told.append)
     assert places.take("a")
     with places.aside:
@@ -63,7 +63,7 @@ def test_there_are_enough_places_for_threads(
     assert [crowd.take(str(n)) for n in range(limit + 1)] == [True] * limit + [False]
 
 
-def test_those_who_only_ask_are_in_the_line_too(told: list[str]) -> None:
+async def test_those_who_only_ask_are_in_the_line_too(told: list[str]) -> None:
     places = Places(1, told.append)
     assert not places.wait("a")
     assert places.take("a")
@@ -72,3 +72,55 @@ def test_those_who_only_ask_are_in_the_line_too(told: list[str]) -> None:
     assert told == ["b"]
     places.leave("b")  # as there is nothing to be done for it
     assert not places.wait("c")
+
+
+async def test_those_who_do_not_come_hold_up_nobody(
+    told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kopf_core.engines.desired.places.PATIENCE", 0.01)
+    all_told = asyncio.Event()
+
+    def tell(key: str) -> None:
+        told.append(key)
+        if len(told) == 5:
+            all_told.set()
+
+    places = Places(2, tell)
+    assert places.take("a")
+    assert places.take("b")
+    assert not any(places.take(name) for name in "cdefg")
+    places.free()
+    assert told == ["c"]
+    places.free()
+    assert told == ["c", "d"]
+    await all_told.wait()
+    assert told == ["c", "d", "e", "f", "g"]
+    assert places.take("c")  # when it comes at last
+
+
+async def test_those_who_are_not_known_anymore_are_skipped() -> None:
+    told: list[str] = []
+
+    def tell(key: str) -> bool:
+        told.append(key)
+        return key == "d"
+
+    places = Places(1, tell)
+    assert places.take("a")
+    assert not any(places.take(name) for name in "bcde")
+    places.free()
+    assert told == ["b", "c", "d"]
+
+
+async def test_those_who_were_called_do_not_lose_their_turn(told: list[str]) -> None:
+    places = Places(1, told.append)
+    assert places.take("a")
+    assert not any(places.take(name) for name in "bc")
+    places.free()
+    assert places.take("new")
+    assert not places.take("b")
+    places.free()
+    assert told == ["b", "b"]
+    assert places.take("b")
+    places.free()
+    assert told == ["b", "b", "c"]

@@ -47,3 +47,10 @@ def test_tables_cut_only_what_can_be_cut():
     assert [*render(columns, rows, 0)][1] == f"{'x' * 30}  retried  {'y' * 30}"
     assert max(map(len, render(columns, rows, 40))) == 40
     assert [*render(columns, rows, 10)][1] == "xxx…  retried  yyyy…"
+
+
+def test_keys_are_the_last_to_be_cut():
+    columns = [Column("NAME", 4, is_key=True), Column("ERROR", 5)]
+    rows = [[Cell("x" * 30), Cell("y" * 10)]]
+    assert [*render(columns, rows, 40)][1] == f"{'x' * 30}  yyyyyyy…"
+    assert [*render(columns, rows, 30)][1] == f"{'x' * 22}…  yyyy…"

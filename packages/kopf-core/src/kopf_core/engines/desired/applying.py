@@ -8,6 +8,7 @@ from kopf_cogs.clients.errors import APIConflictError, APIForbiddenError, APINot
 from kopf_cogs.clients.kinds import UnknownKindError
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.structs.bodies import Body, RawBody
+from kopf_cogs.structs.dicts import FieldPath
 from kopf_cogs.structs.managedfields import find_drift
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
@@ -130,9 +131,17 @@ class Applier:
         with source.writing(namespace, child["metadata"].get("name") or ""):
             stored = await self._send(resource, child, namespace)
             source.put(stored)
-        self.logger.info(f"Applied {show(stored)}" + (f": {'.'.join(drift)}." if drift else "."))
+        field = self._find_cause(child, live, drift) if live is not None and drift else ()
+        self.logger.info(f"Applied {show(stored)}" + (f": {'.'.join(field)}." if field else "."))
         self._check_kept(identity, child, stored)
         return stored
+
+    def _find_cause(self, child: Mapping[str, Any], live: RawBody, drift: FieldPath) -> FieldPath:
+        """What people are to be told: not that the digest has changed, but why it has."""
+        digest = self.badges.digest_path
+        if drift != digest:
+            return drift
+        return find_drift(child, live, manager=self.api.manager, ignored={digest}) or ()
 
     async def _resolve(self, body: Mapping[str, Any]) -> Resource:
         try:

@@ -170,12 +170,13 @@ class DesiredStates:
         """Make all the passes that are due; in how many seconds to come back, if at all."""
         known = self._objects.setdefault(step.key, ObjectPlans())
         matching = select(self._handlers, step.cause, running=known.plans)
-        for id in known.plans.keys() - {handler.id for handler in matching}:
-            del known.plans[id]
+        for id in self._places.keys() - {handler.id for handler in matching}:
+            self._places[id].leave(step.key)
+            known.plans.pop(id, None)
             known.far -= {id}
         for handler in matching:
             if handler.id not in known.plans:
-                known.plans[handler.id] = self._make_plan(handler, step)
+                known.plans[handler.id] = self._progress.make_plan(handler.id, step)
         for relation in self._relations.values():
             relation.track(step.key, step.cause.body)
         is_untouched = not step.cause.patch
@@ -209,16 +210,6 @@ class DesiredStates:
         now = self._clock.monotonic()
         return max(0.0, plan.next_time(now) - now)
 
-    def _make_plan(self, handler: ReconcilingHandler, step: Step) -> Plan:
-        """A plan for an object that is seen for the first time, maybe by a restarted operator."""
-        plan, state = Plan(), self._progress.load(handler.id, step.cause.body)
-        if state.delayed is not None:
-            left = (state.delayed - self._clock.now()).total_seconds()
-            plan.retry = self._clock.monotonic() + max(0.0, left)
-            plan.since = state.since
-            plan.essence = step.essence
-        return plan
-
     def _await(self, key: ObjectKey, known: ObjectPlans, identities: frozenset[Any]) -> None:
         """Let the object be told when any of these objects changes or vanishes."""
         for identity in known.awaited - identities:
@@ -242,7 +233,11 @@ class DesiredStates:
         cause = self._make_cause(handler, step, triggers)
         one = self._prepare(handler, known, cause, step)
         attempt = replace(handler, fn=one.run)
-        outcome = await self._execution.attempt(attempt, cause, state)
+        try:
+            outcome = await self._execution.attempt(attempt, cause, state)
+        except BaseException:  # of a pause, or of a lost lease
+            plan.triggers |= triggers
+            raise
         now = self._clock.monotonic()
         known.keep_fights(handler.id, one.applier.fights)
         if one.applier.awaited or known.awaited:
@@ -359,6 +354,7 @@ class DesiredStates:
     async def clean_up(self, step: Step) -> bool:
         """Delete what Kubernetes does not delete with its owner; get whether all of it is gone."""
         self._leaving.add(step.key)
+        self.suspend(step.key)
         if not self._is_synced:
             step.cause.logger.warning(
                 "The deletion must wait until all the owned kinds are listed: "
@@ -371,8 +367,13 @@ class DesiredStates:
             await delete_child(self._api, source, body, logger, why="its owner is being deleted")
         return not children
 
+    def restart(self) -> None:
+        """Forget all the objects, as after a restart: they will be listed again."""
+        for key in [*self._objects, *self._leaving]:
+            self.forget(key)
+
     def suspend(self, key: ObjectKey) -> None:
-        """The object is paused: let others have the place that it waits for."""
+        """The object is paused or leaves: let others have the place that it waits for."""
         for places in self._places.values():
             places.leave(key)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.dicts import FieldPath
 from kopf_core.actions.children import adopt_child, can_own
 from kopf_core.actions.helpers import content_hash
 
@@ -46,6 +47,11 @@ class Badges:
     @property
     def _digest(self) -> str:
         return f"{self.prefix}/applied-digest"
+
+    @property
+    def digest_path(self) -> FieldPath:
+        """Where it is kept what exactly was wanted when the object was applied."""
+        return ("metadata", "annotations", self._digest)
 
     def put_on(
         self, wanted: AnyBody, owner: AnyBody, *, namespaced: bool, reconciler: str

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -13,34 +14,44 @@ CROWD_LIMIT = 32
 More of them would only wait for each other, each with a connection and much in memory.
 """
 
+PATIENCE = 1.0
+"""For how long (in seconds) those are waited for who are told that there is a place."""
+
 
 class Places:
     """The places of one reconciler, and the line of objects for them.
 
     Those who wait hold nothing, least of all the workers: they are told when there is a place.
-    They are in the line until they take it, or do not need it anymore; then the next one is told.
+    Those who are told but do not come, e.g. as they are gone, or have something else to do,
+    hold up the others only for :data:`PATIENCE`.
     """
 
-    __slots__ = ("_left", "_line", "_tell")
+    __slots__ = ("_called", "_left", "_line", "_tell", "_timer")
 
     def __init__(self, limit: int, tell: Callable[[ObjectKey], Any]) -> None:
         self._left = limit
-        self._line: dict[ObjectKey, None] = {}
+        self._line: OrderedDict[ObjectKey, None] = OrderedDict()
+        self._called: set[ObjectKey] = set()
         self._tell = tell
+        self._timer: asyncio.TimerHandle | None = None
 
     def take(self, key: ObjectKey) -> bool:
         """Take a place for the object; or put it in the line if there is none."""
         if self.wait(key):
             return False
         self._left -= 1
-        self.leave(key)
         return True
 
     def wait(self, key: ObjectKey) -> bool:
         """Put the object in the line if there is no place; get whether it has to wait."""
         if self._left > 0:
+            self._called.discard(key)
+            self._line.pop(key, None)
             return False
         self._line[key] = None
+        if key in self._called:  # somebody else was faster
+            self._called.discard(key)
+            self._line.move_to_end(key, last=False)
         return True
 
     def free(self) -> None:
@@ -50,8 +61,9 @@ class Places:
 
     def leave(self, key: ObjectKey) -> None:
         """Wait no more, e.g. as the object is gone."""
-        if key in self._line:
-            del self._line[key]
+        self._line.pop(key, None)
+        if key in self._called:
+            self._called.discard(key)
             self._call_next()
 
     @property
@@ -60,8 +72,18 @@ class Places:
         return contextlib.nullcontext()
 
     def _call_next(self) -> None:
-        if self._left > 0 and self._line:
-            self._tell(next(iter(self._line)))
+        while self._left > len(self._called) and self._line:
+            key, _ = self._line.popitem(last=False)
+            self._called.add(key)
+            if self._tell(key) is False:  # nobody knows it anymore
+                self._called.discard(key)
+        if self._called and self._line and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._call_others)
+
+    def _call_others(self) -> None:
+        self._timer = None
+        self._called.clear()
+        self._call_next()
 
 
 class Crowd(Places):

@@ -10,6 +10,8 @@ from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.states import LEAST_JUMP, HandlerState
+from kopf_core.engines.desired.objects import Step
+from kopf_core.engines.desired.triggers import Plan
 
 PURPOSE = "reconcile"
 """What the progress of reconcilers is stored for."""
@@ -35,6 +37,16 @@ class Progress:
         if since is None:
             return replace(state, since=monotonic - (now - state.started).total_seconds())
         return self._correct(replace(state, since=since))
+
+    def make_plan(self, id: HandlerId, step: Step) -> Plan:
+        """A plan for an object that is seen for the first time, maybe by a restarted operator."""
+        plan, state = Plan(), self.load(id, step.cause.body)
+        if state.delayed is not None:
+            left = (state.delayed - self._clock.now()).total_seconds()
+            plan.retry = self._clock.monotonic() + max(0.0, left)
+            plan.since = state.since
+            plan.essence = step.essence
+        return plan
 
     def is_hastened(self, id: HandlerId, body: Body) -> bool:
         """Whether people have removed the delay, so that it is retried at once."""

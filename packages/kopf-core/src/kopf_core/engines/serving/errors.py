@@ -3,6 +3,7 @@
 import datetime
 import logging
 from collections import deque
+from collections.abc import Mapping
 
 from kopf_core.engines.serving.snapshots import ErrorSnapshot
 
@@ -43,6 +44,15 @@ class LatestErrors(logging.Handler):
             ErrorSnapshot(
                 time=time.isoformat(timespec="seconds"),
                 logger=record.name,
-                message=message[:MAX_LENGTH],
+                message=(_name_object(record) + message)[:MAX_LENGTH],
             )
         )
+
+
+def _name_object(record: logging.LogRecord) -> str:
+    """Which object it is about, if about any."""
+    ref = getattr(record, "k8s_ref", None)
+    if not isinstance(ref, Mapping):
+        return ""
+    path = "/".join(str(ref[key]) for key in ("namespace", "name") if ref.get(key))
+    return f"{ref.get('kind') or 'object'} {path}: "

@@ -25,6 +25,9 @@ class Column:
     least: int | None = None
     """How narrow (in characters) it can become; ``None`` if it is never cut."""
 
+    is_key: bool = False
+    """Whether it is cut only if nothing else can be: people copy it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -54,13 +57,13 @@ def render(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int
 
 
 def _fit(columns: Sequence[Column], widths: list[int], width: int) -> list[int]:
-    """Narrow the widest of the columns until everything fits, or nothing can be narrower."""
+    """Narrow the widest of the columns (the keys are the last) until everything fits, or cannot."""
     widths = list(widths)
     while width != UNLIMITED and sum(widths) + len(GAP) * (len(widths) - 1) > width:
         able = [n for n, c in enumerate(columns) if c.least is not None and widths[n] > c.least]
         if not able:
             break
-        widths[max(able, key=lambda number: widths[number])] -= 1
+        widths[max(able, key=lambda n: (not columns[n].is_key, widths[n]))] -= 1
     return widths
 
 

@@ -32,7 +32,7 @@ COLOURS = {
 
 COLUMNS = (
     Column("NAMESPACE", 9),
-    Column("NAME", 12),
+    Column("NAME", 12, is_key=True),
     Column("STATE"),
     Column("HANDLER", 8),
     Column("TRIES"),
