@@ -156,7 +156,6 @@ async def test_i_what_is_handled_already_is_not_handled_again(
     async with handing_over(
         sandbox, late=late, previous=previous, before=before, after=after
     ) as since:
-        #         await sandbox.journal.wait("GET", f"{KEXES}/*", count=2)
         sandbox.faults.clear()
         await sandbox.apply(example("changed", 2))
         await wait_handled(sandbox, "changed", 2)
@@ -226,7 +225,6 @@ async def test_i_what_is_gone_is_left_alone(
     async with handing_over(
         sandbox, late=late, previous=previous, before=before, after=after
     ) as since:
-        #         await sandbox.journal.wait("GET", f"{KEXES}/*", count=2)
         sandbox.faults.clear()
         await sandbox.apply(example("new", 0))
         await wait_handled(sandbox, "new", 0)

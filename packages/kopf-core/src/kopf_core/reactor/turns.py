@@ -83,6 +83,8 @@ class Turn:
         """The last handled state to be stored when the handling cycle is over."""
 
         self.clock_offset: float | None = None
+        """How far the wall clock is ahead of the monotonic one, since the execution is prepared."""
+
         self.execution: Execution | None = None
         """How the handlers of changes are run in this turn, if there is a need in them."""
 

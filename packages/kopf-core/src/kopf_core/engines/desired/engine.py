@@ -13,6 +13,7 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import Applied
 from kopf_core.actions.execution import Execution
+from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.desired.applying import Applier
@@ -232,13 +233,11 @@ class DesiredStates:
         triggers = plan.take_triggers()
         cause = self._make_cause(handler, step, triggers)
         one = self._prepare(handler, known, cause, step)
-        attempt = replace(handler, fn=one.run)
         try:
-            outcome = await self._execution.attempt(attempt, cause, state)
+            outcome = await self._execution.attempt(replace(handler, fn=one.run), cause, state)
         except BaseException:  # of a pause, or of a lost lease
             plan.triggers |= triggers
             raise
-        now = self._clock.monotonic()
         known.keep_fights(handler.id, one.applier.fights)
         if one.applier.awaited or known.awaited:
             plan.awaited = frozenset(one.applier.awaited) or NOBODY
@@ -260,21 +259,20 @@ class DesiredStates:
                 observe(step.cause)
         self._progress.keep(handler.id, state, outcome, body=step.cause.body, marks=step.marks)
         plan.since = None if outcome.final else state.since
-        if not outcome.final:
-            plan.retry = now + (outcome.delay or 0.0)
-        if outcome.final:
-            self._plan_next(handler, plan, one.again, now)
-        plan.rested = now + max(
-            handler.cooldown or 0.0, FIGHT_DELAY if one.applier.fights.is_on else 0.0
-        )
+        self._plan_next(handler, plan, outcome, one)
 
     def _plan_next(
-        self, handler: ReconcilingHandler, plan: Plan, again: float | None, now: float
+        self, handler: ReconcilingHandler, plan: Plan, outcome: Outcome, one: Pass
     ) -> None:
-        if handler.every is not None:
+        now = self._clock.monotonic()
+        if not outcome.final:
+            plan.retry = now + (outcome.delay or 0.0)
+        elif handler.every is not None:
             plan.due["every"] = now + handler.every * random.uniform(1 - JITTER, 1 + JITTER)
-        if again is not None:
-            plan.due["again"] = now + again
+        if outcome.final and one.again is not None:
+            plan.due["again"] = now + one.again
+        rest = FIGHT_DELAY if one.applier.fights.is_on else 0.0
+        plan.rested = now + max(handler.cooldown or 0.0, rest)
 
     def _make_cause(
         self, handler: ReconcilingHandler, step: Step, triggers: frozenset[Trigger]
