@@ -65,9 +65,8 @@ class Api:
             if e.status != 409:
                 raise
 
-    async def watch(self, path: str) -> AsyncIterator[dict[str, Any]]:
-        """Yield the events of the objects; the first ones are of those that exist."""
-        version = ""
+    async def watch(self, path: str, version: str = "") -> AsyncIterator[dict[str, Any]]:
+        """Yield the events since the version; by default, the first ones are of what exists."""
         while True:
             if not version:
                 listed = await self.request("GET", path)

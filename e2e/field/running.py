@@ -83,11 +83,9 @@ async def running(
     operator = Process(process)
     try:
         yield operator
-    except BaseException:
+    finally:
         await operator.stop()
         print(operator.log)  # shown by pytest for the failed test
-        raise
-    await operator.stop()
 
 
 class Objects:
@@ -117,12 +115,14 @@ class Objects:
 
     async def until(self, plural: str, check: Callable[[dict[str, Obj]], object]) -> dict[str, Obj]:
         """Watch all objects of the kind, by their names, until they are as expected."""
-        seen: dict[str, Obj] = {}
-        if await self._is_already(plural, check, seen):
+        listed = await self.api.request("GET", self.path(plural))
+        seen: dict[str, Obj] = {item["metadata"]["name"]: item for item in listed["items"]}
+        if check(seen):
             return seen
+        version = listed["metadata"]["resourceVersion"]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
-                async for event in self.api.watch(self.path(plural)):
+                async for event in self.api.watch(self.path(plural), version):
                     name = event["object"]["metadata"]["name"]
                     seen[name] = event["object"]
                     if event["type"] == "DELETED":
@@ -130,10 +130,3 @@ class Objects:
                     if check(seen):
                         return seen
         raise AssertionError(f"The {plural} are not as expected: {seen!r}")
-
-    async def _is_already(
-        self, plural: str, check: Callable[[dict[str, Obj]], object], seen: dict[str, Obj]
-    ) -> bool:
-        listed = await self.api.request("GET", self.path(plural))
-        seen.update({item["metadata"]["name"]: item for item in listed["items"]})
-        return bool(check(seen))
