@@ -5,15 +5,18 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
 
-from kopf_kits.cli import reloading
+from kopf_kits.cli import reloading, spares
 from kopf_kits.cli.sources import FOLDERS_LIMIT, find_changes, find_roots, scan
+from kopf_kits.cli.spares import Spare
 
 OPERATOR = """
 from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
@@ -51,8 +54,10 @@ class Running:
 
 
 @contextmanager
-def running(path: Path, *args: str) -> Iterator[Running]:
-    command = [sys.executable, "-m", "kopf_kits.cli", "run", "--reload", "--sandbox", *args]
+def running(
+    path: Path, *args: str, start: Sequence[str] = ("-m", "kopf_kits.cli")
+) -> Iterator[Running]:
+    command = [sys.executable, *start, "run", "--reload", "--sandbox", *args]
     process = subprocess.Popen(
         [*command, str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -200,3 +205,97 @@ def test_supervision_is_not_inherited_by_grandchildren(monkeypatch: pytest.Monke
     assert reloading.is_supervised()
     assert reloading.MARK not in os.environ
     assert not reloading.is_supervised()
+
+
+ANNOUNCING = """
+import os
+from kopf_kits.cli import __main__, reloading, spares
+reloading.SETTLING = 0
+print("spare" if spares.MARK in os.environ else "anew", os.getpid(), flush=True)
+__main__.start()
+"""
+
+
+@pytest.mark.timeout(120)
+def test_next_process_is_prepared_before_the_change(tmp_path: Path) -> None:
+    path = tmp_path / "handlers.py"
+    write(path, OPERATOR.format(title="the first", extra=""))
+    with running(path, start=["-c", ANNOUNCING]) as process:
+        process.read_until("spare")
+        spare = process.lines[-1].split()[-1]
+        write(path, OPERATOR.format(title="the second", extra="import os; print(os.getpid())"))
+        process.read_until("It is the second.")
+        assert process.stop(signal.SIGTERM) == 0
+    assert spare in process.lines
+    assert not any("Traceback" in line for line in process.lines)
+
+
+WAITING = """
+import sys, pathlib
+from kopf_kits.cli import spares
+with open({log!r}, "a") as log:
+    print("begun", file=log)
+spares.wait_for_turn()
+with open({log!r}, "a") as log:
+    print("its turn", file=log)
+"""
+
+
+def make_spare(tmp_path: Path) -> tuple[Spare, Path]:
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", WAITING.format(log=str(log))]
+    return Spare(command, dict(os.environ)), log
+
+
+def test_spare_goes_on_when_it_is_its_turn(tmp_path: Path) -> None:
+    spare, log = make_spare(tmp_path)
+    process = spare.start()
+    assert process is not None
+    assert process.wait(timeout=60) == 0
+    assert log.read_text() == "begun\nits turn\n"
+
+
+def test_spare_does_nothing_when_it_is_not_needed(tmp_path: Path) -> None:
+    spare, log = make_spare(tmp_path)
+    spare.discard()
+    assert not log.exists() or "its turn" not in log.read_text()
+
+
+def test_spare_ends_when_its_parent_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, writing = os.pipe()
+    os.close(writing)
+    monkeypatch.setenv(spares.MARK, f"{reading} 0")
+    with pytest.raises(SystemExit) as info:
+        spares.wait_for_turn()
+    assert info.value.code == 0
+    assert spares.MARK not in os.environ  # it is not for the processes of its own
+
+
+def test_dead_spare_is_not_used(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "raise SystemExit(1)"]
+    spare = Spare(command, dict(os.environ))
+    os.waitid(os.P_PID, spare.pid, os.WEXITED | os.WNOWAIT)
+    assert spare.start() is None
+
+
+def test_spare_begins_anew_if_what_it_has_imported_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed = []
+    reading, writing = os.pipe()
+    os.write(writing, b"!")
+    os.close(writing)
+    monkeypatch.setenv(spares.MARK, f"{reading} {time.time_ns()}")
+    monkeypatch.setattr(os, "execve", lambda *args: executed.append(args))
+    module = ModuleType("imported")
+    module.__file__ = str(tmp_path / "imported.py")
+    monkeypatch.setitem(sys.modules, "imported", module)
+    Path(module.__file__).write_text("")
+    os.utime(module.__file__, (0, 0))  # as packages are unpacked with the times of their files
+    spares.wait_for_turn()
+    ((_, command, env),) = executed
+    assert command == reloading.make_command()
+    assert reloading.MARK in env
+    assert spares.MARK not in env

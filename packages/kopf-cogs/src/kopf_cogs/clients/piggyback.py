@@ -42,6 +42,15 @@ def has_pykube() -> bool:
     return _is_installed("pykube")
 
 
+def import_clients() -> None:
+    """Import those of the clients that the default login handlers use, if they are installed."""
+    if has_pykube():
+        import pykube  # noqa: F401
+    if has_client():
+        import kubernetes.client
+        import kubernetes.config  # noqa: F401
+
+
 def _is_installed(name: str) -> bool:
     import importlib.util
 

@@ -2,7 +2,7 @@
 
 Imported code cannot be replaced in a process reliably, so the process is replaced. The operator
 exits as it does by a signal: handlers finish, progress is kept on the objects. The local cluster,
-if there is one, is in this process, and stays.
+if there is one, is in this process, and stays. The next process is prepared ahead: see ``spares``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from types import FrameType
 import click
 
 from kopf_kits.cli.sources import Stamps, find_changes, find_roots, scan
+from kopf_kits.cli.spares import Spare
 
 MARK = "_KOPF_RELOADED"
 """The variable that tells the operator's process that it is under supervision."""
 
 POLLING = 0.1  # seconds between the looks at the files
+SETTLING = 1.0  # seconds for the operator to start before its successor takes the processor
 PATIENCE = 3.0  # seconds to exit before it is asked again, more insistently; then, it is killed
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -47,8 +49,12 @@ def is_supervised() -> bool:
 
 def run_reloading(paths: Iterable[str], modules: Iterable[str]) -> int:
     """Run this very command in other processes until asked to exit; return the exit code."""
-    command = [sys.executable, *sys.orig_argv[1:]]
-    return _Supervisor(command, find_roots(paths, modules)).run()
+    return _Supervisor(make_command(), find_roots(paths, modules)).run()
+
+
+def make_command() -> list[str]:
+    """The very command of this process."""
+    return [sys.executable, *sys.orig_argv[1:]]
 
 
 class _Supervisor:
@@ -57,11 +63,13 @@ class _Supervisor:
     def __init__(self, command: list[str], roots: list[str]) -> None:
         self._command = command
         self._roots = roots
+        self._spare: Spare | None = None
+        self._env = {**os.environ, MARK: "1"}
         self._signals = 0  # how many times we are asked to exit
         self._passed = 0  # of them, how many times the operator is asked
 
     def run(self) -> int:
-        with self._handled_signals():
+        with self._handled_signals(), contextlib.closing(self):
             while True:
                 known = scan(self._roots)
                 child = self._start()
@@ -72,17 +80,27 @@ class _Supervisor:
                 click.echo(f"Reloading, as it is changed: {names}", err=True)
                 _end(child)
 
+    def close(self) -> None:
+        """There will be no more starts."""
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.discard()
+
     def _start(self) -> subprocess.Popen[bytes]:
-        """Ctrl+C comes to all processes of a terminal: let it be passed on by us, and once."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return subprocess.Popen(self._command, env={**os.environ, MARK: "1"})
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        spare, self._spare = self._spare, None
+        if spare is not None and (process := spare.start()) is not None:
+            return process
+        with _blocked_interrupts():
+            return subprocess.Popen(self._command, env=self._env)
+
+    def _prepare_next(self) -> None:
+        with _blocked_interrupts(), contextlib.suppress(OSError):
+            self._spare = Spare(self._command, self._env)
 
     def _wait_for_changes(self, child: subprocess.Popen[bytes], known: Stamps) -> list[str]:
         """Which files are changed; none if we are asked to exit, or if there is nothing to run."""
         is_told = False
+        settled = time.monotonic() + SETTLING
         while True:
             code = child.poll()
             if code == 0 or (code is not None and self._signals):
@@ -94,6 +112,8 @@ class _Supervisor:
             elif code is not None and not is_told:
                 click.echo("Waiting for the files to be changed.", err=True)
                 is_told = True
+            elif self._spare is None and time.monotonic() >= settled:
+                self._prepare_next()
             time.sleep(POLLING)
 
     def _pass_signals(self, child: subprocess.Popen[bytes]) -> None:
@@ -112,6 +132,16 @@ class _Supervisor:
 
     def _on_signal(self, _signum: int, _frame: FrameType | None) -> None:
         self._signals += 1
+
+
+@contextlib.contextmanager
+def _blocked_interrupts() -> Iterator[None]:
+    """Ctrl+C comes to all processes of a terminal: let it be passed on by us, and once."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

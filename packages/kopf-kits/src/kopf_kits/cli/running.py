@@ -93,10 +93,12 @@ def run(
         # It takes time, and is not needed for the help and for wrong options.
         from kopf_core.intents.registries import set_default_registry
         from kopf_core.reactor import running
+        from kopf_kits.cli import spares
         from kopf_kits.cli.exits import clean_exit
         from kopf_kits.loading import preload
         from kopf_kits.loops import proper_loop
 
+        spares.wait_for_turn()
         if controls.registry is not None:
             set_default_registry(controls.registry)
         preload(paths=paths, modules=modules)
