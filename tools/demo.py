@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 NAME = "kopf-example-1"
+WIDTH = 40  # characters of an annotation: what the framework remembers there is long
 TIMEOUT = 30.0  # seconds for each step; all of them take milliseconds
 
 
@@ -43,6 +44,9 @@ class Demo:
         say("What the object looks like now:")
         obj = self.get()
         obj["metadata"].pop("managedFields", None)
+        annotations = obj["metadata"]["annotations"]
+        for name, value in annotations.items():
+            annotations[name] = value if len(value) <= WIDTH else f"{value[:WIDTH]}..."
         import yaml
 
         print(yaml.safe_dump(obj, sort_keys=False), flush=True)
@@ -87,9 +91,10 @@ def main() -> int:
         print(f"The cluster is at {sandbox.url}", flush=True)
 
         handlers = "examples/01-minimal/example.py"
-        say(f"Start the operator: kopf run -A --verbose {handlers}")
+        say(f"Start the operator: kopf run -A --log-format plain {handlers}")
         path = str(EXAMPLES.parent / handlers)
-        command = [sys.executable, "-m", "kopf", "run", "-A", "--verbose", path]
+        options = ["-A", "--log-format", "plain"]  # the lines are short enough for any terminal
+        command = [sys.executable, "-m", "kopf", "run", *options, path]
         env = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
         interrupted = False
         # In a session of its own, it is not interrupted directly, but is stopped properly by us.

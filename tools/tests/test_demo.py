@@ -16,6 +16,7 @@ def test_demo_ends_by_itself() -> None:
     assert "Normal  Greeting" in done.stdout
     assert "Deleting: kopf-example-1" in done.stdout
     assert "Handler 'create_fn' succeeded." in done.stderr
+    assert max(len(line) for line in (done.stdout + done.stderr).splitlines()) <= 100
 
 
 def test_demo_can_be_interrupted() -> None:
