@@ -195,8 +195,10 @@ class Sandbox:
         """
         endpoint = self._find(resource)
         key = (self._namespace(endpoint, namespace), name)
-        checks = waiting.make_check(check, condition=condition, jsonpath=jsonpath, value=value)
-        obj = await waiting.wait_for(endpoint, key, checks, gone=gone, timeout=timeout)
+        expectation = waiting.make_expectation(
+            check, condition=condition, jsonpath=jsonpath, value=value
+        )
+        obj = await waiting.wait_for(endpoint, key, expectation, gone=gone, timeout=timeout)
         return None if obj is None else jsons.clone(obj)
 
     async def make_ready(self, resource: str, name: str, *, namespace: str | None = None) -> Obj:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from .schemas.jsonpaths import compile_path
@@ -21,34 +22,61 @@ class NotHappenedError(TimeoutError):
     """The object is not as it was waited for; the text tells what it is."""
 
 
-def make_check(
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What an object is waited to be; and what it has instead, for the error, if it is known."""
+
+    check: Check
+    explain: Callable[[Obj], str]
+
+
+def make_expectation(
     check: Check | None, *, condition: str | None, jsonpath: str | None, value: Any
-) -> Check:
-    """One check made of all that is specified: with nothing, it is that the object exists."""
-    checks: list[Check] = [] if check is None else [check]
+) -> Expectation:
+    """One expectation made of all that is specified: with nothing, it is that the object exists."""
+    parts = []
+    if check is not None:
+        parts.append(Expectation(check, lambda obj: "the check does not pass"))
     if condition is not None:
         type, _, status = condition.partition("=")
-        checks.append(_make_condition_check(type, status or "True"))
+        parts.append(_expect_condition(type, status or "True"))
     if jsonpath is not None:
-        find = compile_path(jsonpath)
-        checks.append(lambda obj: _is_there(find(obj), value))
-    return lambda obj: all(one(obj) for one in checks)
+        parts.append(_expect_value(jsonpath, value))
+
+    def explain(obj: Obj) -> str:
+        return "; ".join(part.explain(obj) for part in parts if not part.check(obj))
+
+    return Expectation(lambda obj: all(part.check(obj) for part in parts), explain)
 
 
-def _make_condition_check(type: str, status: str) -> Check:
-    def check(obj: Obj) -> bool:
+def _expect_condition(type: str, status: str) -> Expectation:
+    def find(obj: Obj) -> list[Any]:
         conditions = (obj.get("status") or {}).get("conditions") or ()
-        return any(c.get("type") == type and c.get("status") == status for c in conditions)
+        return [c.get("status") for c in conditions if c.get("type") == type]
 
-    return check
+    def explain(obj: Obj) -> str:
+        return f"the condition {type!r} is {_describe(find(obj))}, wanted {_describe([status])}"
+
+    return Expectation(lambda obj: status in find(obj), explain)
 
 
-def _is_there(found: list[Any], value: Any) -> bool:
-    return bool(found) if value is ANY else value in found
+def _expect_value(jsonpath: str, value: Any) -> Expectation:
+    find = compile_path(jsonpath)
+
+    def explain(obj: Obj) -> str:
+        wanted = "anything" if value is ANY else _describe([value])
+        return f"{jsonpath} is {_describe(find(obj))}, wanted {wanted}"
+
+    return Expectation(lambda obj: bool(find(obj)) if value is ANY else value in find(obj), explain)
+
+
+def _describe(values: list[Any]) -> str:
+    """With the types: it is easy to take a number for a text."""
+    return ", ".join(f"{value!r} ({type(value).__name__})" for value in values) or "absent"
 
 
 async def wait_for(
-    endpoint: Endpoint, key: Key, check: Check, *, gone: bool, timeout: float
+    endpoint: Endpoint, key: Key, expectation: Expectation, *, gone: bool, timeout: float
 ) -> Obj | None:
     """Wait until the object passes the check, or is gone; get it as it is stored."""
     store, watcher = endpoint.resource.store, Watcher(key[0] or None)
@@ -63,15 +91,23 @@ async def wait_for(
                     return None
                 if stored is not None and not gone:
                     obj: Obj = endpoint.encode(stored.obj)
-                    if check(obj):
+                    if expectation.check(obj):
                         return obj
                 await watcher.wake.wait()
     except TimeoutError:
         stored = store.get(key)
-        state = "it does not exist" if stored is None else f"it is {endpoint.encode(stored.obj)}"
+        found: Obj | None = None if stored is None else endpoint.encode(stored.obj)
         name = "/".join(part for part in key if part)
         raise NotHappenedError(
-            f"{endpoint.resource.qualified} {name} is not as expected in {timeout:g} s: {state}"
+            f"{endpoint.resource.qualified} {name} is not as expected in {timeout:g} s: "
+            f"{_explain_state(found, expectation, gone)}"
         ) from None
     finally:
         store.watchers.discard(watcher)
+
+
+def _explain_state(obj: Obj | None, expectation: Expectation, gone: bool) -> str:
+    if obj is None:
+        return "it does not exist"
+    reason = "it is still there" if gone else expectation.explain(obj)
+    return f"{reason}; it is {obj}" if reason else f"it is {obj}"
