@@ -367,7 +367,7 @@ async def test_a11_bookmarks_are_remembered_but_not_reported(
 
 
 async def test_a12_idle_streams_are_relisted_ever_rarer(server, reflect, sink, listed, settings):
-    settings.watching.inactivity_timeout = 0.001
+    settings.watching.inactivity_timeout = 0.05
     server.script(listed(), *[server.stream(server.HANG) for _ in range(3)])
     server.script(listed(), *[server.stream(server.HANG) for _ in range(6)])
     server.script(listed())
@@ -436,7 +436,7 @@ async def test_ignored_initial_streaming_is_replaced_with_lists(
     server, reflect, sink, listed, settings
 ):
     settings.watching.initial_streaming = True
-    settings.watching.inactivity_timeout = 0.001
+    settings.watching.inactivity_timeout = 0.05
     server.script(*[server.stream(server.HANG) for _ in range(3)], listed(["a"]))
     reflect()
     await sink.until((None, "a"), ("LISTED", ""))
