@@ -215,6 +215,17 @@ def load(*paths: str) -> list[object]:
         set_default_registry(before)
 
 
+def test_misspelt_names_are_corrected(tmp_path: Path) -> None:
+    path = tmp_path / "handlers.py"
+    path.write_text("import asyncio\nasyncio.sleeep\n")
+    with pytest.raises(LoadingError) as info:
+        preload([str(path)])
+    assert str(info.value).endswith(
+        "handlers.py:2: AttributeError: module 'asyncio' has no attribute 'sleeep'. "
+        "Did you mean: 'sleep'?"
+    )
+
+
 def test_handlers_of_imported_files_are_not_registered_twice(tmp_path: Path) -> None:
     (tmp_path / "operators.py").write_text(HANDLERS)
     (tmp_path / "others.py").write_text("import operators")

@@ -162,9 +162,11 @@ def test_views_are_live():
 
 def test_views_are_read_only_and_unhashable():
     view = MappingView({"x": 1})
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="use the argument `patch`"):
         view["x"] = 2
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="use the argument `patch`"):
+        del view["x"]
+    with pytest.raises(TypeError, match="unhashable"):
         hash(view)
     with pytest.raises(AttributeError):
         view.x = 1

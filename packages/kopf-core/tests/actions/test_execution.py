@@ -155,6 +155,21 @@ async def test_arbitrary_errors_are_logged_with_tracebacks_of_users_code_only(
     assert not [module for module in modules if module.startswith("kopf_core")]
 
 
+async def test_wrong_calls_are_logged_with_no_tracebacks_as_all_code_there_is_ours(
+    attempt, caplog, is_async
+):
+    def sync():
+        raise AssertionError("It cannot be called.")
+
+    async def coro():
+        raise AssertionError("It cannot be called.")
+
+    await attempt(BaseHandler(fn=coro if is_async else sync, id="fn"))
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "got an unexpected keyword argument" in record.getMessage()
+    assert not record.exc_info
+
+
 @pytest.mark.docs("errors")
 @pytest.mark.parametrize("cls", [TemporaryError, PermanentError])
 async def test_inherited_errors_are_the_same(attempt, cls):

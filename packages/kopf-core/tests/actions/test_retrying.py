@@ -136,9 +136,13 @@ def test_d12_messages_are_safe(exc, expected):
 
 @pytest.mark.parametrize(
     ("exc", "expected"),
-    [(Exception("boom"), "boom"), (ValueError(), "ValueError()"), (KeyError(""), "''")],
+    [
+        (Exception("boom"), "boom"),
+        (ValueError(), "ValueError()"),
+        (KeyError("spec"), "KeyError: 'spec'"),
+    ],
 )
-def test_descriptions_are_never_empty(exc, expected):
+def test_descriptions_are_never_empty_and_never_mere_keys(exc, expected):
     assert describe(exc) == expected
 
 

@@ -446,3 +446,12 @@ def test_registries_are_independent(resource):
     on.create("kopfexamples", registry=one)(fn)
     assert one.get_resource_handlers(resource)
     assert not two.get_resource_handlers(resource)
+
+
+@pytest.mark.parametrize("decorator", [on.startup, on.cleanup, on.login, on.probe])
+def test_forgotten_parentheses_of_activities_are_explained(decorator):
+    def handler(**_):
+        pass
+
+    with pytest.raises(TypeError, match=r"needs parentheses: \w+\(\); it was used for '.*handler'"):
+        decorator(handler)

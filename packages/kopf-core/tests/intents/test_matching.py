@@ -428,6 +428,13 @@ def make_evil(exc):
     return evil
 
 
+def test_filters_that_cannot_be_called_have_no_place_as_it_is_ours(make, make_event_cause, logged):
+    select([make(on.event, id="bad", when=lambda: True)], make_event_cause())
+    (message,) = logged(logging.ERROR)
+    assert "The filters of handler 'bad' have failed: TypeError: " in message
+    assert ".py" not in message
+
+
 @pytest.mark.parametrize("exc", EVIL, ids=lambda exc: type(exc).__name__)
 def test_r4_r20_failing_filters_cost_only_their_own_handlers(make, make_event_cause, logged, exc):
     bad, good = make(on.event, id="bad", when=make_evil(exc)), make(on.event, id="good")

@@ -64,6 +64,57 @@ def test_functions_with_arbitrary_arguments_are_fine(registry, caplog, fn):
     assert not caplog.messages
 
 
+@pytest.mark.parametrize(
+    ("options", "title"),
+    [
+        ({"when": lambda spec: True}, "when="),
+        ({"labels": {"a": lambda value: True}}, "labels= for 'a'"),
+        ({"annotations": {"a": lambda value: True}}, "annotations= for 'a'"),
+        ({"field": "spec.x", "value": lambda value: True}, "value="),
+        ({"field": "spec.x", "old": lambda value: True}, "old="),
+        ({"field": "spec.x", "new": lambda value: True}, "new="),
+    ],
+)
+def test_filters_without_arbitrary_arguments_are_a_warning(registry, caplog, options, title):
+    on.update("kopfexamples", id="fn", registry=registry, **options)(lambda **_: None)
+    check_registry(registry, logger)
+    (message,) = caplog.messages
+    assert f"{title} of Handler 'fn" in message
+    assert "must accept any keyword arguments: add **kwargs" in message
+    assert "test_preflight.py:" in message
+
+
+def test_good_filters_are_fine(registry, caplog):
+    options = {"when": lambda **_: True, "labels": {"a": "b", "c": lambda value, **_: True}}
+    on.update("kopfexamples", registry=registry, **options)(lambda **_: None)
+    check_registry(registry, logger)
+    assert not caplog.messages
+
+
+def generator(**_):
+    yield
+
+
+async def async_generator(**_):
+    yield
+
+
+@pytest.mark.parametrize("fn", [generator, async_generator, functools.partial(generator, a=1)])
+@pytest.mark.parametrize("decorator", [on.create, on.event, on.index, on.daemon])
+def test_generators_are_errors_as_their_code_would_never_run(registry, decorator, fn):
+    decorator("kopfexamples", id="fn", registry=registry)(fn)
+    with pytest.raises(SignatureError) as info:
+        check_registry(registry, logger)
+    assert " 'fn' has a yield, so its code would never run" in str(info.value)
+    assert "test_preflight.py:" in str(info.value)
+
+
+def test_generators_are_fine_for_reconciling(registry, caplog):
+    on.reconcile("kopfexamples", id="fn", registry=registry)(generator)
+    check_registry(registry, logger)
+    assert not caplog.messages
+
+
 def test_default_settings_are_fine(caplog):
     check_settings(OperatorSettings(), logger)
     assert not caplog.messages

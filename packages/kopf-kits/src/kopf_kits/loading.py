@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import importlib
 import importlib.util
@@ -109,7 +110,7 @@ def _load_module(name: str) -> ModuleType:
 def _explain(exc: Exception, title: str) -> LoadingError:
     """Say in one line what is wrong and where; keep the traceback of the user's code aside."""
     lines = traceback.format_exception_only(exc)
-    reason = lines[-1].strip()
+    reason = lines[-1].strip() + _suggest(exc, lines[-1])
     if isinstance(exc, SyntaxError) and exc.filename and os.path.exists(exc.filename):
         # The frames are of those who import the file, and the lines have the place already.
         return LoadingError(f"{_shorten(exc.filename)}:{exc.lineno}: {reason}", "".join(lines))
@@ -120,6 +121,14 @@ def _explain(exc: Exception, title: str) -> LoadingError:
     header = "Traceback (most recent call last):\n"
     details = "".join([header, *traceback.format_list(frames), *lines])
     return LoadingError(f"{place}: {reason}", details)
+
+
+def _suggest(exc: Exception, line: str) -> str:
+    """What was meant instead of an absent attribute: older Pythons say it only in tracebacks."""
+    if not isinstance(exc, AttributeError) or "Did you mean" in line:
+        return ""
+    close = difflib.get_close_matches(exc.name or "", dir(exc.obj), n=1)
+    return f". Did you mean: {close[0]!r}?" if close else ""
 
 
 def _shorten(filename: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import (
     MutableMapping,
     ValuesView,
 )
-from typing import Any, Final, Generic, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeGuard, TypeVar
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -206,6 +206,14 @@ class MappingView(_View, Mapping[_K, _V], Generic[_K, _V]):
 
     def __getitem__(self, key: _K) -> _V:
         return self._here()[key]
+
+    if not TYPE_CHECKING:  # type checkers refuse it by themselves
+
+        def __setitem__(self, key: Any, value: Any) -> None:
+            raise TypeError("Objects are read-only: use the argument `patch` to change them.")
+
+        def __delitem__(self, key: Any) -> None:
+            self[key] = None
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, MappingView):

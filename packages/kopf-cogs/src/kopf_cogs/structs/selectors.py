@@ -135,7 +135,8 @@ class Selector:
         if any(name == "" for name in names):
             raise TypeError("Names of resources must not be empty; use None or specific names.")
         if not names:
-            raise TypeError(f"The resource is not specified: there are no names in {self!r}.")
+            hint = "name it, e.g. 'kopfexamples', or say kopf.EVERYTHING"
+            raise TypeError(f"The resource is not specified in {self!r}: {hint}.")
         if callable(self.any_name):
             names.remove(self.any_name)
         if len(names) > 1:

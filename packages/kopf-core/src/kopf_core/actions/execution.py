@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
+from types import TracebackType
 from typing import Any, Protocol
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
@@ -36,6 +37,7 @@ from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import RetryPolicy, describe, sane_delay
 from kopf_core.actions.states import NO_JUMP, HandlerState, State
 
+CALLING_MODULE = invoke.__module__
 _NO_TIME = datetime.timedelta(0)
 _SUCCESS = Outcome(final=True, subrefs=frozenset())  # the most frequent one
 _NEVER_AGAIN = RetryPolicy(errors=ErrorsMode.IGNORED, backoff=0, timeout=None, retries=None)
@@ -330,17 +332,24 @@ def _complain(logger: AnyLogger, message: str, exc: BaseException) -> None:
     """Log an unexpected error with its traceback: only of the users' code, not of our own.
 
     Some errors are known to say it all in their text, such as those of logging in.
+    A function that cannot be called with our arguments has no code of its own to show.
     """
     if getattr(exc, "expected", False):
         logger.error(f"{message}: {describe(exc)}")
         return
-    traceback = exc.__traceback__
-    while traceback is not None and traceback.tb_frame.f_globals.get("__name__", "").startswith(
-        "kopf_core."
-    ):
-        traceback = traceback.tb_next
-    exc_info = (type(exc), exc, traceback or exc.__traceback__)
+    traceback = _skip_own_frames(exc.__traceback__)
+    exc_info = None if traceback is None else (type(exc), exc, traceback)
     logger.error(f"{message}: {describe(exc)}", exc_info=exc_info)
+
+
+def _skip_own_frames(whole: TracebackType | None) -> TracebackType | None:
+    rest, module = whole, ""
+    while rest is not None:
+        name = str(rest.tb_frame.f_globals.get("__name__", ""))
+        if not name.startswith("kopf_core."):
+            return rest
+        rest, module = rest.tb_next, name
+    return None if module == CALLING_MODULE else whole  # if not in a call, it is our own mistake
 
 
 def collect_results(outcomes: Mapping[HandlerId, Outcome]) -> dict[HandlerId, Any]:

@@ -132,7 +132,9 @@ def jittered(delay: float, ratio: float = 0.1) -> float:
 
 
 def describe(exc: BaseException) -> str:
-    """The text of an error for the logs: never empty."""
+    """The text of an error for the logs: never empty, and never a key alone."""
+    if isinstance(exc, KeyError):
+        return f"{type(exc).__name__}: {safe_message(exc)}"
     return safe_message(exc) or safe_repr(exc)
 
 

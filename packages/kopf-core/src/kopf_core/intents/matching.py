@@ -26,13 +26,19 @@ class FilterError(Exception):
 
     def __init__(self, handler: ResourceHandler, exc: Exception) -> None:
         cause = (isinstance(exc, Interrupted) and exc.__cause__) or exc
-        place = ""
-        for frame, line in traceback.walk_tb(cause.__traceback__):
-            place = f"{frame.f_code.co_filename}:{line}"  # the last one: where it was raised
         super().__init__(
             f"The filters of handler {str(handler.id)!r} have failed: "
-            f"{type(cause).__name__}: {safe_message(cause)} ({place})"
+            f"{type(cause).__name__}: {safe_message(cause)}{_locate(cause)}"
         )
+
+
+def _locate(cause: BaseException) -> str:
+    """Where it was raised, unless it is where we call the filters: it is not of users then."""
+    place = ""
+    for frame, line in traceback.walk_tb(cause.__traceback__):
+        is_ours = frame.f_globals.get("__name__", "").startswith("kopf_")
+        place = "" if is_ours else f" ({frame.f_code.co_filename}:{line})"
+    return place
 
 
 def matches(handler: ResourceHandler, cause: ResourceCause) -> bool:

@@ -5,16 +5,22 @@ Those with which it cannot work are errors; those that are probably not meant ar
 
 import dataclasses
 import difflib
+import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Executor
 from typing import Any
 
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.bases import BaseHandler, Fn
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.intents.arguments import accepts_anything, find_missing, get_arguments
 from kopf_core.intents.causes import Activity
+from kopf_core.intents.handlers import (
+    ChangingHandler,
+    ReconcilingHandler,
+    ResourceHandler,
+)
 from kopf_core.intents.registries import OperatorRegistry, deduplicate
 from kopf_core.reactor.warnings import locate
 
@@ -26,7 +32,7 @@ class SettingsError(Exception):
 
 
 class SignatureError(Exception):
-    """Some handlers can never be called: they ask for what is never given to them."""
+    """Some handlers can never work: they ask for what is never given, or are never run."""
 
     expected = True
 
@@ -34,21 +40,37 @@ class SignatureError(Exception):
 def check_registry(registry: OperatorRegistry, logger: AnyLogger) -> None:
     """Warn of what is probably forgotten in the handlers.
 
-    Raises :class:`SignatureError` for the handlers with which every call would fail.
+    Raises :class:`SignatureError` for the handlers with which every call would fail or do nothing.
     """
     activities = [h for activity in Activity for h in registry.get_activity_handlers(activity)]
     if not activities and not registry.resource_handlers:
         logger.warning("There are no handlers, so there is nothing to do.")
     handlers: list[BaseHandler] = deduplicate([*activities, *registry.resource_handlers])
     for handler in handlers:
-        if not accepts_anything(handler.fn):
-            logger.warning(
-                f"{handler} must accept any keyword arguments: add **kwargs "
-                f"to {locate(handler.fn)}."
-            )
+        for title, fn in _list_functions(handler):
+            if not accepts_anything(fn):
+                logger.warning(
+                    f"{title} must accept any keyword arguments: add **kwargs to {locate(fn)}."
+                )
     mistakes = [line for handler in handlers for line in _find_mistakes(handler, registry)]
     if mistakes:
         raise SignatureError(" ".join(mistakes))
+
+
+def _list_functions(handler: BaseHandler) -> Iterator[tuple[str, Fn]]:
+    """All functions of users that are called for the handler, the filters including."""
+    yield f"{handler}", handler.fn
+    if not isinstance(handler, ResourceHandler):
+        return
+    filters: dict[str, Any] = {"when=": handler.when, "value=": handler.value}
+    if isinstance(handler, ChangingHandler):
+        filters |= {"old=": handler.old, "new=": handler.new}
+    for option in ("labels", "annotations"):
+        criteria = getattr(handler, option) or {}
+        filters |= {f"{option}= for {name!r}": value for name, value in criteria.items()}
+    for option, value in filters.items():
+        if inspect.isroutine(value):
+            yield f"{option} of {handler}", value
 
 
 def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator[str]:
@@ -56,9 +78,24 @@ def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator
     if not known:
         return  # it is not a handler of ours
     for name in find_missing(handler.fn, known | {*registry.index_ids}):
-        close = difflib.get_close_matches(name, [*known, *registry.index_ids], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = _suggest(name, [*known, *registry.index_ids])
         yield f"{handler} is never given {name!r}, see {locate(handler.fn)}.{hint}"
+    if not isinstance(handler, ReconcilingHandler) and _is_generator(handler.fn):
+        yield (
+            f"{handler} has a yield, so its code would never run, see {locate(handler.fn)}: "
+            f"use return; only @kopf.reconcile functions yield."
+        )
+
+
+def _suggest(name: str, known: Collection[str]) -> str:
+    if name == "self":
+        return " Decorate functions, not methods; or decorate the methods of existing objects."
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _is_generator(fn: Fn) -> bool:
+    return inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn)
 
 
 def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:

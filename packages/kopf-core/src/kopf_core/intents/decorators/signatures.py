@@ -30,6 +30,9 @@ def spelled_out(fn: F) -> F:
         if not required <= kwargs.keys():
             names = ", ".join(f"{name}=" for name in sorted(required - kwargs.keys()))
             raise TypeError(f"{fn.__name__}() needs the keyword argument {names}")
+        if args and not positional and inspect.isroutine(args[0]):
+            used = f"it was used for {args[0].__qualname__!r}"
+            raise TypeError(f"The decorator needs parentheses: {fn.__name__}(); {used}.")
         return fn(*args, **kwargs)
 
     parameters = [*positional, *_spell(options)]
