@@ -11,6 +11,7 @@ import pytest
 from kopf_cogs.helpers.callbacks import Interrupted
 from kopf_core.actions.bases import is_async_fn
 from kopf_core.actions.invocation import invoke, is_being_cancelled
+from kopf_core.actions.threads import TakenBack, WaitingCalls
 
 
 def sync(*args, **kwargs):
@@ -227,3 +228,48 @@ async def test_o2_r15_outcomes_of_endured_threads_are_not_lost():
         release.set()
         assert await task == "result"
         assert task.cancelling() == 1
+
+
+async def test_f3_endured_calls_that_have_not_begun_never_do():
+    called, release = [], threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        executor.submit(release.wait)
+        call = invoke(
+            lambda: called.append(1), kwargs={}, is_async=False, executor=executor, is_endured=True
+        )
+        task = asyncio.create_task(call)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        release.set()
+    assert task.cancelled()
+    assert not called
+
+
+@pytest.mark.parametrize("is_endured", [False, True])
+async def test_f3_calls_can_be_taken_back_until_they_begin(is_endured):
+    called, release, waiting = [], threading.Event(), WaitingCalls()
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def handler(n):
+        called.append(n)
+        loop.call_soon_threadsafe(begun.set)
+        release.wait()
+        return n
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        executor = waiting.over(pool)
+        calls = [
+            invoke(handler, n, kwargs={}, is_async=False, executor=executor, is_endured=is_endured)
+            for n in range(3)
+        ]
+        tasks = [asyncio.create_task(call) for call in calls]
+        await begun.wait()
+        waiting.take_back()
+        for task in tasks[1:]:
+            with pytest.raises(TakenBack):
+                await task
+        release.set()
+        assert await tasks[0] == 0
+    assert called == [0]

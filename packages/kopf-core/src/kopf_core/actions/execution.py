@@ -36,6 +36,7 @@ from kopf_core.actions.ongoing import Ongoing
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import RetryPolicy, describe, sane_delay
 from kopf_core.actions.states import NO_JUMP, HandlerState, State
+from kopf_core.actions.threads import TakenBack, WaitingCalls
 
 CALLING_MODULE = invoke.__module__
 _NO_TIME = datetime.timedelta(0)
@@ -78,6 +79,9 @@ class Execution:
     ongoing: Ongoing = field(default_factory=Ongoing)
     """Where the calls are remembered while they last."""
 
+    waiting: WaitingCalls = field(default_factory=WaitingCalls)
+    """Where those calls are remembered which can be taken back if they have not begun yet."""
+
     panel: Panel = field(default_factory=Panel)
     """Who measures the attempts, if anybody."""
 
@@ -86,6 +90,12 @@ class Execution:
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, clock=clock, jump=jump)
         return other
+
+    @property
+    def threads(self) -> Executor:
+        """Where sync functions run."""
+        executor = self.executor
+        return self.waiting.over(self.settings.execution.executor if executor is None else executor)
 
     async def run(
         self,
@@ -139,6 +149,9 @@ class Execution:
                 )
             cause.logger.debug("%s is invoked.", handler)
             result = await self._call(invocation, state, runtime)
+        except TakenBack:
+            cause.logger.debug(f"{handler} is not invoked: there was no free thread for it.")
+            raise
         except asyncio.CancelledError:
             cause.logger.warning(f"{handler} is cancelled. Will escalate.")
             raise
@@ -244,7 +257,7 @@ class Execution:
             handler.fn,
             kwargs=kwargs,
             is_async=False,
-            executor=self.settings.execution.executor if self.executor is None else self.executor,
+            executor=self.threads,
             is_endured=is_endured,
             on_ended=partial(self.ongoing.leave, invocation),
         )

@@ -13,6 +13,7 @@ from kopf_cogs.aiokits.endurance import endure
 from kopf_cogs.helpers.callbacks import Interrupted
 from kopf_core.actions.bases import Fn
 from kopf_core.actions.forking import leave_fork
+from kopf_core.actions.threads import TakenBack
 
 
 async def invoke(
@@ -30,7 +31,8 @@ async def invoke(
     an :class:`Exception`, so that no function can tear down the loop or the worker.
 
     Threads cannot be interrupted. If it ``is_endured``, the first cancellation does not interrupt
-    the waiting for a thread either: what the function has done is to be remembered.
+    the waiting for a thread either: what the function has done is to be remembered. But if it has
+    not begun, it never does. If it was cancelled in the executor, :class:`TakenBack` is raised.
     ``on_ended`` is called in the thread when its function is really over, waited for or not.
     """
     task, pid = asyncio.current_task(), os.getpid()
@@ -41,11 +43,11 @@ async def invoke(
             finally:
                 if os.getpid() != pid:
                     leave_fork(sys.exception())
-        future = _start_thread(fn, args, kwargs, executor, on_ended)
-        return await _get_outcome(endure(future) if is_endured else future)
+        captured = _call_in_thread(fn, args, kwargs, executor, on_ended, is_endured)
+        return await _get_outcome(captured)
     except (Exception, asyncio.CancelledError) as e:
         if isinstance(e, asyncio.CancelledError):
-            if is_being_cancelled():
+            if is_being_cancelled() or isinstance(e, TakenBack):
                 raise
             raise Interrupted() from e
         raise
@@ -71,30 +73,38 @@ def is_being_cancelled() -> bool:
 _Captured = tuple[BaseException | None, Any]
 
 
-def _start_thread(
+async def _call_in_thread(
     fn: Fn,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     executor: Executor | None,
     on_ended: Callable[[], None] | None,
-) -> "asyncio.Future[_Captured]":
+    is_endured: bool,
+) -> _Captured:
     context = contextvars.copy_context()
     if executor is None:
         loop = asyncio.get_running_loop()
-        return loop.run_in_executor(None, context.run, _capture, fn, args, kwargs)
+        future = loop.run_in_executor(None, context.run, _capture, fn, args, kwargs)
+        return await (endure(future) if is_endured else future)
     try:
-        future = executor.submit(context.run, _capture, fn, args, kwargs)
+        call = executor.submit(context.run, _capture, fn, args, kwargs)
     except BaseException:
         if on_ended is not None:
             on_ended()
         raise
     if on_ended is not None:
-        future.add_done_callback(lambda _: on_ended())
-    return asyncio.wrap_future(future)
+        call.add_done_callback(lambda _: on_ended())
+    future = asyncio.wrap_future(call)
+    try:
+        return await (endure(future, give_up=call.cancel) if is_endured else future)
+    except asyncio.CancelledError:
+        if call.cancelled() and not is_being_cancelled():
+            raise TakenBack from None
+        raise
 
 
-async def _get_outcome(future: Awaitable[_Captured]) -> Any:
-    error, result = await future
+async def _get_outcome(captured: Awaitable[_Captured]) -> Any:
+    error, result = await captured
     if inspect.iscoroutine(result):  # e.g. from a lambda that calls an async function
         result = await result
     if isinstance(error, StopIteration | StopAsyncIteration):

@@ -7,6 +7,7 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.instruments import Instruments
+from kopf_core.actions.threads import WaitingCalls
 from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.desired.engine import DesiredStates, Enqueue, Sources
 from kopf_core.engines.indexing import ResourceIndexer
@@ -46,7 +47,12 @@ class HandlingFactory:
         self._enqueue = enqueue
         self._occupancy = Occupancy()
         self._is_clusterwide = essentials.options.clusterwide or not essentials.options.namespaces
-        self._indexing = replace(essentials.execution, errors=ErrorsMode.IGNORED, subhandling=None)
+        self._indexing = replace(
+            essentials.execution,
+            errors=ErrorsMode.IGNORED,
+            subhandling=None,
+            waiting=WaitingCalls(),  # these are interrupted together with their streams
+        )
 
     def make_reconciler(self, resource: Resource, handlers: ResourceHandlers) -> Reconciler:
         return Reconciler(

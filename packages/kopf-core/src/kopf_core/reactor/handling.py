@@ -95,10 +95,12 @@ class Handling:
     async def interrupt(self, reason: str) -> None:
         """Stop at once, as others can go on with the same objects soon; until resumed.
 
-        Handlers and daemons are cancelled, with no time to finish. Threads cannot be cancelled.
+        Handlers and daemons are cancelled, with no time to finish. Threads cannot be cancelled,
+        but what waits for a thread is never called.
         """
         self.pausing.hold(reason, is_cold=True, at_once=True)
         self.background.interrupt()
+        self._essentials.execution.waiting.take_back()
         await self.pausing.settle()
 
     def resume(self, reason: str) -> None:
@@ -128,8 +130,11 @@ class Handling:
         """Let the handlers finish, and interrupt those that do not; wait for those that cannot.
 
         The latter are in threads. What they have done is remembered on the objects, if in time.
+        What waits for a thread yet is never called.
         """
         exit = self._essentials.exit
+        self.orchestrator.hold()
+        self._essentials.execution.waiting.take_back()
         await asyncio.gather(self._finish_work(), self.background.exit(exit.get_left_for_work))
 
     async def _finish_work(self) -> None:

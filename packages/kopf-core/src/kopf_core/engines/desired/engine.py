@@ -329,7 +329,7 @@ class DesiredStates:
             force=handler.force,
             is_held=step.is_held,
         )
-        executor = self._execution.settings.execution.executor
+        executor = self._execution.threads
         aside = self._places[handler.id].aside
         return Pass(handler.fn, cause, applier, executor, aside, handler.prune)
 

@@ -1,0 +1,47 @@
+"""Threads of sync functions: the calls that have not begun yet can be taken back."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class TakenBack(asyncio.CancelledError):
+    """The function was not called at all: there was no thread for it until it was not needed."""
+
+
+class WaitingCalls:
+    """The calls that are given to executors, for as long as they have not ended.
+
+    The executors can be of users, so it is unknown what is in their queues.
+    """
+
+    def __init__(self) -> None:
+        self._futures: set[Future[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._futures)
+
+    def over(self, executor: Executor) -> Executor:
+        """The same executor, with its calls being remembered here."""
+        return _Watched(executor, self._futures)
+
+    def take_back(self) -> None:
+        """Cancel those that wait for a thread; those that run are not affected."""
+        for future in list(self._futures):
+            future.cancel()
+
+
+class _Watched(Executor):
+    def __init__(self, executor: Executor, futures: set[Future[Any]]) -> None:
+        self._executor = executor
+        self._futures = futures
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future = self._executor.submit(fn, *args, **kwargs)
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        return future
