@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import kopf
+from kopf_core.reactor import takeovers
 from kopf_kits.sandbox import Sandbox
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -232,10 +233,114 @@ async def test_i_what_is_gone_is_left_alone(
     assert not sandbox.journal.select("PATCH", f"{KEXES}/gone", since=since)
 
 
+@pytest.mark.parametrize("is_quiet", [True, False], ids=["quiet", "changed"])
+async def test_f4_wrong_absences_are_doubted(
+    sandbox: Sandbox,
+    late: Replica,
+    previous: Replica,
+    journal: list[tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    is_quiet: bool,
+) -> None:
+    monkeypatch.setattr(takeovers, "DOUBTS", (0.01, 0.01) if is_quiet else (999, 999))
+    previous.declare(kopf.on.create)
+    late.declare(kopf.on.create, kopf.on.resume)
+
+    async def before(sandbox: Sandbox) -> None:
+        await sandbox.apply(example("one", 0))
+        await wait_handled(sandbox, "one", 0)
+
+    async def after(sandbox: Sandbox) -> None:
+        sandbox.faults.fail(404, method="GET", path=f"{KEXES}/one", times=1)
+
+    async with handing_over(
+        sandbox, late=late, previous=previous, before=before, after=after
+    ) as since:
+        await sandbox.journal.wait("GET", f"{KEXES}/one", since=since)
+        sandbox.faults.clear()
+        if not is_quiet:
+            await sandbox.apply(example("one", 1))
+        while len(journal) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert journal == [("create", "one", "0"), ("resume", "one", "0" if is_quiet else "1")]
+
+
+@pytest.mark.parametrize("path", [KEXES, f"{KEXES}/obj7"], ids=["list", "object"])
+async def test_f5_what_hangs_does_not_hold_up_the_others(
+    sandbox: Sandbox,
+    late: Replica,
+    previous: Replica,
+    journal: list[tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+) -> None:
+    names = [f"obj{i}" for i in range(10)]
+    monkeypatch.setattr(takeovers, "MANY", 5)
+    monkeypatch.setattr(takeovers, "PATIENCE", 0.05)
+    late.settings.queueing.worker_limit = 6
+    late.settings.queueing.error_delays = [0.01]
+    previous.declare(kopf.on.create)
+    late.declare(kopf.on.create, kopf.on.resume)
+
+    async def before(sandbox: Sandbox) -> None:
+        for name in names:
+            await sandbox.apply(example(name, 0))
+        for name in names:
+            await wait_handled(sandbox, name, 0)
+
+    async def after(sandbox: Sandbox) -> None:
+        sandbox.faults.hang(method="GET", path=path, watch=False)
+
+    hanging = 0 if path == KEXES else 1
+    async with handing_over(sandbox, late=late, previous=previous, before=before, after=after):
+        while len(journal) < len(names) * 2 - hanging:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        sandbox.faults.clear()
+        while len(journal) < len(names) * 2:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert sorted(journal[len(names) :]) == [("resume", name, "0") for name in sorted(names)]
+
+
+async def test_f7_many_late_objects_cost_one_list(
+    sandbox: Sandbox,
+    late: Replica,
+    previous: Replica,
+    journal: list[tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [f"obj{i}" for i in range(20)]
+    monkeypatch.setattr(takeovers, "MANY", 5)
+    previous.declare(kopf.on.create)
+    late.declare(kopf.on.create, kopf.on.resume)
+
+    async def before(sandbox: Sandbox) -> None:
+        for name in names:
+            await sandbox.apply(example(name, 0))
+        for name in names:
+            await wait_handled(sandbox, name, 0)
+
+    async def after(sandbox: Sandbox) -> None:
+        for name in names:
+            await sandbox.apply(example(name, 1))
+        for name in names:
+            await wait_handled(sandbox, name, 1)
+
+    async with handing_over(
+        sandbox, late=late, previous=previous, before=before, after=after
+    ) as since:
+        while len(journal) < len(names) * 2:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert sorted(journal[len(names) :]) == [("resume", name, "1") for name in sorted(names)]
+    lists = [e for e in sandbox.journal.select("GET", KEXES, since=since) if not e.watch]
+    assert len(lists) == 1
+    assert len(sandbox.journal.select("GET", f"{KEXES}/*", since=since)) == 5
+
+
 async def test_i_many_are_listed_while_the_first_of_them_are_handled(
     sandbox: Sandbox, late: Replica, previous: Replica, journal: list[tuple[str, ...]]
 ) -> None:
     names = [f"obj{i}" for i in range(60)]
+    late.settings.leasing.duration, late.settings.leasing.renew_deadline = 999, 500  # it can hang
     previous.declare(kopf.on.create)
     late.declare(kopf.on.create, kopf.on.resume)
     resumed = [("resume", name, "1" if name == "obj7" else "0") for name in names]

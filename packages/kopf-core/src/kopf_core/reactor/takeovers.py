@@ -5,6 +5,7 @@ By what is known, such an object would be handled once more. So, when there is s
 for an object for the first time since the lease is held, the object is looked at before that.
 It costs one request, and only for those objects; the quiet ones, usually most of them, cost none.
 If they are many, they are listed once, while the first of them are worked on already.
+No reply is waited for too long: those objects that cannot be looked at do not hold up the others.
 
 Nobody else can have handled the object since then: so it is not looked at again. And those states
 that are newer than the first thing written by the new leader itself are surely not late.
@@ -12,10 +13,13 @@ that are newer than the first thing written by the new leader itself are surely 
 
 import asyncio
 import contextlib
+import enum
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from kopf_cogs.clients.errors import (
+    APIConnectionError,
     APIError,
     APIForbiddenError,
     APINotFoundError,
@@ -34,13 +38,32 @@ from kopf_core.engines.memories import Stage
 from kopf_core.intents.causes import ChangingCause, Reason
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import DONE, AwaitChange, TurnResult
+from kopf_core.reactor.work import DONE, AwaitChange, Requeue, TurnResult
 
 MANY = 50
 """How many objects are requested one by one; if there are more, they are listed."""
 
+DOUBTS = (1.0, 60.0)
+"""The first and the longest delay (in seconds) before those are looked at again that are said
+to be absent, while the stream does not say so. Each delay is twice as long as the previous one."""
+
+PATIENCE = 0.5
+"""For how long a reply is waited for, as a share of the time for which the leader can act."""
+
+T = TypeVar("T")
 Detect = Callable[[Turn], ChangingCause]
 Act = Callable[[Turn], Awaitable[TurnResult]]
+
+
+class _Sight(enum.Enum):
+    """What has become of the object."""
+
+    THERE = enum.auto()
+    MISSING = enum.auto()
+    """It is said not to exist. Its deletion is on its way, or it is a mistake."""
+
+    REPLACED = enum.auto()
+    """There is another object of that name, so this one does not exist for sure."""
 
 
 @dataclass(slots=True)
@@ -49,8 +72,11 @@ class _Place:
 
     namespace: str | None
     requested: int = 0
-    versions: dict[ObjectKey, int] | None = None
-    """The versions of the objects as they were listed, if they were."""
+    newest: int = 0
+    """The newest of their known versions: whatever is not newer, was most likely seen."""
+
+    listed: dict[ObjectKey, RawBody | int] | None = None
+    """The objects as they were listed, if they were; only the versions if they are not new."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     answered: asyncio.Event = field(default_factory=asyncio.Event)
@@ -70,6 +96,7 @@ class Takeovers:
         is_clusterwide: bool,
     ) -> None:
         self._client = client
+        self._reader = client.without_fence()  # hanging requests must not hold up the others
         self._resource = resource
         self._handlers = handlers
         self._settings = settings
@@ -77,37 +104,50 @@ class Takeovers:
         self._term = 0
         self._written: str | None = None
         self._places: dict[str | None, _Place] = {}
+        self._missing: dict[ObjectKey, int] = {}
+        """How many times they were said to be absent."""
 
     async def act(self, turn: Turn, detect: Detect, act: Act) -> TurnResult:
         """Do what is to be done for the object, by its state not older than this leadership."""
         self._follow_terms()
         term = self._term
-        if not await self._prepare(turn, detect):
+        sight = await self._prepare(turn, detect)
+        if sight is _Sight.REPLACED:
             turn.memory.stage = Stage.ABSENT
             return DONE
+        if sight is _Sight.MISSING:
+            return self._doubt(turn.item.key)
         result = await act(turn)
         if isinstance(result, AwaitChange) and self._written is None and self._term == term:
             self._written = result.version
         return result
 
-    async def _prepare(self, turn: Turn, detect: Detect) -> bool:
+    def _doubt(self, key: ObjectKey) -> TurnResult:
+        """Look again later, or when something happens to the object; unless it is its deletion."""
+        first, longest = DOUBTS
+        count = self._missing[key] = self._missing.get(key, -1) + 1
+        delay = min(longest, first * 2 ** min(count, 30))
+        return Requeue(at=self._client.clock.monotonic() + delay)
+
+    async def _prepare(self, turn: Turn, detect: Detect) -> _Sight:
         """Make the state current if it matters; get whether the object exists, as far as known.
 
         Raises :class:`FencedError` if the lease is not held anymore by then.
         """
         known = turn.item.latest
         if known is None or self._is_current(turn, known) or not self._is_pending(detect(turn)):
-            return True
-        is_there = await self._look(turn, known)
+            return _Sight.THERE
+        sight = await self._look(turn, known)
         if self._client.fence is not None:
             self._client.fence.check()  # the process could be suspended meanwhile
-        return is_there
+        return sight
 
     def _follow_terms(self) -> None:
         term = 0 if self._client.fence is None else self._client.fence.term
         if term != self._term:
             self._term, self._written = term, None
             self._places.clear()
+            self._missing.clear()
 
     def _is_current(self, turn: Turn, body: RawBody) -> bool:
         """Whether whatever the previous leader has done is in this state for sure."""
@@ -134,30 +174,45 @@ class Takeovers:
             cause.reason is Reason.RESUME and bool(handlers.select_changing(cause))
         )
 
-    async def _look(self, turn: Turn, known: RawBody) -> bool:
+    async def _look(self, turn: Turn, known: RawBody) -> _Sight:
         """Make the state current; get whether the object exists. Raises :class:`APIError`."""
-        place = self._get_place(known)
+        place, key = self._get_place(known), turn.item.key
         place.requested += 1
-        version = await self._find_version(place, turn.item.key)
-        if version is not None and is_as_new(known, str(version)):
-            turn.memory.patched_version = version
-            return True
-        try:
-            body = await self._get(known)
-        finally:
-            place.answered.set()
-        if body is None or object_key(self._resource, body) != turn.item.key:
-            return False
+        place.newest = max(place.newest, parse_version(known) or 0)
+        body = await self._find_listed(place, key, known)
+        if body is None:
+            try:
+                body = await self._bound(self._get(known))
+            finally:
+                place.answered.set()
+        if body is None:
+            return _Sight.MISSING
+        if object_key(self._resource, body) != key:
+            return _Sight.REPLACED
+        self._missing.pop(key, None)
         turn.memory.patched_version = parse_version(body)
-        if not is_newer(known, body):
+        if body is not known and not is_newer(known, body):
             turn.item.latest, turn.item.type, turn.body = body, "MODIFIED", Body(body)
-        return True
+        return _Sight.THERE
+
+    async def _bound(self, reading: Awaitable[T]) -> T:
+        """Wait for the reply, its retries included. Raises :class:`APIError` if it is not there.
+
+        There must be time to act before the lease is to be renewed.
+        """
+        timeout = self._settings.leasing.renew_deadline * PATIENCE
+        try:
+            async with asyncio.timeout(timeout):
+                return await reading
+        except TimeoutError:
+            text = f"it was not possible to look at the object in {timeout:g} seconds"
+            raise APIConnectionError(text) from None
 
     async def _get(self, known: RawBody) -> RawBody | None:
         meta = known["metadata"]
         url = self._resource.get_url(namespace=meta.get("namespace"), name=meta["name"])
         try:
-            body: RawBody = await self._client.get(url)
+            body: RawBody = await self._reader.get(url)
         except APINotFoundError:
             return None
         except APIForbiddenError:
@@ -169,41 +224,46 @@ class Takeovers:
     async def _find(self, namespace: str | None, name: str) -> RawBody | None:
         """The same by the right to list only, which is there for sure, as objects are watched."""
         params = {"fieldSelector": f"metadata.name={name}"}
-        pages = list_objects(self._client, self._resource, namespace, params=params)
+        pages = list_objects(self._reader, self._resource, namespace, params=params)
         found: list[RawBody] = [body async for page in pages for body in page.items]
         return found[0] if found else None
 
-    async def _find_version(self, place: _Place, key: ObjectKey) -> int | None:
-        """The version of the object in the list; unknown if it is not there, or nothing is listed.
+    async def _find_listed(self, place: _Place, key: ObjectKey, known: RawBody) -> RawBody | None:
+        """The state of the object in the list; none if it is not there, or nothing is listed.
 
         The first ones do not wait for the list, and those that are not there are requested.
         """
         if place.requested <= MANY:
             return None
         async with place.lock:
-            if place.versions is None:
+            if place.listed is None:
                 await place.answered.wait()
-                place.versions = await self._list(place.namespace)
-        return place.versions.pop(key, None)
+                place.listed = await self._list(place)
+        found = place.listed.pop(key, None)
+        if isinstance(found, int):
+            return known if is_as_new(known, str(found)) else None
+        return found
 
     def _get_place(self, known: RawBody) -> _Place:
         namespace = None if self._is_clusterwide else known["metadata"].get("namespace")
         return self._places.setdefault(namespace, _Place(namespace))
 
-    async def _list(self, namespace: str | None) -> dict[ObjectKey, int]:
-        """The versions of the objects; if it fails, those that are not there are requested."""
-        watching, versions = self._settings.watching, dict[ObjectKey, int]()
+    async def _list(self, place: _Place) -> dict[ObjectKey, RawBody | int]:
+        """The objects; if it fails or takes too long, those that are not there are requested."""
+        watching, listed = self._settings.watching, dict[ObjectKey, RawBody | int]()
         pages = list_objects(
-            self._client,
+            self._reader,
             self._resource,
-            namespace,
+            place.namespace,
             chunk_size=watching.chunk_size,
             params=collect_selectors(watching, self._resource),
         )
-        with contextlib.suppress(APIError):
-            async for page in pages:
-                for body in page.items:
-                    version = parse_version(body)
-                    if version is not None:
-                        versions[object_key(self._resource, body)] = version
-        return versions
+        with contextlib.suppress(APIError, TimeoutError):
+            async with asyncio.timeout(self._settings.leasing.duration):
+                while (page := await self._bound(anext(pages, None))) is not None:
+                    for body in page.items:
+                        version = parse_version(body)
+                        if version is not None:
+                            key = object_key(self._resource, body)
+                            listed[key] = body if version > place.newest else version
+        return listed
