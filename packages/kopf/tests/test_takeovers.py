@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import kopf
+from kopf_cogs.clients.errors import APIConflictError
+from kopf_cogs.clients.session import Client
 from kopf_core.reactor import takeovers
 from kopf_kits.sandbox import Sandbox
 
@@ -231,6 +233,35 @@ async def test_i_what_is_gone_is_left_alone(
         await wait_handled(sandbox, "new", 0)
     assert [note for note in journal if note[0] == "resume"] == []
     assert not sandbox.journal.select("PATCH", f"{KEXES}/gone", since=since)
+
+
+async def test_i_what_is_late_in_the_network_is_refused(
+    sandbox: Sandbox, late: Replica, previous: Replica, journal: list[tuple[str, ...]]
+) -> None:
+    for replica in (late, previous):
+        replica.declare(kopf.on.create, kopf.on.update)
+    previous.settings.networking.error_backoffs = ()
+
+    async def before(sandbox: Sandbox) -> None:
+        sandbox.faults.drop(method="PATCH", path=f"{KEXES}/one")  # it is late, and never here
+        await sandbox.apply(example("one", 0))
+        await sandbox.journal.wait("PATCH", f"{KEXES}/one")
+
+    async def after(sandbox: Sandbox) -> None:
+        pass
+
+    async with handing_over(sandbox, late=late, previous=previous, before=before, after=after):
+        sandbox.faults.clear()
+        await wait_handled(sandbox, "one", 0)
+        await sandbox.apply(example("one", 1))
+        await wait_handled(sandbox, "one", 1)
+        patch = sandbox.journal.select("PATCH", f"{KEXES}/one")[0]
+        async with Client(kopf.ConnectionInfo(server=sandbox.url)) as client:
+            with pytest.raises(APIConflictError):
+                await client.patch(patch.path, patch.json, content_type=patch.content_type)
+        await sandbox.apply(example("one", 2))
+        await wait_handled(sandbox, "one", 2)
+    assert journal[1:] == [("create", "one", "0"), ("update", "one", "1"), ("update", "one", "2")]
 
 
 @pytest.mark.parametrize("is_quiet", [True, False], ids=["quiet", "changed"])

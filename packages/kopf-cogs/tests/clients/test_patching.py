@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from kopf_cogs.clients import errors
-from kopf_cogs.clients.patching import MAX_ATTEMPTS, patch_object
+from kopf_cogs.clients.patching import MAX_ATTEMPTS, MAX_CONFLICTS, patch_object
 from kopf_cogs.structs.finalizers import block_deletion
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
@@ -159,6 +159,63 @@ async def test_c20_b9_status_goes_to_the_object_if_the_subresource_is_switched_o
         ("GET", URL),
         ("PATCH", URL),
     ]
+
+
+class OpenFence:
+    """As of an operator that leads, for ever."""
+
+    term, is_open = 0, True
+
+    def check(self):
+        return 999.0
+
+
+@pytest.fixture
+def leading(client):
+    client.fence = OpenFence()
+
+
+async def test_i_under_leases_only_the_known_states_are_patched(server, client, resource, leading):
+    server.script(server.reply(body(2, status={"y": 2})))
+    server.script(server.reply(body(3, spec={"x": 1}, status={"y": 2})))
+    patch = Patch({"spec": {"x": 1}, "status": {"y": 2}})
+    await patch_object(client, resource, "ns", "name1", patch, body(1))
+    versions = [r.json["metadata"]["resourceVersion"] for r in server.requests]
+    assert versions == ["1", "2"]
+
+
+async def test_i_under_leases_changes_of_others_are_not_conflicts(
+    server, client, resource, leading, caplog
+):
+    server.script(server.reply(status=409))
+    server.script(server.reply(body(5)))
+    server.script(server.reply(body(6, spec={"x": 1})))
+    patch = Patch({"spec": {"x": 1}})
+    result = await patch_object(client, resource, "ns", "name1", patch, body(1))
+    assert result.body == body(6, spec={"x": 1})
+    assert [r.method for r in server.requests] == ["PATCH", "GET", "PATCH"]
+    assert server.requests[-1].json["metadata"]["resourceVersion"] == "5"
+    assert not [r for r in caplog.records if r.levelno > logging.DEBUG]
+
+
+async def test_i_under_leases_busy_objects_are_patched_in_the_end(
+    server, client, resource, leading
+):
+    for n in range(MAX_CONFLICTS):
+        server.script(server.reply(status=409))
+        server.script(server.reply(body(2 + n)))
+    server.script(server.reply(body(9, spec={"x": 1})))
+    patch = Patch({"spec": {"x": 1}})
+    result = await patch_object(client, resource, "ns", "name1", patch, body(1))
+    assert result.body == body(9, spec={"x": 1})
+    assert server.requests[-1].json == {"spec": {"x": 1}}
+
+
+async def test_i_under_leases_other_refusals_are_errors(server, client, resource, leading):
+    server.script(server.reply(status=409))
+    server.script(server.reply(body(1)))
+    with pytest.raises(errors.APIConflictError):
+        await patch_object(client, resource, "ns", "name1", Patch({"spec": {"x": 1}}), body(1))
 
 
 @pytest.mark.parametrize("status", [409, 422])

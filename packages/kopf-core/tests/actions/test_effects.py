@@ -27,6 +27,8 @@ from kopf_core.actions.marks import Marks
 class FakeClient:
     """Applies merge patches to nothing, and refuses what it is told to refuse."""
 
+    fence = None
+
     def __init__(self):
         self.sent = []
         self.refuse = lambda payload: None

@@ -20,6 +20,10 @@ JSON_PATCH = "application/json-patch+json"
 MAX_ATTEMPTS = 5
 """How many times to apply the functions to ever fresher bodies of an object that changes a lot."""
 
+MAX_CONFLICTS = 4
+"""How many times to merge into the very state that is known, if others can go on with the object.
+Then, it is merged into whatever it is: busy objects are not to be given up."""
+
 CONFLICT_DELAY = 0.05
 """In seconds: the delay after the second conflict in a row; then it grows. With a jitter."""
 
@@ -104,6 +108,27 @@ class _Target:
                 return await self.merge(payload, subresource, version)
             except errors.APIConflictError:
                 await self.get_if_permitted()
+        return await self.merge(payload, subresource)
+
+    async def merge_in_time(
+        self, payload: dict[str, Any], subresource: str | None, version: str | None
+    ) -> bodies.RawBody:
+        """Apply the fields, but not if it is on its way for so long that others have gone on.
+
+        When this operator does not lead anymore, the next one changes the objects it handles.
+        So what comes after that is refused, as the version is not the latest one. While this one
+        leads, a conflict only means that somebody else has changed the object: it is read again.
+        """
+        for _ in range(MAX_CONFLICTS):
+            if version is None:
+                break
+            try:
+                return await self.merge(payload, subresource, version)
+            except errors.APIConflictError:
+                known, freshest = version, await self.get_if_permitted()
+                version = _get_version(freshest)
+                if version == known:
+                    raise  # it is the change itself what is wrong
         return await self.merge(payload, subresource)
 
     async def modify(self, ops: jsonpatch.JSONPatch, subresource: str | None) -> bodies.RawBody:
@@ -236,7 +261,10 @@ async def _apply_fields(
     """Merge the fields into the object; return the new one, if there is anything to be merged."""
     result: Any = None
     for payload, subresource in _split_fields(target.resource, patch):
-        if subresource is not None and patch.keys() - {"status"}:
+        if target.client.fence is not None:
+            version = _get_version(result or body)
+            result = await target.merge_in_time(payload, subresource, version)
+        elif subresource is not None and patch.keys() - {"status"}:
             result = await target.merge_status_first(payload, subresource, _get_version(body))
         else:
             result = await target.merge(payload, subresource)
