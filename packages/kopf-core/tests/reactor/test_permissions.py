@@ -51,6 +51,30 @@ async def test_b4_forbidden_patches_are_told_once_for_all_objects(
     assert len(journal) == len({*journal}) == 6
 
 
+async def test_i_all_that_is_missing_is_told_at_the_first_refused_patch(
+    cluster, operate, registry, logged, monkeypatch
+):
+    permit_only(monkeypatch, ("kopfexamples", "list"), ("kopfexamples", "watch"))
+    deny_patches(cluster.sandbox.faults, "a")
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        pass
+
+    def get_told() -> list[str]:
+        return [text for text in logged(logging.WARNING) if "cannot patch" in text]
+
+    async with operate():
+        await cluster.create("a")
+        async with asyncio.timeout(30):
+            while not get_told():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert get_told()[0].endswith(
+        'Add this rule to the role of the operator: {apiGroups: ["kopf.dev"], '
+        "resources: [kopfexamples], verbs: [get, patch]}."
+    )
+
+
 async def until_patched_in_vain(requests: Any, *names: str) -> None:
     for name in names:
         async with asyncio.timeout(30):
@@ -61,6 +85,72 @@ async def until_handled(cluster: Any, name: str) -> None:
     async with asyncio.timeout(30):
         while "annotations" not in (await cluster.get(name))["metadata"]:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+REVIEWS = "*/selfsubjectaccessreviews"
+
+
+def permit_only(monkeypatch: Any, *permitted: tuple[str, str]) -> None:
+    """Let the server say of the rights that it refuses all others: the sandbox checks none."""
+    documents = pytest.importorskip("kopf_kits.sandbox.http.documents")
+    answer_review = documents.answer_review
+
+    def answer(call: Any, target: Any) -> Any:
+        reply = answer_review(call, target)
+        if target.plural != "selfsubjectaccessreviews":
+            return reply
+        body = call.parse_body()
+        spec = body["spec"]["resourceAttributes"]
+        name = "/".join(filter(None, [spec["resource"], spec["subresource"]]))
+        status = {"allowed": (name, spec["verb"]) in permitted}
+        return type(reply).of({**body, "status": status}, 201)
+
+    monkeypatch.setattr(documents, "answer_review", answer)
+
+
+@pytest.mark.parametrize("is_reviewed", [True, False], ids=["reviewed", "unknown"])
+async def test_i_all_that_is_missing_for_the_kinds_is_told_at_once(
+    cluster, operate, registry, logged, monkeypatch, make_definition, is_reviewed
+):
+    text = 'widgets is forbidden: User "me" cannot list resource "{}" in API group "kopf.dev"'
+    definition = make_definition("v1", subresources={"status": {}})
+    definition["metadata"]["name"] = "widgets.kopf.dev"
+    names = {"kind": "Widget", "plural": "widgets", "singular": "widget"}
+    definition["spec"]["names"] = names
+    await cluster.sandbox.apply(definition)
+    for plural in ("widgets", "kopfexamples"):
+        path = f"*/kopf.dev/v1/{plural}"
+        cluster.sandbox.faults.fail(403, method="GET", path=path, message=text.format(plural))
+    permit_only(monkeypatch, ("kopfexamples", "list"), ("widgets", "get"))
+    if not is_reviewed:
+        cluster.sandbox.faults.fail(403, method="POST", path=REVIEWS)
+
+    @on.create("widgets", registry=registry)
+    @on.event("kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        pass
+
+    def get_told() -> list[str]:
+        return [message for message in logged(logging.WARNING) if "Cannot watch" in message]
+
+    async with operate(clusterwide=True):
+        async with asyncio.timeout(30):
+            while not get_told():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    (told,) = get_told()
+    assert told.startswith("Cannot watch 2 kinds (")
+    rules = told.partition("of the operator: ")[2]
+    if is_reviewed:
+        assert sorted(rules.removesuffix("}.").split("}, ")) == [
+            '{apiGroups: ["kopf.dev"], resources: [kopfexamples], verbs: [watch]',
+            '{apiGroups: ["kopf.dev"], resources: [widgets/status], verbs: [patch]',
+            '{apiGroups: ["kopf.dev"], resources: [widgets], verbs: [list, watch, patch]',
+        ]
+    else:
+        assert rules.startswith('{apiGroups: ["kopf.dev"], resources: [')
+        assert rules.endswith("], verbs: [list]}.")
+        assert "kopfexamples" in rules
+        assert "widgets" in rules
 
 
 async def test_b3_definitions_are_watched_as_soon_as_it_is_permitted(

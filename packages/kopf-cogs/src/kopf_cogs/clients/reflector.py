@@ -67,6 +67,7 @@ class Reflector:
     ``selector`` is one more label selector for this stream only.
     ``on_reversed`` is told when the versions went back, as after a restoration from a backup:
     before any of the older objects come, if they are listed.
+    ``on_forbidden`` is told that it is not permitted, instead of the log, once while it lasts.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Reflector:
         settings: "OperatorSettings | None" = None,
         selector: str | None = None,
         on_reversed: Callable[[], None] = lambda: None,
+        on_forbidden: Callable[[errors.APIForbiddenError], None] | None = None,
         logger: stream_state.Logger = logger,
     ) -> None:
         super().__init__()
@@ -93,6 +95,7 @@ class Reflector:
         self._namespace = namespace
         self._sink = sink
         self._selector = selector
+        self._on_forbidden = on_forbidden
         self._logger = logger
         self._settings = (client.settings if settings is None else settings).watching
         self._title = f"{resource} in {namespace!r}" if namespace else f"{resource} cluster-wide"
@@ -292,8 +295,7 @@ class Reflector:
             case errors.APINotFoundError():
                 self._relist()
             case errors.APIForbiddenError():
-                text = f"Cannot watch {self._title}, will retry until permitted: {exc}"
-                self._complain(f"{text}{rights.hint_at_role(exc)}")
+                self._handle_refusal(exc)
             case errors.APIClientError() if self._is_streaming() and exc.status in (400, 422):
                 self._streaming_refused = True
                 self._complain(f"The initial streaming is not supported for {self._title}: {exc}")
@@ -301,6 +303,14 @@ class Reflector:
                 self._handle_doubt(exc)
             case _:
                 self._complain(f"The watch-stream for {self._title} has failed: {exc}")
+
+    def _handle_refusal(self, exc: errors.APIForbiddenError) -> None:
+        text = f"Cannot watch {self._title}, will retry until permitted: {exc}"
+        if self._on_forbidden is None:
+            self._complain(f"{text}{rights.hint_at_role(exc)}")
+        elif text != self._complaint:
+            self._complaint = text
+            self._on_forbidden(exc)
 
     def _handle_doubt(self, exc: errors.APIStatusError) -> None:
         """The server is behind us: it will catch up soon, or it was restored from a backup."""

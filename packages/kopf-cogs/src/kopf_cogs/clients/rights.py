@@ -1,6 +1,19 @@
-"""Hints at what is missing in the roles, made of the refusals by RBAC."""
+"""Hints at what is missing in the roles, made of the refusals by RBAC, and of its own answers."""
 
+import asyncio
 import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from kopf_cogs.clients import errors
+
+if TYPE_CHECKING:
+    from kopf_cogs.clients import session
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+TIMEOUT = 5.0
+"""In seconds: how long to wait for the answers; the hints are only worth so much."""
 
 _REFUSAL = re.compile(
     r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
@@ -9,14 +22,92 @@ _REFUSAL = re.compile(
 _REFUSAL_OF_DISCOVERY = re.compile(r'cannot get path "/apis?[/"]')
 
 
+class Right(NamedTuple):
+    """What can be permitted by a rule of a role."""
+
+    group: str
+    resource: str
+    """The plural name, maybe with a subresource: ``pods``, ``pods/status``."""
+
+    verb: str
+
+
 def hint_at_role(exc: Exception) -> str:
     """The rule that would permit it, a sentence to go on the message with; empty if unknown."""
-    end = "" if str(exc).endswith(".") else "."
     if _REFUSAL_OF_DISCOVERY.search(str(exc)):
-        return f"{end} Bind the cluster role system:discovery to the operator."
+        return f"{_end(exc)} Bind the cluster role system:discovery to the operator."
+    right = parse_refusal(exc)
+    return "" if right is None else suggest_rules([right], exc)
+
+
+def parse_refusal(exc: Exception) -> Right | None:
+    """What was refused, if it can be seen in the message."""
     match = _REFUSAL.search(str(exc))
-    if match is None:
-        return ""
-    group, resource, verb = match["group"], match["resource"], match["verb"]
-    rule = f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{verb}]}}'
-    return f"{end} Add this rule to the role of the operator: {rule}."
+    return match and Right(match["group"], match["resource"], match["verb"])
+
+
+async def explain_refusal(
+    client: "session.Client",
+    exc: errors.APIError,
+    wanted: Collection[Right],
+    namespace: str | None,
+) -> str:
+    """The rules that would permit all that is wanted, not only what was refused.
+
+    The API is asked of each right; if it does not answer, or sees no problem with them,
+    it is only the rule for what was refused.
+    """
+    missing = await find_missing(client, wanted, namespace)
+    return suggest_rules(missing, exc) if missing else hint_at_role(exc)
+
+
+def suggest_rules(missing: Collection[Right], exc: Exception) -> str:
+    """The rules for these rights, a sentence to go on the message with."""
+    verbs: dict[tuple[str, str], list[str]] = {}
+    for group, resource, verb in missing:
+        verbs.setdefault((group, resource), []).append(verb)
+    resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (group, resource), its_verbs in verbs.items():
+        resources.setdefault((group, tuple(its_verbs)), []).append(resource)
+    rules = ", ".join(
+        f'{{apiGroups: ["{group}"], resources: [{", ".join(names)}], '
+        f"verbs: [{', '.join(its_verbs)}]}}"
+        for (group, its_verbs), names in resources.items()
+    )
+    these = "this rule" if len(resources) == 1 else "these rules"
+    return f"{_end(exc)} Add {these} to the role of the operator: {rules}."
+
+
+def _end(exc: Exception) -> str:
+    return "" if str(exc).endswith(".") else "."
+
+
+async def find_missing(
+    client: "session.Client", wanted: Collection[Right], namespace: str | None
+) -> Collection[Right]:
+    """Those of the rights that are not there; none if it is not possible to find it out."""
+    free = client.without_fence()  # nothing is changed by that, and followers ask, too
+    try:
+        allowed = await asyncio.gather(*(_is_allowed(free, right, namespace) for right in wanted))
+    except errors.APIError:
+        return ()
+    return [right for right, is_allowed in zip(wanted, allowed, strict=True) if not is_allowed]
+
+
+async def _is_allowed(client: "session.Client", right: Right, namespace: str | None) -> bool:
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {
+        "group": right.group,
+        "resource": resource,
+        "subresource": subresource,
+        "verb": right.verb,
+        "namespace": namespace or "",
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    reply = await client.post(REVIEWS, review, timeout=TIMEOUT, backoffs=())
+    status = reply.get("status") if isinstance(reply, dict) else None
+    return not isinstance(status, dict) or status.get("allowed") is not False

@@ -15,6 +15,7 @@ from kopf_core.reactor.observed import ObservedKinds, keep_fields_of
 from kopf_core.reactor.orchestration import Orchestrator
 from kopf_core.reactor.pausing import Pausing
 from kopf_core.reactor.pool import InformerPool
+from kopf_core.reactor.refusals import Refusals
 
 logger = logging.getLogger("kopf.reactor")
 
@@ -41,11 +42,13 @@ class Handling:
             wake=self._wake,
             is_fenced=lambda: essentials.client.is_fenced,
         )
+        self._refusals = Refusals(essentials.client, essentials.registry.get_resource_handlers)
         self.pool = InformerPool(
             essentials.client,
             essentials.settings,
             on_lost=self.observer.doubt,
             on_interrupted=self._on_interrupted,
+            on_forbidden=self._refusals.add,
         )
         self.observed = self._make_observed()
         self.orchestrator = self._make_orchestrator()
@@ -135,6 +138,7 @@ class Handling:
         exit = self._essentials.exit
         self.orchestrator.hold()
         self._essentials.execution.waiting.take_back()
+        await self._refusals.close()
         await asyncio.gather(self._finish_work(), self.background.exit(exit.get_left_for_work))
 
     async def _finish_work(self) -> None:

@@ -1,8 +1,10 @@
 """Informers: one watch-stream of one kind of objects, for whoever is interested in it."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import NamedTuple, Protocol
 
+from kopf_cogs.clients.errors import APIForbiddenError
 from kopf_cogs.clients.reflector import Reflector, Traffic
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
@@ -45,7 +47,14 @@ class StreamKey(NamedTuple):
 class Informer:
     """One watch-stream and its subscribers, called in the order of their coming."""
 
-    def __init__(self, client: Client, stream: StreamKey, settings: OperatorSettings) -> None:
+    def __init__(
+        self,
+        client: Client,
+        stream: StreamKey,
+        settings: OperatorSettings,
+        *,
+        on_forbidden: Callable[[StreamKey, APIForbiddenError], None] | None = None,
+    ) -> None:
         self.stream = stream
         self.is_listed = False
         """Whether all the objects that existed initially were reported to the subscribers."""
@@ -60,6 +69,7 @@ class Informer:
             sink=self,
             selector=stream.selector,
             on_reversed=self._on_reversed,
+            on_forbidden=None if on_forbidden is None else partial(on_forbidden, stream),
         )
 
     @property

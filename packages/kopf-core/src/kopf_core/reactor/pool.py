@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kopf_cogs.clients.errors import APINotFoundError
+from kopf_cogs.clients.errors import APIForbiddenError, APINotFoundError
 from kopf_cogs.clients.retries import Backoff
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
@@ -41,6 +41,7 @@ class InformerPool:
     an operator that is blind to some of the resources must not pretend to work.
     ``on_lost`` is told when a resource is not served by the API, though somebody needs it.
     ``on_interrupted`` is told of every stream that has ended.
+    ``on_forbidden`` is told of those that are not permitted, instead of the log.
     """
 
     def __init__(
@@ -50,11 +51,13 @@ class InformerPool:
         *,
         on_lost: Callable[[], None] = lambda: None,
         on_interrupted: Callable[[StreamKey], None] = lambda _: None,
+        on_forbidden: Callable[[StreamKey, APIForbiddenError], None] | None = None,
     ) -> None:
         self._client = client
         self._settings = settings
         self._on_lost = on_lost
         self._on_interrupted = on_interrupted
+        self._on_forbidden = on_forbidden
         self._streams: dict[StreamKey, _Stream] = {}
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_suspended = False
@@ -75,7 +78,8 @@ class InformerPool:
         """
         stream = self._streams.get(key)
         if stream is None:
-            stream = self._streams[key] = _Stream(Informer(self._client, key, self._settings))
+            informer = Informer(self._client, key, self._settings, on_forbidden=self._on_forbidden)
+            stream = self._streams[key] = _Stream(informer)
         stream.informer.subscribe(subscriber, first=first)
         if stream.informer.is_begun and stream.task is not None:
             self._detach(stream)

@@ -49,6 +49,7 @@ from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles, sooner
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.object_pauses import ObjectPauses
+from kopf_core.reactor.refusals import list_rights
 from kopf_core.reactor.releases import plan_release
 from kopf_core.reactor.takeovers import Takeovers
 from kopf_core.reactor.throttling import Denials, Failure, throttle, unthrottle
@@ -94,7 +95,7 @@ class Reconciler:
         self.desired = desired
         self._takeovers = takeovers
         self._clock = execution.clock
-        self._denials = Denials()
+        self._denials = Denials(client, lambda: list_rights(self.resource, handlers))
         self._cycles = Cycles(resource=resource, handlers=handlers, execution=execution)
         self._delivery = Delivery(
             client=client,
@@ -148,7 +149,7 @@ class Reconciler:
             turn.logger.debug(f"The processing is interrupted: {e}")
             return DONE
         except APIError as e:
-            return throttle(turn, self._denials.explain(e), self._clock.monotonic())
+            return throttle(turn, await self._denials.explain(e, turn), self._clock.monotonic())
         except Exception as e:
             return throttle(turn, Failure(safe_repr(e), exc=e), self._clock.monotonic())
         if memory.throttler is not None:

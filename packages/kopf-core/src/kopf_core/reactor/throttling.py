@@ -1,10 +1,12 @@
 """Throttling: an object that cannot be processed is left alone for a while."""
 
 import logging
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from kopf_cogs.clients.errors import APIError, APIForbiddenError
-from kopf_cogs.clients.rights import hint_at_role
+from kopf_cogs.clients.rights import Right, explain_refusal, hint_at_role
+from kopf_cogs.clients.session import Client
 from kopf_core.actions.throttling import Throttler
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import DONE, Requeue, TurnResult
@@ -25,19 +27,27 @@ class Failure(NamedTuple):
 class Denials:
     """What is forbidden to do with all the objects of a kind: to be told once, not for each."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: Client, get_wanted: Callable[[], Collection[Right]]) -> None:
+        self._client = client
+        self._get_wanted = get_wanted
         self._told: set[str] = set()
 
-    def explain(self, exc: APIError) -> Failure:
-        """Say what is wrong, and what is missing in the role if it is about that."""
-        reason = f"{exc}{hint_at_role(exc)}"
+    async def explain(self, exc: APIError, turn: Turn) -> Failure:
+        """Say what is wrong, and what is missing in the role if it is about that.
+
+        Of what is wanted, all that is missing is told at once.
+        """
         # As of RBAC: '<plural> "<name>" is forbidden: User "<who>" cannot <verb> resource <...>'.
         text = str(exc).partition("is forbidden: ")[2]
         if not isinstance(exc, APIForbiddenError) or " cannot " not in text:
-            return Failure(reason)
-        is_known = text in self._told
+            return Failure(f"{exc}{hint_at_role(exc)}")
+        if text in self._told:
+            return Failure(f"{exc}{hint_at_role(exc)}", "missing permissions", is_known=True)
         self._told.add(text)
-        return Failure(reason, "missing permissions", is_known=is_known)
+        hint = await explain_refusal(
+            self._client, exc, self._get_wanted(), turn.body.metadata.namespace
+        )
+        return Failure(f"{exc}{hint}", "missing permissions")
 
     def clear(self) -> None:
         """Something was permitted: if anything is forbidden later, it is another story."""
