@@ -184,6 +184,8 @@ def test_sandbox_is_ready_when_the_manifests_are_applied(
         ["-f", "crd.yaml"],
         ["--engine=envtest"],
         ["--engine=emulator"],
+        ["--lease=a", "--peering=b"],
+        ["--serve=http://127.0.0.1"],
         ["--nosuch"],
         ["--priority=abc"],
     ],
@@ -193,6 +195,12 @@ def test_wrong_usage(called: dict[str, Any], handlers: str, args: list[str]) -> 
     assert result.exit_code == 2
     assert "Error: " in result.output
     assert not called
+
+
+def test_i_wrong_urls_to_serve_at_are_explained(called: dict[str, Any], handlers: str) -> None:
+    result = invoke("--serve", "http://127.0.0.1", handlers)
+    assert result.exit_code == 2
+    assert "http://host:port is expected, such as http://0.0.0.0:8080." in result.output
 
 
 @pytest.mark.parametrize(

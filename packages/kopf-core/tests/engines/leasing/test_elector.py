@@ -128,7 +128,9 @@ async def test_i_replies_that_are_no_leases_do_no_harm(server, clock, join, repl
 
 
 @pytest.mark.parametrize("error", [APIForbiddenError(status=403), APIServerError(status=500)])
-async def test_i_failing_renewals_do_not_matter_until_the_deadline(server, clock, join, error):
+async def test_i_failing_renewals_do_not_matter_until_the_deadline(
+    server, clock, join, error, logged
+):
     async with join() as me:
         await me.led.wait()
 
@@ -141,9 +143,12 @@ async def test_i_failing_renewals_do_not_matter_until_the_deadline(server, clock
         assert me.elector.is_leading
         clock.advance(10)
         await me.lost.wait()
+        count = len(server.requests)
+        await server.until(lambda: len(server.requests) > count + 3)
         server.before = None
         me.led.clear()
         await me.led.wait()
+    assert not [text for text in logged() if text.startswith("Following: ")]  # it was its own one
 
 
 async def test_i_a_missing_reply_is_named_so(server, clock, join, logged):

@@ -113,6 +113,17 @@ def manifest_options(fn: F) -> F:
 
 def check_liveness_url(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Refuse the URLs that the probes cannot be served at. If it is empty, they are not served."""
+    return _check_url(ctx, param, value, "http://host:port/path", "http://0.0.0.0:8080/healthz")
+
+
+def check_serving_url(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse the URLs that nothing can be served at. If it is empty, nothing is served."""
+    return _check_url(ctx, param, value, "http://host:port", "http://0.0.0.0:8080")
+
+
+def _check_url(
+    ctx: click.Context, param: click.Parameter, value: str | None, form: str, example: str
+) -> str | None:
     if not value:
         return value
     try:
@@ -121,7 +132,7 @@ def check_liveness_url(ctx: click.Context, param: click.Parameter, value: str | 
     except ValueError:
         is_valid = False
     if not is_valid:
-        expected = "http://host:port/path is expected, such as http://0.0.0.0:8080/healthz."
+        expected = f"{form} is expected, such as {example}."
         raise click.BadParameter(f"{value!r}: {expected}", ctx=ctx, param=param)
     return value
 

@@ -13,7 +13,13 @@ from click.exceptions import Exit
 from kopf_kits.cli import reloading
 from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.interrupts import exiting_when_interrupted
-from kopf_kits.cli.options import check_liveness_url, is_given, logging_options, manifest_options
+from kopf_kits.cli.options import (
+    check_liveness_url,
+    check_serving_url,
+    is_given,
+    logging_options,
+    manifest_options,
+)
 
 DEV_PRIORITY = 666
 
@@ -51,7 +57,7 @@ DEV_PRIORITY = 666
     "--serve",
     "serving_endpoint",
     metavar="URL",
-    callback=check_liveness_url,
+    callback=check_serving_url,
     help="Serve the probes, metrics & status at this URL, such as http://0.0.0.0:8080.",
 )
 @click.option("-P", "--peering", "peering_name", help="The name of the peering object.")
@@ -113,6 +119,8 @@ def run(
 def _check_usage(sandbox: bool, files: Collection[str], **options: Any) -> None:
     if options["namespaces"] and options["clusterwide"]:
         raise click.UsageError("Use either --namespace or --all-namespaces, not both.")
+    if options["lease"] and options["peering_name"]:
+        raise click.UsageError("Use either --peering or --lease, not both: each says who works.")
     if files and not sandbox:
         raise click.UsageError("Use --file with --sandbox: other clusters are not to be changed.")
     if is_given("engine") and not sandbox:

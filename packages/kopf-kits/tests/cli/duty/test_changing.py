@@ -256,6 +256,19 @@ def test_refusals_do_not_stop_the_others(world, invoke):
     assert world.get_finalizers("two") == []
 
 
+def test_i_kinds_that_may_not_be_listed_are_told_of_in_one_line(world, invoke):
+    world.create(finalizers=[FINALIZER])
+    for plural in ("configmaps", "secrets", "pods"):
+        world.sandbox.faults.fail(403, method="GET", path=f"*/{plural}")
+    result = invoke("release", "--all", "-A", "--yes")
+    assert result.exit_code == 1
+    assert result.stdout == "1 changed.\n"
+    errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    assert errors == [
+        "Error: 3 kinds are skipped, as you may not list them: configmaps, pods, secrets."
+    ]
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

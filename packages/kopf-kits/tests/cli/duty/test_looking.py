@@ -41,6 +41,27 @@ def states(world):
         world.delete(name)
 
 
+@pytest.mark.parametrize("args", [["objects", "kex"], ["object", "kex", "obj"]])
+def test_i_marks_of_other_operators_are_told_of(world, invoke, args):
+    marks = {"websites.example.com/last-handled-configuration": HANDLED}
+    world.create(annotations=marks)
+    result = invoke(*args)
+    assert "There are marks of another operator" in result.stderr
+    assert result.stderr.endswith("see with --operator websites.example.com.\n")
+    result = invoke(*args, "--operator", "websites.example.com")
+    assert "another operator" not in result.stderr
+    world.call(world.sandbox.delete("kopfexamples", "obj", namespace="default"))
+    world.create(annotations={LAST_HANDLED: HANDLED})
+    assert "another operator" not in invoke(*args).stderr
+    result = invoke(*args, "--operator", "websites.example.com")
+    assert "marks of an operator with no name: see with no --operator." in result.stderr
+
+
+def test_i_one_object_is_not_several(world, invoke):
+    world.create()
+    assert invoke("objects", "kex").stderr == "1 object: 1 new.\n"
+
+
 @pytest.mark.docs("cli/objects")
 @pytest.mark.usefixtures("states")
 def test_table_of_objects_in_each_state(invoke):

@@ -17,6 +17,7 @@ from kopf_core.engines.inspection.states import (
     HandlerProgress,
     ObjectState,
     Phase,
+    find_others,
     inspect,
 )
 
@@ -26,6 +27,7 @@ __all__ = [
     "HandlerProgress",
     "ObjectState",
     "Phase",
+    "find_others",
     "inspect",
     "plan_forgetting",
     "plan_pause",

@@ -2,7 +2,7 @@
 
 import datetime
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,10 @@ from kopf_core.intents.pauses import get_pause
 _SUFFIX = len("-abcdef")
 _LONGEST = 63
 """In characters: how long can be the names of annotations; or, by the old scheme, with prefixes."""
+
+
+OTHERS_MARKS = ("last-handled-configuration", "kopf-managed")
+"""The annotations that all operators leave, after the prefixes of their own."""
 
 
 class Phase(enum.StrEnum):
@@ -194,3 +198,11 @@ def _is_copy(name: str, record: ProgressRecord, found: Mapping[str, Any]) -> boo
         for other in found
         if name[-_SUFFIX] == "-" and len(name) < _LONGEST
     )
+
+
+def find_others(state: ObjectState) -> Collection[str]:
+    """The prefixes of other operators that have handled the object, if this one has not."""
+    if state.last_handled is not None or state.handlers or state.is_held:
+        return ()
+    pairs = [str(name).partition("/") for name in state.body.metadata.annotations]
+    return {prefix for prefix, _, name in pairs if name in OTHERS_MARKS}

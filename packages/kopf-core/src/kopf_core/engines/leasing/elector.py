@@ -127,7 +127,7 @@ class Elector:
     async def _acquire(self) -> None:
         told: str | None = None
         while not await self._try(self._settings.renew_deadline):
-            if self.holder != told and self.holder:
+            if self.holder not in (told, self._identity, ""):
                 told = self.holder
                 logger.info(f"Following: the lease {self._title} is held by {told!r}.")
             await asyncio.sleep(self._choose_delay())

@@ -86,13 +86,18 @@ class Finder:
     async def find(self) -> AsyncIterator[Found]:
         """All objects that are selected, page by page."""
         if self.selection.kind is None:
+            forbidden: list[str] = []
             for resource in await self._find_kinds():
-                async for found in self._list(resource):
+                async for found in self._list(resource, forbidden):
                     yield found
+            if forbidden:
+                count, names = len(forbidden), ", ".join(forbidden)
+                what = "1 kind is" if count == 1 else f"{count} kinds are"
+                self.problems.append(f"{what} skipped, as you may not list them: {names}.")
             return
         resource = await self.resolve()
         if not self.selection.names:
-            async for found in self._list(resource):
+            async for found in self._list(resource, []):
                 yield found
         for name in self.selection.names:
             try:
@@ -118,7 +123,8 @@ class Finder:
         ]
         return sorted(kinds, key=lambda resource: (resource.group, resource.plural))
 
-    async def _list(self, resource: Resource) -> AsyncIterator[Found]:
+    async def _list(self, resource: Resource, forbidden: list[str]) -> AsyncIterator[Found]:
+        """All objects of the kind; if that is one of all kinds, and may not be listed, note it."""
         selection = self.selection
         listing = self.api.list(
             resource, self.namespace, labels=selection.labels, fields=selection.fields
@@ -129,6 +135,9 @@ class Finder:
         except APIError as e:
             if selection.kind is not None:
                 raise
+            if isinstance(e, APIForbiddenError):
+                forbidden.append(resource.name)
+                return
             self.problems.append(f"{resource.name} are skipped: {e}")
 
     def _show(self, resource: Resource, name: str) -> str:

@@ -35,6 +35,9 @@ PHASES = (
 )
 """The same as in :class:`kopf_core.engines.inspection.Phase`, which is not needed for the help."""
 
+DEFAULT_PREFIX = "kopf.zalando.org"
+"""Of the annotations of those operators that have no names."""
+
 
 @click.command()
 @access_options
@@ -60,6 +63,7 @@ def objects(access: Access, kind: str, phases: Sequence[str], output: str, **sco
     elif shown:
         _show_table(access, shown, with_namespaces=selection.clusterwide)
     _summarise(states, selection, len(shown))
+    _tell_of_others(states)
     finish(problems)
 
 
@@ -81,6 +85,7 @@ def object_(access: Access, kind: str, name: str, namespace: str | None, output:
         else:
             for line in make_text(state, access.clock.now()):
                 tell(line)
+    _tell_of_others(states)
     finish(problems)
 
 
@@ -121,7 +126,19 @@ def _summarise(states: Sequence[ObjectState], selection: Selection, count: int) 
     counts = collections.Counter(state.phase.value for state in states)
     parts = ", ".join(f"{counts[phase]} {phase}" for phase in PHASES if counts[phase])
     shown = "" if count == len(states) else f"; {count} shown"
-    click.echo(f"{len(states)} objects: {parts}{shown}.", err=True)
+    objects = "1 object" if len(states) == 1 else f"{len(states)} objects"
+    click.echo(f"{objects}: {parts}{shown}.", err=True)
+
+
+def _tell_of_others(states: Sequence[ObjectState]) -> None:
+    """What looks new or blocked by somebody can be handled by an operator with its own name."""
+    from kopf_core.engines.inspection import find_others
+
+    names = {name for state in states for name in find_others(state)}
+    for name in sorted(names - {DEFAULT_PREFIX}):
+        click.echo(f"There are marks of another operator: see with --operator {name}.", err=True)
+    if DEFAULT_PREFIX in names:
+        click.echo("There are marks of an operator with no name: see with no --operator.", err=True)
 
 
 def tell(text: str) -> None:
