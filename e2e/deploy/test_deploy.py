@@ -30,7 +30,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "kinds": {"kinds": KINDS, "args": ["--verbose", "-m", "my.main"]},
     "source": {"source": "import kopf\n\n\n@kopf.on.event('pods')\ndef fn(**_): ...\n"},
     "namespaces": {"kinds": KINDS, "namespaces": ["apps", "more"], "peering": "default"},
-    "replicas": {"kinds": KINDS, "replicas": 3, "peering": "default"},
+    "replicas": {"kinds": KINDS, "replicas": 3},
     "webhooks": {
         "webhooks": {"enabled": True, "port": 9443},
         "rules": [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}],
@@ -114,9 +114,15 @@ def test_arguments_of_the_chart(helm: str, tmp_path: Path) -> None:
         "--serve=http://0.0.0.0:8080",
         "--all-namespaces",
         "--lease=my-release",
-        "--peering=default",
         "/app/main.py",
     ]
+
+
+def test_i_leases_and_peering_are_refused_together(helm: str, tmp_path: Path) -> None:
+    values = {"kinds": KINDS, "replicas": 2, "peering": "default"}
+    with pytest.raises(ValueError, match="Use either peering or several replicas, not both"):
+        render(helm, values, tmp_path)
+    assert render(helm, {**values, "replicas": 1}, tmp_path)
 
 
 @pytest.mark.parametrize(
