@@ -65,7 +65,7 @@ def _render_sections(snapshot: Snapshot) -> Iterator[str]:
         ),
     )
     yield _render_table(
-        f"Retried: {snapshot.pending_retries} objects wait for their time",
+        f"Retried: {_objects(snapshot.pending_retries)}, waiting for the next attempt",
         ("kind", "namespace", "name", "handler", "attempts", "next", "error"),
         (
             (r.resource, r.namespace, r.name, r.handler, r.retries, r.delayed or "soon", r.message)
@@ -74,7 +74,7 @@ def _render_sections(snapshot: Snapshot) -> Iterator[str]:
     )
     if snapshot.paused:
         yield _render_table(
-            f"Paused by people: {snapshot.paused_objects} objects are left alone",
+            f"Paused by people: {_objects(snapshot.paused_objects)}, left alone",
             ("kind", "namespace", "name", "reason"),
             ((p.resource, p.namespace, p.name, p.reason) for p in snapshot.paused),
         )
@@ -123,6 +123,10 @@ def _render_problems(snapshot: Snapshot) -> Iterator[str]:
         yield f'<p class="bad">Not ready: {escape(problem)}</p>'
     for problem in snapshot.problems:
         yield f'<p class="bad">{escape(problem)}</p>'
+
+
+def _objects(count: int) -> str:
+    return "1 object" if count == 1 else f"{count} objects"
 
 
 def _count(stream: StreamSnapshot) -> str:
