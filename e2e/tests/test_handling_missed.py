@@ -78,6 +78,44 @@ async def test_what_handlers_do_to_their_arguments_is_not_stored_as_handled(worl
     assert get_essence(obj)["spec"] == {"n": 1}
 
 
+@pytest.mark.parametrize(
+    ("target", "is_patching"), [("new", False), ("new", True), ("body", False)]
+)
+async def test_r1_what_handlers_do_to_their_arguments_is_not_a_missed_change(
+    world, target, is_patching
+):
+    """Neither in the first step, nor in the next ones, nor in those after a real change."""
+    registry, blocked = OperatorRegistry(), [True]
+    on.update(*KEX, id="u", field="spec.deep", registry=registry)(lambda **_: world.calls("u"))
+
+    def spoil(id, new, kwargs):
+        world.calls((id, new["spec"]["n"]))
+        (kwargs | {"new": new})[target]["spec"]["deep"]["x"] += len(world.calls)
+
+    @on.create(*KEX, id="a", registry=registry)
+    def over(new, patch, **kwargs):
+        spoil("a", new, kwargs)
+        if is_patching:
+            patch.metadata.labels["x"] = "y"
+
+    @on.create(*KEX, id="b", registry=registry)
+    def unfinished(new, **kwargs):
+        spoil("b", new, kwargs)
+        if blocked:
+            raise TemporaryError("not yet", delay=0.1)
+
+    async with world.operator(registry):
+        await world.create({"n": 1, "deep": {"x": 1}})
+        await world.until(is_over("a"))
+        await world.patch({"spec": {"n": 2}})
+        await world.until(lambda _: ("b", 2) in world.calls)
+        blocked.clear()
+        obj = await world.until_handled(spec={"n": 2, "deep": {"x": 1}})
+    assert {*world.calls} == {("a", 1), ("b", 1), ("b", 2)}
+    assert get_essence(obj)["spec"] == {"n": 2, "deep": {"x": 1}}
+    assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
+
+
 @pytest.mark.parametrize("is_edited_before", [True, False], ids=["before", "after"])
 async def test_r14_changes_before_or_after_a_restart_amid_creation_are_updates(
     world, is_edited_before

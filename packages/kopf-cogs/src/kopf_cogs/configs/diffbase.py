@@ -284,7 +284,7 @@ class MultiDiffBaseStorage(DiffBaseStorage):
     def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
         essence = super().build(body=body, extra_fields=extra_fields)
         for storage in self.storages:
-            remaining = Body(_with_system_fields(essence, body))
+            remaining = Body(with_system_fields(essence, body))
             essence = storage.build(body=remaining, extra_fields=extra_fields)
         return essence
 
@@ -312,14 +312,15 @@ class MultiDiffBaseStorage(DiffBaseStorage):
             storage.erase(body=body, patch=patch)
 
 
-def _with_system_fields(essence: BodyEssence, body: Body) -> dict[str, Any]:
-    """Make the essence look like a body of its kind: some storages depend on the kind."""
+def with_system_fields(part: Mapping[str, Any], body: Body) -> dict[str, Any]:
+    """Make a part of the body look like a body of its kind: some storages depend on the kind."""
+    known = body.get("metadata") or {}
     metadata: Mapping[str, Any] = {
-        **{k: v for k, v in body.metadata.items() if k in _SYSTEM_METADATA},
-        **essence.get("metadata", {}),
+        **{key: known[key] for key in _SYSTEM_METADATA if key in known},
+        **part.get("metadata", {}),
     }
     system = {key: body[key] for key in ("apiVersion", "kind") if key in body}
-    return {**system, **essence, "metadata": metadata}
+    return {**system, **part, "metadata": metadata}
 
 
 def _hash_values(value: Any, salt: bytes) -> Any:

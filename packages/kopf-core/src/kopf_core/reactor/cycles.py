@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from kopf_cogs.aiokits.clocks import SteadyClock
+from kopf_cogs.configs.diffbase import with_system_fields
 from kopf_cogs.configs.healing import decode_json
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.ids import HandlerId
@@ -154,7 +155,7 @@ class Cycles:
     def _store(self, turn: Turn, cause: ChangingCause, state: State, seen: SeenStates) -> None:
         """The cycle goes on: remember how far everyone has got, and what they have seen."""
         if cause.reason is not Reason.DELETE and (state.finished or state.all_subrefs):
-            seen = self._foresee(turn, cause, seen or seen.add(cause.new, ()))
+            seen = self._foresee(turn, cause, seen or seen.change(self._recall(turn, cause)))
             self._store_seen(turn, cause, state, seen)
         storage = self._persistence.progress_storage
         state.store(body=cause.body, patch=turn.marks, storage=storage)
@@ -171,6 +172,17 @@ class Cycles:
         )
         if planned and (not seen or has_room(cause.body, planned)):
             merge_into(turn.marks, planned)
+
+    def _recall(self, turn: Turn, cause: ChangingCause) -> BodyEssence:
+        """What was there before the handlers: they can modify what they are given.
+
+        It is read from where it is planned to be stored, or is stored already.
+        """
+        body = cause.body
+        if turn.essence is not None:
+            body = Body(with_system_fields(turn.essence, body))
+        essence = self._persistence.diffbase_storage.fetch(body=body)
+        return cause.new if essence is None else essence
 
     def _foresee(self, turn: Turn, cause: ChangingCause, seen: SeenStates) -> SeenStates:
         """What the handlers are going to change themselves is not a change missed by anybody.

@@ -64,7 +64,7 @@ def find_missed(
     for id in positions.keys() & interests.keys() - kept.keys():
         kept.update(_keep_subhandlers(id, state, load_subhandlers, seen, earliest))
     if cause.reason is not Reason.CREATE:
-        kept.update(_excuse(state, cause, essence, interests))
+        kept.update(_excuse(state, essence, seen.items[-1].essence, interests))
     kept = {id: replace(known, purpose=Reason.UPDATE.value) for id, known in kept.items()}
     return Missed(essence, kept, seen.keep(earliest + 1, kept))
 
@@ -110,38 +110,39 @@ def _find_earliest(
     A creation is what the first of its handlers has seen; what comes later is an update of that,
     also for those who handle only updates. In other cycles, they have their part in the cycle.
     """
+    newest = seen.items[-1].essence
     outdated = [
         position
         for id, position in positions.items()
-        if _is_missed(seen.items[position].essence, cause, interests.get(id, ()))
+        if _is_missed(seen.items[position].essence, newest, interests.get(id, ()))
     ]
     if cause.reason is not Reason.CREATE:
         return min(outdated, default=None)
     earliest = min(positions.values(), default=len(seen.items) - 1)
     essence = seen.items[earliest].essence
     others = (fields for id, fields in interests.items() if id not in positions)
-    is_missed = outdated or any(_is_missed(essence, cause, fields) for fields in others)
+    is_missed = outdated or any(_is_missed(essence, newest, fields) for fields in others)
     return earliest if is_missed else None
 
 
 def _excuse(
     state: State,
-    cause: ChangingCause,
     essence: BodyEssence,
+    newest: BodyEssence,
     interests: Interests,
 ) -> Iterator[tuple[HandlerId, HandlerState]]:
     """Those who had no part in the cycle have missed nothing, whatever others have to repeat."""
     done = HandlerState(started=state.now, stopped=state.now, success=True)
     for id, fields in interests.items():
-        if id not in state.finished and _is_missed(essence, cause, fields):
+        if id not in state.finished and _is_missed(essence, newest, fields):
             yield id, done
 
 
 def _is_missed(
-    essence: BodyEssence, cause: ChangingCause, fields: Collection[FieldPath | None]
+    essence: BodyEssence, newest: BodyEssence, fields: Collection[FieldPath | None]
 ) -> bool:
-    """Whether the change from that state to the current one is of interest for the handler."""
-    return any(_is_changed(essence, cause.new, field) for field in fields)
+    """Whether the change from that state to the newest one is of interest for the handler."""
+    return any(_is_changed(essence, newest, field) for field in fields)
 
 
 def _is_changed(old: BodyEssence, new: BodyEssence, field: FieldPath | None) -> bool:

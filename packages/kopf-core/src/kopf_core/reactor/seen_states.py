@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from kopf_cogs.configs.healing import encode_json
 from kopf_cogs.structs.bodies import BodyEssence
+from kopf_cogs.structs.dicts import json_copy
 from kopf_cogs.structs.ids import HandlerId
 
 
@@ -44,14 +45,18 @@ class SeenStates:
         return len(self.items) - 1
 
     def add(self, essence: BodyEssence, finished: Collection[HandlerId]) -> "SeenStates":
-        """The current state. Those who are over by now have seen only what was before it."""
+        """The current state. Those who are over by now have seen only what was before it.
+
+        It is a copy: the handlers can modify what they are given.
+        """
         if self.items and self.items[-1].essence == essence:
             return self
         known = frozenset().union(*(item.by for item in self.items))
         past = [replace(item, by=item.by & frozenset(finished)) for item in self.items]
         if past:
             past[-1] = replace(past[-1], by=frozenset(finished) - known)
-        return SeenStates((*(item for item in past if item.by), SeenState(essence)))
+        current = SeenState(cast("BodyEssence", json_copy(essence)))
+        return SeenStates((*(item for item in past if item.by), current))
 
     def change(self, essence: BodyEssence) -> "SeenStates":
         """The current state is changed by ourselves: as if it always was so."""
