@@ -17,7 +17,7 @@ from bench.config import HERE, Config
 from bench.driver import Measurement, measure
 from bench.engines import Engine, make_engines
 from bench.imports import measure_import
-from bench.instructions import count_instructions
+from bench.instructions import count_instructions, count_startup
 from bench.report import Results, instructions_table, render
 from bench.scenarios import Scenario, all_scenarios
 
@@ -36,6 +36,7 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--repeat", type=int, default=1, help="print medians of so many runs")
     parser.add_argument("--instructions", action="store_true", help="count them under valgrind")
+    parser.add_argument("--startup", action="store_true", help="count those until the first list")
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
     return parser.parse_args(argv)
 
@@ -79,6 +80,9 @@ def main() -> None:
     if args.instructions:
         print_instructions(config, scenarios, make_engines(config, args.engines.split(",")))
         return
+    if args.startup:
+        print_startup(config, make_engines(config, args.engines.split(",")))
+        return
     if args.quick:
         config = dataclasses.replace(config, sizes=1, scale=0.25, window=3.0)
     runs: list[Measurement] = []
@@ -90,6 +94,15 @@ def main() -> None:
     print(f"\nMeasured at {revision()}.")
     save(config, runs)
     print(f"Took {time.monotonic() - started:.0f} s.", file=sys.stderr)
+
+
+def print_startup(config: Config, engines: Sequence[Engine]) -> None:
+    """What it takes to get ready, in millions of instructions."""
+    scenario = next(s for s in all_scenarios() if s.name == "start")
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        for engine in engines:
+            run = count_startup(config, scenario, engine, Path(folder) / "callgrind.out")
+            print(f"{engine.name:12} {run.error or f'{run.instructions / 1e6:,.0f} million'}")
 
 
 def print_instructions(
