@@ -276,3 +276,24 @@ async def test_paused_operators_apply_nothing(websites: Any) -> None:
     assert websites.writes(since) == ["PATCH child", "PATCH status"]
     operator.stop()
     await task
+
+
+async def test_known_fields_are_shared_between_all_children(websites: Any) -> None:
+    """They are as big as the objects themselves, and nearly the same in all of them."""
+    fields: dict[str, Any] = {}
+
+    @websites.reconcile(id="fn")
+    def fn(name: str, conditions: Any, **_: Any) -> Iterator[Any]:
+        child = yield config_map(f"of-{name}", x="1")
+        known = yield config_map(f"of-{name}", x="1")  # as it is in the store
+        assert known is not child
+        fields[name] = known["metadata"]["managedFields"][0]["fieldsV1"]["f:data"]
+        conditions.set("Ready", True, message="1")
+
+    await websites.apply("one")
+    await websites.apply("other")
+    async with websites.operating():
+        for name in ("one", "other"):
+            await websites.wait(websites.kind, name, check=has_condition("1"))
+    assert fields["one"] == {"f:x": {}}
+    assert fields["one"] is fields["other"]

@@ -107,6 +107,11 @@ class TestBoth:
     def test_dumps(self, obj, expected):
         assert jsons.dumps(obj) == expected
 
+    def test_dumps_with_sorted_keys(self):
+        obj = {"b": [{"d": 1, "c": None}], "a": types.MappingProxyType({"й": 2, "z": 3})}
+        expected = '{"a":{"z":3,"й":2},"b":[{"c":null,"d":1}]}'.encode()
+        assert jsons.dumps(obj, sort_keys=True) == expected
+
     @pytest.mark.parametrize(
         "obj",
         [

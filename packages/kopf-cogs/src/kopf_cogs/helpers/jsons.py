@@ -109,34 +109,38 @@ def _is_deep(raw: bytes) -> bool:
     return bool(brackets)
 
 
-def dumps(obj: Any) -> bytes:
+def dumps(obj: Any, *, sort_keys: bool = False) -> bytes:
     """Serialise to compact JSON in UTF-8. Mappings of all kinds are accepted.
+
+    With the keys sorted, the same content is the same text, whatever their order was.
 
     Raises :class:`TypeError` or :class:`ValueError` for what JSON cannot express: sets, bytes,
     dates, NaNs, circular structures, too deep structures.
     """
     if orjson is not None:
+        options = _ORJSON_SORTED if sort_keys else _ORJSON_OPTIONS
         try:
-            data = orjson.dumps(obj, _default, _ORJSON_OPTIONS)
+            data = orjson.dumps(obj, _default, options)
         except TypeError:
             pass  # incl. orjson's own errors; the details are below
         else:
             # Orjson turns NaNs to nulls, and nulls delete fields when used in patches.
             if b"null" not in data or not _has_nans(obj):
                 return data
-    return _dumps_slowly(obj)
+    return _dumps_slowly(obj, sort_keys)
 
 
-def _dumps_slowly(obj: Any) -> bytes:
+def _dumps_slowly(obj: Any, sort_keys: bool) -> bytes:
+    options: dict[str, Any] = {
+        "separators": (",", ":"),
+        "allow_nan": False,
+        "default": _default,
+        "sort_keys": sort_keys,
+    }
     try:
-        text = json.dumps(
-            obj, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_default
-        )
-        return text.encode("utf-8")
+        return json.dumps(obj, ensure_ascii=False, **options).encode("utf-8")
     except UnicodeEncodeError:  # lone surrogates: only the escaped form can express them
-        return json.dumps(obj, separators=(",", ":"), allow_nan=False, default=_default).encode(
-            "ascii"
-        )
+        return json.dumps(obj, **options).encode("ascii")
     except RecursionError:
         raise ValueError("The structure is nested too deep for JSON.") from None
 
@@ -163,6 +167,7 @@ def _has_nans(obj: Any) -> bool:
 _ORJSON_OPTIONS = (
     0 if orjson is None else orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 )
+_ORJSON_SORTED = 0 if orjson is None else _ORJSON_OPTIONS | orjson.OPT_SORT_KEYS
 
 
 def _refuses_depth() -> bool:

@@ -31,6 +31,9 @@ from kopf_core.actions.retrying import describe, safe_message
 MAX_RESULT_SIZE = 512 * 1024
 """In bytes of JSON. API servers reject objects over about 1.5 MB as a whole."""
 
+PLAIN_DEPTH = 10
+"""How deep the usual patches are, such as those of conditions."""
+
 REJECTIONS = frozenset({400, 413, 422})
 """What API servers say of patches that can never be applied, as opposed to bad moments."""
 
@@ -275,13 +278,25 @@ def _drop_unusable(patch: Patch, logger: AnyLogger) -> Patch:
     usable = Patch(fns=list(patch.fns))
     for key, value in patch.items():
         try:
-            usable[key], _ = call(_to_json, value)
+            usable[key] = value if _is_plain(value) else call(_to_json, value)[0]
         except Exception as e:
             logger.error(
                 f"The patch made by the handlers cannot be sent, so its field {key!r} "
                 f"is dropped: {type(e).__name__}: {safe_message(e)}"
             )
     return usable
+
+
+def _is_plain(value: Any, depth: int = PLAIN_DEPTH) -> bool:
+    """Whether it is surely as JSON would return it, so that it need not be converted."""
+    kind = type(value)
+    if kind is dict:
+        return depth > 0 and all(
+            type(key) is str and _is_plain(item, depth - 1) for key, item in value.items()
+        )
+    if kind is list:
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+    return kind is str or kind is int or kind is bool or value is None
 
 
 def _to_json(value: Any) -> tuple[Any, int]:

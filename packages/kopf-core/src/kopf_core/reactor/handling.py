@@ -62,7 +62,7 @@ class Handling:
             pool=self.pool,
             selectors=essentials.registry.observed_selectors,
             readiness=essentials.readiness,
-            transform=lambda body: keep_fields_of(essentials.api.manager)(body),
+            transform=keep_fields_of(lambda: essentials.api.manager),
             on_change=lambda resource, body: self.orchestrator.on_observed(resource, body),
             on_listed=lambda resource: self.orchestrator.on_observed_listed(resource),
         )

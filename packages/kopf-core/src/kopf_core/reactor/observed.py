@@ -227,10 +227,11 @@ SHARED_LIMIT = 10_000
 """How many different branches of managed fields to remember; usually, there are a few dozens."""
 
 
-def keep_fields_of(manager: str) -> Transform:
+def keep_fields_of(get_manager: Callable[[], str]) -> Transform:
     """Keep only those managed fields that are of this manager: the rest is big, and is not ours.
 
     What is kept is nearly the same in all objects, so it is shared between them.
+    The manager is not known until the operator is configured, so it is asked for each time.
     """
     branches: dict[Any, Any] = {}
 
@@ -241,6 +242,7 @@ def keep_fields_of(manager: str) -> Transform:
             return body
         if len(branches) > SHARED_LIMIT:
             branches.clear()
+        manager = get_manager()
         ours = [
             {**e, "fieldsV1": _share(e.get("fieldsV1"), branches)[0]}
             for e in entries

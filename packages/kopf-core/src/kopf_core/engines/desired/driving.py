@@ -124,7 +124,8 @@ async def _accept_all(item: Any, accept: Accept) -> Any:
     """Accept one object, or several of them; get the same number of outcomes."""
     if item is None:
         return None
-    if not isinstance(item, Iterable) or isinstance(item, Mapping | str | bytes):
+    is_one = isinstance(item, dict | Mapping | str | bytes)  # mostly, it is a dictionary
+    if is_one or not isinstance(item, Iterable):
         return await accept(item)
     outcomes = []
     for one in item:

@@ -6,6 +6,7 @@ and it is we who delete the owned objects before their owner is let go.
 """
 
 import base64
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.dicts import FieldPath
 from kopf_core.actions.children import adopt_child, can_own
-from kopf_core.actions.helpers import content_hash
+
+DIGEST_LENGTH = 16
+"""In hexadecimal digits."""
 
 AnyBody = Mapping[str, Any] | RawBody
 
@@ -71,7 +74,7 @@ class Badges:
         plain = _simplify(child)
         if plain.get("kind") == "Secret" and plain.get("apiVersion") == "v1":
             _encode_strings(plain)
-        plain["metadata"]["annotations"][self._digest] = content_hash(plain)
+        plain["metadata"]["annotations"][self._digest] = _digest(plain)
         return plain
 
     def is_applied_by(self, body: AnyBody, reconciler: str) -> bool:
@@ -163,6 +166,11 @@ def _encode_strings(secret: dict[str, Any]) -> None:
             if value is not None
         }
         secret["data"] = {**(secret.get("data") or {}), **encoded}
+
+
+def _digest(plain: dict[str, Any]) -> str:
+    """What is different if the content is. It is made in every pass, so it has to be fast."""
+    return hashlib.sha256(jsons.dumps(plain, sort_keys=True)).hexdigest()[:DIGEST_LENGTH]
 
 
 def _simplify(child: dict[str, Any]) -> dict[str, Any]:
