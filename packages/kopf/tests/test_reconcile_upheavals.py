@@ -186,6 +186,36 @@ async def test_passes_interrupted_by_lost_leases_are_made_again(websites: Any) -
         one.stop.set()
 
 
+@pytest.mark.parametrize(
+    "change", [{"spec": {"x": "2"}}, {"metadata": {"labels": {"x": "2"}}}], ids=["spec", "labels"]
+)
+async def test_owners_changed_while_the_operator_is_down_do_not_wait_for_the_retry(
+    websites: Any, change: Any
+) -> None:
+    calls: list[tuple[str, int]] = []
+
+    @websites.reconcile(id="fn")
+    async def fn(name: str, spec: Any, labels: Any, retry: int, **_: Any) -> list[Any]:
+        calls.append((name, retry))
+        if name == "web" and "2" not in (spec["x"], labels.get("x")):
+            raise kopf.TemporaryError("not yet", delay=3600)
+        return [config_map(f"of-{name}")]
+
+    await websites.apply(x="1")
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", jsonpath=PROGRESS)
+    await websites.apply("other", x="1")
+    async with websites.operating():  # it is not changed yet, so it waits
+        await websites.wait("configmaps", "of-other")
+    await websites.sandbox.patch(websites.kind, "web", change, namespace="ns1")
+    async with websites.operating():
+        await websites.wait("configmaps", "of-web")
+        await websites.wait(
+            websites.kind, "web", check=lambda o: not o["metadata"].get("annotations")
+        )
+    assert [retry for name, retry in calls if name == "web"] == [0, 1]
+
+
 @pytest.mark.parametrize("days", [-1, 1])
 async def test_r12_d11_jumps_of_the_clock_do_not_time_out_passes(
     websites: Any, monkeypatch: pytest.MonkeyPatch, days: int

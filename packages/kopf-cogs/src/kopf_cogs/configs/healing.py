@@ -151,6 +151,7 @@ _CHECKS: Final[Mapping[str, Callable[[object], bool]]] = {
     "failure": _is_flag,
     "message": _is_text,
     "subrefs": _is_list,
+    "seen": _is_text,
 }
 
 

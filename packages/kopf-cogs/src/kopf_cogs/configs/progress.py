@@ -38,6 +38,8 @@ class ProgressRecord(TypedDict, total=False):
     failure: bool | None
     message: str | None
     subrefs: Collection[HandlerId] | None
+    seen: str | None
+    """Of reconcilers only: what the object was like at the latest attempt, as a digest."""
 
 
 class ProgressStorage(StorageStanzaCleaner, metaclass=abc.ABCMeta):

@@ -257,7 +257,7 @@ class DesiredStates:
             tell_of_peace(cause)
             if cause.kwargs["conditions"]:
                 observe(step.cause)
-        self._progress.keep(handler.id, state, outcome, body=step.cause.body, marks=step.marks)
+        self._progress.keep(handler.id, state, outcome, step)
         plan.since = None if outcome.final else state.since
         self._plan_next(handler, plan, outcome, one)
 

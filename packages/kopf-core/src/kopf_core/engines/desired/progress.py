@@ -4,14 +4,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.configs.progress import ProgressRecord
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.ids import HandlerId
-from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.states import LEAST_JUMP, HandlerState
 from kopf_core.engines.desired.objects import Step
-from kopf_core.engines.desired.triggers import Plan
+from kopf_core.engines.desired.triggers import Essence, Plan
 
 PURPOSE = "reconcile"
 """What the progress of reconcilers is stored for."""
@@ -30,7 +30,7 @@ class Progress:
         ``since`` is the monotonic time of the start, if it is known in this process.
         """
         now, monotonic = self._clock.now(), self._clock.monotonic()
-        record = self._settings.persistence.progress_storage.fetch(key=id, body=body)
+        record = self._fetch(id, body)
         if not record:
             return HandlerState(started=now, since=monotonic, purpose=PURPOSE)
         state = HandlerState.from_record(record, now)
@@ -45,24 +45,36 @@ class Progress:
             left = (state.delayed - self._clock.now()).total_seconds()
             plan.retry = self._clock.monotonic() + max(0.0, left)
             plan.since = state.since
-            plan.essence = step.essence
+            plan.essence = self._get_seen(id, step.cause.body) or step.essence
         return plan
+
+    def _get_seen(self, id: HandlerId, body: Body) -> Essence | None:
+        """What the object was like at the latest attempt: it can be changed while nobody runs."""
+        record = self._fetch(id, body) or {}
+        try:
+            return bytes.fromhex(record.get("seen") or "")
+        except ValueError:
+            return None
+
+    def _fetch(self, id: HandlerId, body: Body) -> ProgressRecord | None:
+        return self._settings.persistence.progress_storage.fetch(key=id, body=body)
 
     def is_hastened(self, id: HandlerId, body: Body) -> bool:
         """Whether people have removed the delay, so that it is retried at once."""
-        record = self._settings.persistence.progress_storage.fetch(key=id, body=body)
+        record = self._fetch(id, body)
         return record is not None and record.get("delayed") is None
 
-    def keep(
-        self, id: HandlerId, state: HandlerState, outcome: Outcome, *, body: Body, marks: Patch
-    ) -> None:
+    def keep(self, id: HandlerId, state: HandlerState, outcome: Outcome, step: Step) -> None:
         """Keep the count of attempts and the delay on the object; nothing if there is no need."""
         storage = self._settings.persistence.progress_storage
+        body, marks = step.cause.body, step.marks
         if outcome.final:
             storage.purge(key=id, body=body, patch=marks)
         else:
             kept = self._correct(state).with_outcome(outcome, self._clock.now())
-            storage.store(key=id, record=kept.as_record(), body=body, patch=marks)
+            record = kept.as_record()
+            record["seen"] = step.essence.hex()
+            storage.store(key=id, record=record, body=body, patch=marks)
         storage.flush()
 
     def _correct(self, state: HandlerState) -> HandlerState:
