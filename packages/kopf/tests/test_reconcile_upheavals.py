@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ def has_condition(message: str) -> Any:
     return check
 
 
+PEERINGS = Path(__file__).resolve().parents[3] / "examples" / "peering.yaml"
 PROGRESS = r"metadata.annotations.kopf\.zalando\.org/fn"
 GONE = b'{"kind": "Status", "code": 404, "message": "404 page not found"}'
 
@@ -184,6 +187,84 @@ async def test_passes_interrupted_by_lost_leases_are_made_again(websites: Any) -
         one.gate.set()
         await websites.wait(websites.kind, "web", check=has_condition("one"))
         one.stop.set()
+
+
+class Line(logging.Handler):
+    """Whoever waits for a line of the logs."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+        self.logged = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._text in record.getMessage():
+            self.logged.set()
+
+
+@pytest.fixture
+def pausing(caplog: pytest.LogCaptureFixture) -> Iterator[asyncio.Event]:
+    """When it is paused by the peering."""
+    caplog.set_level(logging.INFO)
+    line, peering = Line("Pausing operations in favour"), logging.getLogger("kopf.peering")
+    peering.addHandler(line)
+    yield line.logged
+    peering.removeHandler(line)
+
+
+@pytest.mark.parametrize("is_in_time", [True, False], ids=["finished", "cancelled"])
+async def test_s12_peering_pauses_amid_a_pass(
+    websites: Any, pausing: asyncio.Event, is_in_time: bool
+) -> None:
+    """The pass has its time to finish; if it does not, it is made again when the pause is over."""
+    begun, gate, ended = (asyncio.Event() for _ in range(3))
+    calls: list[str] = []
+
+    @websites.reconcile(id="fn")
+    async def fn(spec: Any, conditions: Any, **_: Any) -> AsyncIterator[Any]:
+        calls.append(spec["x"])
+        try:
+            yield config_map("first", x=spec["x"])
+            begun.set()
+            await gate.wait()
+            yield config_map("last", x=spec["x"])
+            conditions.set("Ready", True, message=spec["x"])
+        finally:
+            ended.set()
+
+    async def set_peer(record: Any) -> None:
+        await websites.sandbox.patch(peering, "default", {"status": {"peer": record}})
+
+    def get_writes(since: int) -> list[str]:
+        return [write for write in websites.writes(since) if write != "PATCH default"]
+
+    peering = "clusterkopfpeerings.kopf.dev"
+    await websites.sandbox.apply(PEERINGS)
+    websites.settings.queueing.exit_timeout = 30.0 if is_in_time else 0.01
+    await websites.apply(x="1")
+    async with asyncio.timeout(60), websites.operating(standalone=False):
+        await begun.wait()
+        now = datetime.now(UTC).isoformat()
+        await set_peer({"priority": 100, "lifetime": 3600, "lastseen": now})
+        await pausing.wait()
+        if is_in_time:
+            gate.set()
+        await ended.wait()
+        if is_in_time:
+            await websites.wait(websites.kind, "web", check=has_condition("1"))
+        assert await websites.names() == ["first", "last"][: 1 + is_in_time]
+        gate.set()
+        since = websites.now
+        await websites.patch(x="2")
+        await websites.sandbox.delete("configmaps", "first", namespace="ns1")
+        assert get_writes(since) == []
+        if not is_in_time:  # otherwise, the others are believed to need as much time to finish
+            await set_peer(None)
+            await websites.wait(websites.kind, "web", check=has_condition("2"))
+    assert get_writes(since) == (
+        [] if is_in_time else ["PATCH first", "PATCH last", "PATCH status"]
+    )
+    assert calls == (["1"] if is_in_time else ["1", "2"])
 
 
 @pytest.mark.parametrize(
