@@ -89,6 +89,8 @@ def test_on(version: str, python: str, uv: str, args: Sequence[str]) -> Result:
     env["UV_PROJECT_ENVIRONMENT"] = str(get_cache() / "environments" / version)
     options = ["--frozen", "--quiet", "--python", python, "--no-default-groups", "--group", "test"]
     what = ["packages", "--ignore", "packages/kopf/tests/test_typing.py"]  # tools are on one Python
+    if version.startswith("pypy"):
+        what += ["--timeout", "300"]  # every process is slow there until its code is compiled
     command = [
         uv,
         "run",

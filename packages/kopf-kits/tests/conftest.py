@@ -1,10 +1,18 @@
 """What the tests of several tools share."""
 
 import pathlib
+import sys
 
 import pytest
 
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
+
+
+@pytest.fixture(scope="session")
+def cryptography() -> None:
+    """For the tests that make certificates. On CPython, the library must be there."""
+    if sys.implementation.name != "cpython":
+        pytest.importorskip("cryptography", reason="cryptography has no wheels for PyPy")
 
 
 @pytest.fixture(scope="session")

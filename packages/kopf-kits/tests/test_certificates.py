@@ -27,30 +27,36 @@ def describe(pair: Pair) -> tuple[str, frozenset[str]]:
         (["a" * 60 + ".example"], "a" * 60 + ".exa", {"a" * 60 + ".example"}),
     ],
 )
+@pytest.mark.usefixtures("cryptography")
 def test_names(hostnames: list[str], common: str, names: set[str]) -> None:
     assert describe(make_self_signed(hostnames)) == (common, names)
 
 
 @pytest.mark.parametrize("hostnames", [[], ["0.0.0.0", "::"]])
+@pytest.mark.usefixtures("cryptography")
 def test_no_names(hostnames: list[str]) -> None:
     with pytest.raises(CertificateError, match="no hostname and no address"):
         make_self_signed(hostnames)
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_not_a_name() -> None:
     with pytest.raises(CertificateError, match="This is not a hostname"):
         make_self_signed(["ü" * 300])
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_password() -> None:
     pair = make_self_signed(["x"], password="secret")
     assert b"BEGIN ENCRYPTED PRIVATE KEY" in pair.key
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_keys_are_not_shown() -> None:
     assert "PRIVATE" not in repr(make_self_signed(["x"]))
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_time_of_renewal() -> None:
     validity = datetime.timedelta(days=3) - certificates.BACKDATED
     before = datetime.datetime.now(datetime.UTC)
@@ -60,6 +66,7 @@ def test_time_of_renewal() -> None:
     assert abs(when - expected) < datetime.timedelta(minutes=10)
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_not_a_certificate() -> None:
     with pytest.raises(CertificateError, match="not a certificate"):
         certificates.get_renewal_time(b"hello")
@@ -74,6 +81,7 @@ def test_absent_library(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\n" not in str(info.value)
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_encrypting() -> None:
     key = certificates.make_key()
     encrypted = certificates.encrypt_key(key, "secret")

@@ -122,7 +122,7 @@ def test_absent_imports_of_existing_modules_are_another_thing(tmp_path: Path) ->
         ("def f():\n  raise ValueError('a\\nb')\nf()", "broken.py:2: ValueError: a\nb"),
         (
             "import json\n\njson.loads('{')\n",
-            "broken.py:3: json.decoder.JSONDecodeError: Expecting",
+            "broken.py:3: json.decoder.JSONDecodeError: ",  # the rest differs among interpreters
         ),
         ("raise SystemExit(5)", "broken.py: it has exited when loaded (code 5)."),
     ],

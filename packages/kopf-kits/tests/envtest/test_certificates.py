@@ -10,8 +10,7 @@ from kopf_kits.envtest.certificates import write_certificates
 
 
 @pytest.fixture
-def folder(tmp_path: pathlib.Path) -> pathlib.Path:
-    pytest.importorskip("cryptography")
+def folder(tmp_path: pathlib.Path, cryptography: None) -> pathlib.Path:
     write_certificates(tmp_path)
     return tmp_path
 

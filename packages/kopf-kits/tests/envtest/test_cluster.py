@@ -54,6 +54,7 @@ async def test_async_form(assets: Assets, tempdir: pathlib.Path, watch: Watch) -
     assert not os.listdir(tempdir)
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_it_can_be_started_again_after_a_stop(assets: Assets, tempdir: pathlib.Path) -> None:
     envtest = Envtest(assets=assets)
     for _ in range(2):
@@ -65,11 +66,13 @@ def test_it_can_be_started_again_after_a_stop(assets: Assets, tempdir: pathlib.P
     assert not list(tempdir.iterdir())
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_controller_manager_can_be_absent(assets: Assets) -> None:
     with Envtest(assets=dataclasses.replace(assets, controller_manager=None)) as envtest:
         assert list(envtest.pids) == ["etcd", "kube-apiserver"]
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_kubeconfig_is_self_contained_and_private(assets: Assets, tmp_path: pathlib.Path) -> None:
     with Envtest(assets=assets) as envtest:
         path = envtest.write_kubeconfig(tmp_path / "kubeconfig.yaml")
@@ -90,6 +93,7 @@ def test_no_kubeconfig_when_not_running(assets: Assets) -> None:
         Envtest(assets=assets).kubeconfig()
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_given_port_is_used(assets: Assets) -> None:
     port = probes.find_free_port()
     with Envtest(assets=assets, port=port) as envtest:
@@ -104,6 +108,7 @@ def test_given_port_in_use(assets: Assets, tempdir: pathlib.Path) -> None:
     assert not list(tempdir.iterdir())
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_given_port_taken_meanwhile(
     assets: Assets, tempdir: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +120,7 @@ def test_given_port_taken_meanwhile(
     assert not list(tempdir.iterdir())
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_chosen_port_taken_meanwhile(
     assets: Assets, tempdir: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +147,7 @@ def test_server_dies_at_start(
     assert envtest.pids == {}
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_program_of_a_wrong_format(
     assets: Assets, tempdir: pathlib.Path, make_program: MakeProgram
 ) -> None:
@@ -150,6 +157,7 @@ def test_program_of_a_wrong_format(
     assert not list(tempdir.iterdir())
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_server_never_becomes_ready(
     assets: Assets, tempdir: pathlib.Path, make_program: MakeProgram
 ) -> None:
@@ -159,6 +167,7 @@ def test_server_never_becomes_ready(
     assert not list(tempdir.iterdir())
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_cancelled_while_starting(
     assets: Assets, tempdir: pathlib.Path, make_program: MakeProgram, monkeypatch: Any
 ) -> None:

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.envtest
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.usefixtures("cryptography")
 def test_real_control_plane(real_assets: Assets, tmp_path: Path, tempdir: Path) -> None:
     with Envtest(assets=real_assets) as envtest:
         assert envtest.version.startswith("v1.")
@@ -24,6 +25,7 @@ def test_real_control_plane(real_assets: Assets, tmp_path: Path, tempdir: Path) 
     assert not list(tempdir.iterdir())
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_real_port_in_use(real_assets: Assets, tempdir: Path) -> None:
     """The words of the real servers about a port in use are recognised: another one is tried."""
     import socket
@@ -38,6 +40,7 @@ def test_real_port_in_use(real_assets: Assets, tempdir: Path) -> None:
     assert not list(tempdir.iterdir())
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_real_restart(real_assets: Assets, tempdir: Path) -> None:
     """The API server is another process then, with the same data at the same address."""
     with Envtest(assets=real_assets) as envtest:

@@ -130,14 +130,12 @@ def unused_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def authority() -> Authority:
-    pytest.importorskip("cryptography")  # there are no wheels of it for PyPy
+def authority(cryptography: None) -> Authority:
     return Authority("Some CA")
 
 
 @pytest.fixture(scope="session")
-def alien() -> Authority:
-    pytest.importorskip("cryptography")
+def alien(cryptography: None) -> Authority:
     return Authority("Another CA")
 
 

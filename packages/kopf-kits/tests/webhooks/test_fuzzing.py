@@ -120,6 +120,7 @@ async def send(url: str, data: bytes, tls: ssl.SSLContext | None = None) -> None
 
 
 @pytest.mark.parametrize("is_insecure", [True, False])
+@pytest.mark.usefixtures("cryptography")
 async def test_fuzzed_connections(
     serve: Serve,
     session: aiohttp.ClientSession,
@@ -172,6 +173,7 @@ async def test_parallel_connections(insecure: Served, session: aiohttp.ClientSes
 
 
 @pytest.mark.parametrize("is_insecure", [True, False])
+@pytest.mark.usefixtures("cryptography")
 async def test_g2_those_who_only_connect_give_way(
     serve: Serve,
     session: aiohttp.ClientSession,
@@ -278,6 +280,7 @@ async def test_g2_silent_connections_are_closed(
         writer.close()
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_handshakes_are_limited_in_time(
     serve: Serve, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,6 +157,7 @@ async def test_own_context_does_not_break(files: Files) -> None:
     assert find_problem(context, pair.certificate) is None
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_generated_pair_is_renewed_before_it_expires() -> None:
     made: list[Pair] = []
 
@@ -198,6 +199,7 @@ class SpyContext:
 
 
 @pytest.mark.parametrize("is_failing", [False, True])
+@pytest.mark.usefixtures("cryptography")
 def test_g8_temporary_keys_are_private_encrypted_and_removed(is_failing: bool) -> None:
     pair = make_self_signed(HOSTS, password="s3cret")
     material = Material(pair.certificate, pair.key, "s3cret")
@@ -219,12 +221,14 @@ def test_g8_keys_and_passwords_are_not_shown() -> None:
     assert "s3cret" not in repr(material)
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_own_pair_is_fine() -> None:
     pair = make_self_signed(HOSTS, password="x")
     context = make_context(Material(pair.certificate, pair.key, "x"))
     assert find_problem(context, pair.certificate) is None
 
 
+@pytest.mark.usefixtures("cryptography")
 def test_merging() -> None:
     pairs = [make_self_signed([name]).certificate for name in "abc"]
     assert merge_bundles(pairs[0] + pairs[1], pairs[1] + pairs[2]) == b"".join(pairs)

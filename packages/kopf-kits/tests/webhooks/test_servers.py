@@ -53,6 +53,7 @@ async def ask(session: Session, served: Served, tls: ssl.SSLContext) -> dict[str
         ("127.0.0.1", "::1", "https://[::1]:{port}"),
     ],
 )
+@pytest.mark.usefixtures("cryptography")
 async def test_urls(
     serve: Serve, unused_port: int, addr: str | None, host: str | None, url: str
 ) -> None:
@@ -68,6 +69,7 @@ async def test_urls(
         (WebhookDockerDesktopServer, "host.docker.internal"),
     ],
 )
+@pytest.mark.usefixtures("cryptography")
 async def test_magic_hostnames(
     serve: Serve, session: Session, cls: type[WebhookServer], host: str
 ) -> None:
@@ -80,6 +82,7 @@ async def test_magic_hostnames(
             assert response.status == 200
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_generated_certificates_are_trusted_strictly(serve: Serve, session: Session) -> None:
     async with serve(WebhookServer(addr="127.0.0.1", extra_sans=["other.example"])) as served:
         tls = make_client_context(get_bundle(served))
@@ -140,6 +143,7 @@ async def test_insecure_server_has_nothing_to_trust(insecure: Served, session: S
 
 
 @pytest.mark.parametrize("password", [None, "wrong"])
+@pytest.mark.usefixtures("cryptography")
 async def test_wrong_password(serve: Serve, tmp_path: pathlib.Path, password: str | None) -> None:
     cert, key = WebhookServer.build_certificate(["x"], "right")
     (tmp_path / "both.pem").write_bytes(cert + key)
@@ -151,6 +155,7 @@ async def test_wrong_password(serve: Serve, tmp_path: pathlib.Path, password: st
     assert ("there is no password" in str(e.value)) is (password is None)
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_right_password(serve: Serve, session: Session, tmp_path: pathlib.Path) -> None:
     cert, key = WebhookServer.build_certificate(["127.0.0.1"], "right")
     (tmp_path / "both.pem").write_bytes(cert + key)
@@ -190,12 +195,14 @@ def test_parameters_that_make_no_sense() -> None:
         WebhookServer(file_check_interval=0)
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_port_is_free_afterwards(serve: Serve) -> None:
     async with serve(WebhookServer(addr="127.0.0.1")) as served:
         port = int(served.url.rpartition(":")[2])
     socket.create_server(("127.0.0.1", port)).close()
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_context_manager_closes_abandoned_generators(handlers: Any) -> None:
     async with WebhookServer(addr="127.0.0.1") as server:
         config = await anext(server(handlers))
@@ -359,6 +366,7 @@ async def test_g4_swap_under_load(
     assert both == alien.pair.certificate + authority.pair.certificate
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_g4_generated_ones_are_renewed(
     serve: Serve, session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
@@ -390,6 +398,7 @@ async def test_g4_generated_ones_are_renewed(
 
 
 @pytest.mark.parametrize("kind", ["absent", "file", "symlink", "dangling"])
+@pytest.mark.usefixtures("cryptography")
 async def test_g8_cadump_replaces_symlinks(serve: Serve, tmp_path: pathlib.Path, kind: str) -> None:
     path, victim = tmp_path / "ca.pem", tmp_path / "victim"
     victim.write_text("precious")
@@ -406,6 +415,7 @@ async def test_g8_cadump_replaces_symlinks(serve: Serve, tmp_path: pathlib.Path,
 
 
 @pytest.mark.parametrize("name", ["absent/ca.pem", "folder"])
+@pytest.mark.usefixtures("cryptography")
 async def test_g8_cadump_to_wrong_places(serve: Serve, tmp_path: pathlib.Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(WebhookServerError, match=r"^Cannot save the certificates"):
@@ -458,6 +468,7 @@ ANSWER = {
 }
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_curl_insecure(serve: Serve, review_file: str) -> None:
     async with serve(WebhookServer()) as served:
         body, status = await run_curl("--insecure", served.url, "-d", review_file)
@@ -470,6 +481,7 @@ async def test_curl_without_tls(serve: Serve, review_file: str) -> None:
     assert (json.loads(body), status) == (ANSWER, "200")
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_curl_with_the_dumped_certificate(
     serve: Serve, review_file: str, tmp_path: pathlib.Path
 ) -> None:
@@ -496,6 +508,7 @@ async def test_curl_with_a_client_certificate(
     assert call["headers"]["Content-Type"] == "application/x-www-form-urlencoded"
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_curl_with_a_large_body(serve: Serve, tmp_path: pathlib.Path) -> None:
     """For these, it asks first whether they are expected."""
     path = tmp_path / "large.json"

@@ -51,6 +51,7 @@ async def read(client: Client) -> dict[str, Any]:
     return cast(dict[str, Any], await client.get(f"{URL}/secret1"))
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_created_by_the_first_and_read_by_others(client: Client) -> None:
     providers = [make_provider(client) for _ in range(5)]
     materials = await asyncio.gather(*(provider.fetch() for provider in providers))
@@ -61,6 +62,7 @@ async def test_created_by_the_first_and_read_by_others(client: Client) -> None:
     assert base64.b64decode(secret["data"]["ca.crt"]) == materials[0].bundle
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_the_same_while_nothing_changes(client: Client) -> None:
     provider = make_provider(client)
     first = await provider.fetch()
@@ -69,6 +71,7 @@ async def test_the_same_while_nothing_changes(client: Client) -> None:
     assert (await read(client))["metadata"]["resourceVersion"] == version
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_renewed_once_by_whoever_is_the_first(client: Client) -> None:
     old = await make_provider(client).fetch()
     assert (await make_provider(client, make_later(59)).fetch()).certificate == old.certificate
@@ -83,6 +86,7 @@ async def test_renewed_once_by_whoever_is_the_first(client: Client) -> None:
 
 
 @pytest.mark.parametrize("data", [None, {}, {"tls.crt": "", "tls.key": ""}, {"tls.crt": "eHl6"}])
+@pytest.mark.usefixtures("cryptography")
 async def test_broken_ones_of_ours_are_replaced(client: Client, data: Any) -> None:
     metadata = {"name": "secret1", "labels": {"app.kubernetes.io/managed-by": "kopf", "x": "y"}}
     await client.post(URL, {"metadata": metadata, "data": data, "type": "Opaque"})
@@ -92,6 +96,7 @@ async def test_broken_ones_of_ours_are_replaced(client: Client, data: Any) -> No
     assert secret["metadata"]["labels"]["x"] == "y"
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_other_hostnames(client: Client) -> None:
     old = await make_provider(client).fetch()
     another = SecretProvider(client, "ns1", "secret1", {"svc2.ns1.svc"}, SystemClock())
@@ -108,6 +113,7 @@ async def test_foreign_certificates_are_only_read(client: Client, authority: Aut
     assert material.bundle == authority.pair.certificate
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_foreign_secrets_are_not_touched(client: Client) -> None:
     secret = await client.post(URL, {"metadata": {"name": "secret1"}, "data": {"a": "eHl6"}})
     with pytest.raises(CertificateError, match=r"^Secret ns1/secret1 is not of ours"):
@@ -115,12 +121,14 @@ async def test_foreign_secrets_are_not_touched(client: Client) -> None:
     assert await read(client) == secret
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_no_access(client: Client) -> None:
     provider = SecretProvider(client, "nosuch", "secret1", {HOST}, SystemClock())
     with pytest.raises(CertificateError, match=r"^Secret nosuch/secret1 cannot be read or written"):
         await provider.fetch()
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_serving_with_a_secret(
     serve: Serve, client: Client, session: aiohttp.ClientSession, unused_port: int
 ) -> None:
@@ -182,6 +190,7 @@ def get_bundle(served: Served) -> bytes:
     return base64.b64decode(served.configs[-1]["caBundle"] or "")
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_replicas_are_trusted_by_what_any_of_them_has_configured(
     serve: Serve, client: Client, session: aiohttp.ClientSession
 ) -> None:

@@ -193,17 +193,20 @@ def version(request: pytest.FixtureRequest) -> Iterator[str | None]:
     operator_var.reset(token)
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_auto_server(serve: Serve, version: str | None) -> None:
     async with serve(WebhookAutoServer(addr="127.0.0.1")) as served:
         host = "host.k3d.internal" if "k3s" in str(version) else "127.0.0.1"
         assert served.url.startswith(f"https://{host}:")
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_auto_server_with_a_host(serve: Serve, version: str | None) -> None:
     async with serve(WebhookAutoServer(addr="127.0.0.1", host="x.example")) as served:
         assert served.url.startswith("https://x.example:")
 
 
+@pytest.mark.usefixtures("cryptography")
 async def test_auto_tunnel(serve: Serve, version: str | None, ngrok: FakeNgrok) -> None:
     async with serve(WebhookAutoTunnel(addr="127.0.0.1", path="/p")) as served:
         if "k3s" in str(version):
