@@ -4,6 +4,7 @@ Whatever happens to the operator, the tasks of the application in the same loop 
 """
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -144,6 +145,55 @@ async def test_f3_tasks_are_spawned_and_run_by_the_host(sandbox: Sandbox, host: 
     await host.check_alone()
 
 
+async def test_f3_spawned_tasks_are_stopped_by_cancelling(sandbox: Sandbox, host: Host) -> None:
+    embedded = Embedded(sandbox.url)
+    running = asyncio.create_task(kopf.run_tasks(await kopf.spawn_tasks(**embedded.options)))
+    await see_it_working(sandbox)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert embedded.events == ["one", "cleanup"]
+    await host.check_alone()
+
+
+async def test_f3_a_failed_neighbour_in_a_group_stops_the_operator_properly(
+    sandbox: Sandbox, host: Host
+) -> None:
+    embedded, failing = Embedded(sandbox.url), asyncio.Event()
+
+    async def neighbour() -> None:
+        await failing.wait()
+        raise ValueError("something of the application")
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(kopf.operator(**embedded.options))
+            group.create_task(neighbour())
+
+    task = asyncio.create_task(main())
+    await see_it_working(sandbox)
+    failing.set()
+    with pytest.raises(ExceptionGroup) as info:
+        await task
+    assert info.group_contains(ValueError, match="something of the application")
+    assert len(info.value.exceptions) == 1
+    assert embedded.events == ["one", "cleanup"]
+    await host.check_alone()
+
+
+async def test_f4_operators_run_one_after_another(sandbox: Sandbox, host: Host) -> None:
+    embedded = Embedded(sandbox.url)
+    for name in ("one", "two"):
+        embedded.stop.clear()
+        task = asyncio.create_task(kopf.operator(**embedded.options))
+        await sandbox.apply({**BODY, "metadata": {"name": name}})
+        await sandbox.wait("kopfexamples", name, jsonpath="{.status.create_fn}")
+        embedded.stop.set()
+        await task
+    assert embedded.events == ["one", "cleanup", "two", "cleanup"]
+    await host.check_alone()
+
+
 async def test_f4_several_operators_are_stopped_one_by_one(sandbox: Sandbox, host: Host) -> None:
     first, second = Embedded(sandbox.url, "first"), Embedded(sandbox.url, "second")
     tasks = [asyncio.create_task(kopf.operator(**each.options)) for each in (first, second)]
@@ -275,17 +325,54 @@ def test_f5_threads_are_stopped_by_flags(loop: str) -> None:
     assert embedded.events == ["one", "cleanup"]
 
 
-def test_f5_futures_stop_operators_in_their_own_loops() -> None:
+def test_f4_operators_in_several_threads_do_not_know_each_other() -> None:
+    with sandbox_in_thread() as sandbox:
+        operators = [Embedded(sandbox.url, title) for title in ("first", "second")]
+        first, second = (each.options | {"stop_flag": threading.Event()} for each in operators)
+        threads = []
+        for options in (first, second):
+            options["ready_flag"] = threading.Event()
+            threads.append(threading.Thread(target=kopf.run, kwargs=options))
+            threads[-1].start()
+            options["ready_flag"].wait()
+        first["stop_flag"].set()
+        threads[0].join()
+        sandbox.apply({**BODY, "metadata": {"name": "two"}})
+        sandbox.wait("kopfexamples", "two", jsonpath="{.status.create_fn}", value="second")
+        second["stop_flag"].set()
+        threads[1].join()
+    assert [each.events[-1] for each in operators] == ["cleanup", "cleanup"]
+    assert "two" in operators[1].events
+    assert "two" not in operators[0].events
+
+
+FUTURES: dict[str, Callable[[], Any]] = {
+    "asyncio": lambda: asyncio.get_running_loop().create_future(),
+    "threads": lambda: concurrent.futures.Future(),
+}
+
+
+@pytest.mark.parametrize("kind", FUTURES)
+def test_f5_futures_stop_operators_in_their_own_loops(kind: str) -> None:
     with sandbox_in_thread() as sandbox:
         embedded = Embedded(sandbox.url)
 
         async def main() -> None:
-            stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            stop = FUTURES[kind]()
             asyncio.get_running_loop().call_soon(stop.set_result, None)
             await kopf.operator(**embedded.options | {"stop_flag": stop})
 
         asyncio.run(main())
     assert embedded.events[-1:] == ["cleanup"]
+
+
+async def test_f5_events_of_threads_stop_operators_in_loops(sandbox: Sandbox, host: Host) -> None:
+    embedded, stop = Embedded(sandbox.url), threading.Event()
+    task = asyncio.create_task(kopf.operator(**embedded.options | {"stop_flag": stop}))
+    await see_it_working(sandbox)
+    threading.Thread(target=stop.set).start()
+    await task
+    assert embedded.events == ["one", "cleanup"]
 
 
 async def test_f5_running_in_a_running_loop_is_refused(sandbox: Sandbox, host: Host) -> None:
