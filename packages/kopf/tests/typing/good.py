@@ -3,10 +3,13 @@
 import datetime
 import functools
 import logging
-from collections.abc import AsyncGenerator, Generator, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping
+from typing import Any, NotRequired, ParamSpec, TypedDict, TypeVar, cast
 
 import kopf
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 # No annotations at all: the style of the documentation.
@@ -192,6 +195,130 @@ kopf.on.create("kopfexamples", id="a")(Handlers())
 kopf.on.create("kopfexamples", id="b")(Handlers().method)
 kopf.on.create("kopfexamples", id="c")(lambda spec, **_: None)
 kopf.on.create("kopfexamples", id="d")(functools.partial(configurable, "x"))
+
+
+# Daemons that can be stopped while they sleep, as documented: with one type for both kinds.
+@kopf.daemon("kopfexamples")
+async def waiting_asynchronously(stopped: kopf.DaemonStopped, **_: Any) -> None:
+    while not stopped:
+        await stopped.wait(10)
+
+
+@kopf.daemon("kopfexamples")
+def waiting(stopped: kopf.DaemonStopped, **_: Any) -> None:
+    while not stopped:
+        stopped.wait(10)
+
+
+# Decorators of users, with the signatures kept and lost.
+def logged(fn: Callable[P, T]) -> Callable[P, T]:
+    @functools.wraps(fn)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        return fn(*args, **kwargs)
+
+    return wrapper
+
+
+def logged_async(fn: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    @functools.wraps(fn)
+    async def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await fn(*args, **kwargs)
+
+    return wrapper
+
+
+def loosely(fn: Callable[..., Any]) -> Callable[..., Any]:
+    return fn
+
+
+@kopf.on.create("kopfexamples")
+@logged
+def decorated(spec: kopf.Spec, name: str, **_: Any) -> None:
+    pass
+
+
+@kopf.on.update("kopfexamples")
+@logged_async
+async def decorated_async(spec: kopf.Spec, name: str, **_: Any) -> dict[str, str]:
+    return {}
+
+
+@kopf.daemon("kopfexamples")
+@loosely
+def decorated_loosely(spec: kopf.Spec, **_: Any) -> None:
+    pass
+
+
+# Specs of known shapes, and other objects of any kinds.
+class DatabaseSpec(TypedDict):
+    size: int
+    engine: NotRequired[str]
+
+
+@kopf.on.create("databases", retries=3, timeout=60.0, backoff=5)
+async def with_other_objects(spec: kopf.Spec, namespace: str | None, **_: Any) -> None:
+    size: int = cast(DatabaseSpec, spec)["size"]
+    child: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"size": f"{size}"}}
+    kopf.adopt(child)
+    created = await kopf.api.create(child)
+    config = await kopf.api.get("configmaps", created["metadata"]["name"], namespace=namespace)
+    print(config["data"]["size"])
+    async for pod in kopf.api.list("pods", namespace=namespace):
+        print(pod["metadata"]["name"], pod["spec"])
+
+
+@kopf.on.delete("databases")
+def with_other_objects_in_threads(**_: Any) -> None:
+    for secret in kopf.sync_api.list("secrets", namespace=None):
+        print(secret["data"], secret["metadata"]["name"])
+
+
+# An operator in a class, with all its handlers as methods of its instance.
+class Controller:
+    def __init__(self, registry: kopf.OperatorRegistry) -> None:
+        kopf.on.startup(registry=registry)(self.configure)
+        kopf.on.create("databases", registry=registry)(self.created)
+        kopf.on.delete("databases", registry=registry)(self.deleted)
+        kopf.on.event("databases", registry=registry)(self.seen)
+        kopf.on.validate("databases", registry=registry)(self.validated)
+        kopf.index("databases", registry=registry)(self.indexed)
+        kopf.timer("databases", interval=10, registry=registry)(self.tick)
+        kopf.daemon("databases", registry=registry)(self.watch)
+        kopf.reconcile("databases", registry=registry)(self.wanted)
+
+    def configure(self, settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
+        settings.posting.level = logging.WARNING
+        settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix="x.dev")
+        settings.admission.server = kopf.WebhookServer(port=8443)
+        memo.controller = self
+
+    def created(self, spec: kopf.Spec, patch: kopf.Patch, **_: Any) -> dict[str, Any]:
+        patch.metadata.annotations["x"] = None
+        return {"size": spec.get("size", 1)}
+
+    async def deleted(self, name: str, logger: kopf.Logger, **_: Any) -> None:
+        pass
+
+    def seen(self, event: kopf.RawEvent, labels: kopf.Labels, **_: Any) -> None:
+        pass
+
+    def validated(self, spec: kopf.Spec, warnings: list[str], **_: Any) -> None:
+        raise kopf.AdmissionError("too big", code=400)
+
+    def indexed(self, labels: kopf.Labels, name: str | None, **_: Any) -> dict[Any, str | None]:
+        return dict.fromkeys(labels.items(), name)
+
+    def tick(self, memo: kopf.Memo, **_: Any) -> None:
+        pass
+
+    async def watch(self, stopped: kopf.DaemonStopped, **_: Any) -> None:
+        pass
+
+    def wanted(self, spec: kopf.Spec, **_: Any) -> Iterator[dict[str, Any]]:
+        yield {}
+
+
+Controller(kopf.OperatorRegistry())
 
 
 # Sub-handlers, and the functions stay as they were.

@@ -5,10 +5,13 @@ from typing import Any, Literal, cast
 
 from kopf_cogs.clients import errors, listing, patching, session
 from kopf_cogs.clients.kinds import Kind, Kinds
-from kopf_cogs.structs import bodies, resources
+from kopf_cogs.structs import resources
 
 APPLY_PATCH = "application/apply-patch+yaml"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+
+Obj = dict[str, Any]
+"""An object of any kind: they differ in what they have besides the metadata."""
 
 Propagation = Literal["Foreground", "Background", "Orphan"]
 """What happens to those whom a deleted object owns: see the garbage collection of Kubernetes."""
@@ -35,15 +38,15 @@ class Listing:
         self._params = params
         self._chunk_size = chunk_size
 
-    def __await__(self) -> Generator[Any, None, list[bodies.RawBody]]:
+    def __await__(self) -> Generator[Any, None, list[Obj]]:
         return self._collect().__await__()
 
-    async def __aiter__(self) -> AsyncIterator[bodies.RawBody]:
+    async def __aiter__(self) -> AsyncIterator[Obj]:
         async for page in self.pages():
             for item in page:
                 yield item
 
-    async def pages(self) -> AsyncIterator[list[bodies.RawBody]]:
+    async def pages(self) -> AsyncIterator[list[Obj]]:
         """The same, by pages: each of them is one request. Empty ones are skipped."""
         resource = await self._api.kinds.resolve(self._kind)
         pages = listing.list_objects(
@@ -57,7 +60,7 @@ class Listing:
             if page.items:
                 yield page.items
 
-    async def _collect(self) -> list[bodies.RawBody]:
+    async def _collect(self) -> list[Obj]:
         return [item async for item in self]
 
 
@@ -93,7 +96,7 @@ class ObjectsAPI:
         namespace: str | None = None,
         *,
         subresource: str | None = None,
-    ) -> bodies.RawBody:
+    ) -> Obj:
         """Get one object by its name. Raises :class:`APINotFoundError` if there is none."""
         resource = await self.kinds.resolve(kind)
         url = _locate(resource, namespace, name, subresource)
@@ -124,7 +127,7 @@ class ObjectsAPI:
         kind: Kind | None = None,
         namespace: str | None = None,
         dry_run: bool = False,
-    ) -> bodies.RawBody:
+    ) -> Obj:
         """Create the object. Raises :class:`APIConflictError` if there is one of this name already.
 
         Objects with generated names are never sent twice: the first reply could have been lost.
@@ -145,7 +148,7 @@ class ObjectsAPI:
         subresource: str | None = None,
         force: bool = True,
         dry_run: bool = False,
-    ) -> bodies.RawBody:
+    ) -> Obj:
         """Make the object have these fields, whether it exists or not: the server-side apply.
 
         The fields that were applied before, and are not in the body now, are removed; those of
@@ -172,7 +175,7 @@ class ObjectsAPI:
         subresource: str | None = None,
         strategic: bool = False,
         dry_run: bool = False,
-    ) -> bodies.RawBody:
+    ) -> Obj:
         """Change some fields of the object: by a merge patch if it is a mapping, a JSON patch if
         it is a list of operations, or a strategic merge patch (of built-in kinds only) on demand.
         """
@@ -242,14 +245,14 @@ class ObjectsAPI:
         url: str,
         payload: object = None,
         **options: Any,
-    ) -> bodies.RawBody:
+    ) -> Obj:
         try:
             response = await self.client.request(method, url, payload=payload, **options)
         except errors.APINotFoundError as e:
             if not e.details.get("name"):  # not the object is absent, but the whole kind
                 self.kinds.forget(resource)
             raise
-        return cast(bodies.RawBody, response)
+        return cast(Obj, response)
 
     def _make_params(self, dry_run: bool) -> dict[str, str]:
         params = {"fieldManager": self.manager}

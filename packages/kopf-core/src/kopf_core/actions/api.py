@@ -19,8 +19,8 @@ from kopf_cogs.clients.errors import APINotFoundError as APINotFoundError
 from kopf_cogs.clients.errors import APIUnprocessableError as APIUnprocessableError
 from kopf_cogs.clients.kinds import Kind
 from kopf_cogs.clients.kinds import UnknownKindError as UnknownKindError
-from kopf_cogs.clients.objects import Listing, ObjectsAPI, Propagation
-from kopf_cogs.structs.bodies import Body, RawBody
+from kopf_cogs.clients.objects import Listing, Obj, ObjectsAPI, Propagation
+from kopf_cogs.structs.bodies import Body
 from kopf_core.actions.children import adopt_child
 from kopf_core.actions.context import current_body, operator_var
 
@@ -40,7 +40,7 @@ Namespace = str | _Here | None
 
 async def get(
     kind: Kind, name: str, *, namespace: Namespace = HERE, subresource: str | None = None
-) -> RawBody:
+) -> Obj:
     """Get one object. Raises :class:`APINotFoundError` if there is none of this name."""
     return await current_api().get(kind, name, _resolve(namespace), subresource=subresource)
 
@@ -70,7 +70,7 @@ async def create(
     namespace: Namespace = HERE,
     adopt: bool = False,
     dry_run: bool = False,
-) -> RawBody:
+) -> Obj:
     """Create an object; get it as it is stored. Raises :class:`APIConflictError` if it exists.
 
     With ``adopt``, it belongs to the object being handled, and is deleted with it.
@@ -89,7 +89,7 @@ async def apply(
     adopt: bool = False,
     force: bool = True,
     dry_run: bool = False,
-) -> RawBody:
+) -> Obj:
     """Make an object have these fields, whether it exists or not: the server-side apply.
 
     The fields that were applied before and are not there now are removed; the fields of others
@@ -117,7 +117,7 @@ async def patch(
     subresource: str | None = None,
     strategic: bool = False,
     dry_run: bool = False,
-) -> RawBody:
+) -> Obj:
     """Change an object: by a merge patch if it is a mapping, by a JSON patch if it is a list."""
     return await current_api().patch(
         kind,

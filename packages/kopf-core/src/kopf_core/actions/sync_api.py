@@ -9,7 +9,7 @@ import concurrent.futures
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, ParamSpec, TypeVar
 
-from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.clients.objects import Obj
 from kopf_core.actions import api as async_api
 from kopf_core.actions.context import operator_var
 
@@ -50,7 +50,7 @@ patch = _in_loop(async_api.patch)
 delete = _in_loop(async_api.delete)
 
 
-def list(*args: Any, **kwargs: Any) -> Iterator[RawBody]:
+def list(*args: Any, **kwargs: Any) -> Iterator[Obj]:
     """List objects, page by page: to be iterated, or put into a list. See :func:`kopf.api.list`."""
     pages = async_api.list(*args, **kwargs).pages()
     while page := _wait(lambda: anext(pages, None)):

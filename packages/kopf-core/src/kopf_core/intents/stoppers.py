@@ -32,6 +32,12 @@ class DaemonStopped(Protocol):
     def __bool__(self) -> bool: ...
     def is_set(self) -> bool: ...
 
+    def wait(self, timeout: float | None = None, /) -> Any:
+        """Sleep until the daemon is to exit, for so many seconds at most; to be awaited if async.
+
+        What it returns is known to the two kinds of checkers, for sync and async functions.
+        """
+
     @property
     def reason(self) -> DaemonStoppingReason | None: ...
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from kopf_cogs.clients.errors import APIConflictError, APIForbiddenError, APINotFoundError
 from kopf_cogs.clients.kinds import UnknownKindError
@@ -203,7 +203,8 @@ class Applier:
         self, resource: Resource, child: Mapping[str, Any], namespace: str | None
     ) -> RawBody:
         try:
-            return await self.api.apply(child, kind=resource, force=self.force)
+            live = await self.api.apply(child, kind=resource, force=self.force)
+            return cast(RawBody, live)
         except APIConflictError as e:
             if self.force:
                 raise

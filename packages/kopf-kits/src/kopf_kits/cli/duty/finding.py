@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import cast
 
 from kopf_cogs.clients.discovery import scan
 from kopf_cogs.clients.errors import APIError, APIForbiddenError, APINotFoundError
@@ -107,7 +108,7 @@ class Finder:
             except APIForbiddenError as e:
                 self.problems.append(f"{self._show(resource, name)}: {e}")
             else:
-                yield Found(resource, body)
+                yield Found(resource, cast(RawBody, body))
 
     async def _find_kinds(self) -> list[Resource]:
         scanned = await scan(self.api.client)
@@ -131,7 +132,7 @@ class Finder:
         )
         try:
             async for body in listing:
-                yield Found(resource, body)
+                yield Found(resource, cast(RawBody, body))
         except APIError as e:
             if selection.kind is not None:
                 raise
