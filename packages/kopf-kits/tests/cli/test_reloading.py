@@ -276,7 +276,7 @@ def test_spare_ends_when_its_parent_is_killed(
 def test_dead_spare_is_not_used(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "raise SystemExit(1)"]
     spare = Spare(command, dict(os.environ))
-    os.waitid(os.P_PID, spare.pid, os.WEXITED | os.WNOWAIT)
+    os.waitpid(spare.pid, 0)
     assert spare.start() is None
 
 
