@@ -142,7 +142,14 @@ async def test_trusting_the_environment(login, kubeconfig, settings):
 
 
 async def test_no_credentials(login, settings):
-    with pytest.raises(LoginError, match="neither in-cluster, nor via kubeconfig"):
+    with pytest.raises(LoginError, match=r"neither in-cluster, nor via kubeconfig: .* exist"):
+        await login(settings)
+
+
+async def test_no_kubeconfig_at_the_usual_place(login, settings, monkeypatch, tmp_path):
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(LoginError, match=r"KUBECONFIG is not set, and there is no ~/.kube/config"):
         await login(settings)
 
 

@@ -95,6 +95,14 @@ def is_plugin_needed() -> bool:
     return bool(paths and config.get_user(config.get_context(None)).get("exec"))
 
 
+def explain_absence() -> str:
+    """Why there is no kubeconfig; empty if there is any, whatever is in it."""
+    try:
+        return "" if _find_files() else "$KUBECONFIG is not set, and there is no ~/.kube/config"
+    except credentials.LoginError as e:
+        return str(e).rstrip(".")
+
+
 def _find_files() -> list[pathlib.Path]:
     """The files of ``$KUBECONFIG``, or the usual one; nothing if there is no such file."""
     variable = os.environ.get("KUBECONFIG", "")

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from kopf_cogs.clients import incluster
-from kopf_cogs.clients.kubeconfig import is_plugin_needed
+from kopf_cogs.clients.kubeconfig import explain_absence, is_plugin_needed
 from kopf_cogs.structs import credentials
 
 if TYPE_CHECKING:
@@ -230,6 +230,8 @@ def _get_filename(source: Any) -> str | None:
 
 
 def _make_login_error(title: str) -> credentials.LoginError:
+    absence = explain_absence()
+    reason = f": {absence}" if absence else ""
     return credentials.LoginError(
-        f"Cannot authenticate {title} neither in-cluster, nor via kubeconfig."
+        f"Cannot authenticate {title} neither in-cluster, nor via kubeconfig{reason}."
     )
