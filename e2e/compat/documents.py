@@ -17,6 +17,8 @@ ELSEWHERE = (
     "does when it is interrupted later. The predecessor: with 1 on SIGINT, with 143 on SIGTERM.",
     "**Messages of several lines** are escaped in the text formats of logs, so that no line can "
     "be forged; tracebacks are as they were.",
+    "**Handlers of fields** are not called for deletions. The predecessor calls them when the "
+    "object is deleted before its change is handled; while they fail, the object stays.",
     "**Admission**: requests to an unknown path are refused with 404; the empty path calls all "
     "handlers. The declared operations are checked, not only registered. "
     "What is not a review is answered with 4xx: with 415, if it is not JSON.",

@@ -121,6 +121,16 @@ def test_c10_different_functions_with_one_id_are_both_selected(registry, select,
     assert [handler.fn for handler in select(make_cause())] == [fn, other]
 
 
+@pytest.mark.parametrize("id", ["x", "y"])
+def test_c7_fields_are_not_for_deletions(registry, select, make_cause, id):
+    on.field("kopfexamples", field="spec.f", id="x", registry=registry)(fn)
+    on.resume("kopfexamples", id="x", registry=registry)(fn)
+    on.resume("kopfexamples", id="y", deleted=True, registry=registry)(fn)
+    on.delete("kopfexamples", id=id, registry=registry)(other)
+    found = select(make_cause(Reason.DELETE, {"f": 2}, old={"f": 1}, initial=True))
+    assert [(handler.fn, handler.id) for handler in found] == [(fn, "y"), (other, id)]
+
+
 def test_c10_clashes_are_found(registry, resource):
     on.create("kopfexamples", id="x", registry=registry)(fn)
     on.update("kopfexamples", id="x", registry=registry)(fn)

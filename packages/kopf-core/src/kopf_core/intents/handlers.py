@@ -98,6 +98,11 @@ class ChangingHandler(ResourceHandler):
     unmatched: Exception | None = None
     """Why it is not known if it matches: its filters have failed, and so does each attempt."""
 
+    @property
+    def is_for_deletions(self) -> bool:
+        """Whether it can be called when the object is being deleted."""
+        return self.deleted if self.reason is None else self.reason is Reason.DELETE
+
     def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
         if self.unmatched is not None:
             raise self.unmatched

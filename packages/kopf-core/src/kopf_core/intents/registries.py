@@ -14,7 +14,7 @@ from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.bases import BaseHandler
-from kopf_core.intents.causes import Activity, ChangingCause, ResourceCause
+from kopf_core.intents.causes import Activity, ChangingCause, Reason, ResourceCause
 from kopf_core.intents.handlers import (
     ActivityHandler,
     ChangingHandler,
@@ -129,6 +129,9 @@ class ResourceHandlers:
     blocking: Sequence[ChangingHandler | SpawningHandler] = field(init=False, compare=False)
     """Those who must see the deletion."""
 
+    deleting: tuple[ChangingHandler, ...] = field(init=False, compare=False)
+    """Those of the change handlers that can be called for deletions; those of fields cannot."""
+
     def __post_init__(self) -> None:
         finalizable: Sequence[ChangingHandler | SpawningHandler] = (*self.changing, *self.spawning)
         unique = {get_stored_id(handler) for handler in self.changing}
@@ -137,6 +140,7 @@ class ResourceHandlers:
         set_field("is_unambiguous", len(unique) == len(self.changing))
         set_field("is_unfiltered", not all(handler.has_filters for handler in self.changing))
         set_field("blocking", tuple(h for h in finalizable if h.requires_finalizer))
+        set_field("deleting", tuple(h for h in self.changing if h.is_for_deletions))
         set_field("seeing_all", None if is_filtering else deduplicate(self.watching))
 
     def __bool__(self) -> bool:
@@ -165,9 +169,8 @@ class ResourceHandlers:
         return deduplicate(select(self.spawning, cause, running=running))
 
     def select_changing(self, cause: ChangingCause) -> list[ChangingHandler]:
-        if self.is_unambiguous:
-            return select(self.changing, cause)
-        return _select(self.changing, cause)
+        handlers = self.deleting if cause.reason is Reason.DELETE else self.changing
+        return select(handlers, cause) if self.is_unambiguous else _select(handlers, cause)
 
     def is_interested(self, cause: ChangingCause) -> bool:
         """Whether any change handler can ever be called for the object in its current state."""
