@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kopf_core.actions.errors import TemporaryError
-from kopf_core.engines.desired import Again, Trigger
+from kopf_core.engines.desired.triggers import Again, Trigger
 from kopf_kits.reconciling import reconcile
 
 BODY = {

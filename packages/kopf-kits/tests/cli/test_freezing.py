@@ -10,7 +10,7 @@ from typing import Any
 import click.testing
 import pytest
 
-from kopf_core.engines.peering import detect_person
+from kopf_core.engines.peering.identities import detect_person
 from kopf_kits.cli import main
 from kopf_kits.logs import preserved_logging
 from kopf_kits.sandbox import Sandbox

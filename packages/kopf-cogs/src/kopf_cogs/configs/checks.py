@@ -5,7 +5,7 @@ import functools
 import math
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 
@@ -42,7 +42,26 @@ Count = Annotated[int, AtLeast(0)]
 
 
 class SettingsGroup:
-    """The base of the groups of settings. Reading them costs nothing."""
+    """The base of the groups of settings. Reading them costs nothing.
+
+    What is the same for all of the groups is here, and not made for each of the dataclasses:
+    they are made at every start of an operator, so it is told by the time of the start.
+    """
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{key}={value!r}" for key, value in self._as_dict().items())
+        return f"{type(self).__qualname__}({values})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SettingsGroup) or type(other) is not type(self):
+            return NotImplemented
+        return self._as_dict() == other._as_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _as_dict(self) -> dict[str, Any]:
+        group: Any = self
+        return {field.name: getattr(self, field.name) for field in fields(group) if field.repr}
 
     def __setattr__(self, key: str, value: Any) -> None:
         group: Any = type(self)  # classes can be hashed, whatever type checkers think of these

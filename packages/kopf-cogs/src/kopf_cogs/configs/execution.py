@@ -11,7 +11,7 @@ HANDLER_THREADS = "kopf-handler"
 """How the names of the threads of sync handlers begin."""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False, eq=False)
 class ExecutionSettings(SettingsGroup):
     """Settings of how handlers are called."""
 

@@ -20,7 +20,7 @@ AnyBackoff = float | Callable[[int], float]
 """A delay in seconds, or a function of the number of the failed attempt (from zero)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class BaseHandler:
     """A user's function with the options it was decorated with.
 
@@ -44,6 +44,9 @@ class BaseHandler:
 
     def __str__(self) -> str:
         return f"Handler {self.id!r}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id!r}>"
 
     def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
         """Narrow the keyword arguments of a cause down to what this handler must see.

@@ -30,7 +30,7 @@ class WebhookType(enum.StrEnum):
     MUTATING = "mutating"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class WebhookHandler(ResourceHandler):
     """``@kopf.on.validate``, ``@kopf.on.mutate``: called before the object is stored."""
 

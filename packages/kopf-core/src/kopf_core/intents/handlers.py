@@ -14,7 +14,7 @@ from kopf_core.intents.causes import Activity, Reason
 from kopf_core.intents.filters import MetaFilter, ValueFilter, WhenFn
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class ActivityHandler(BaseHandler):
     """Called for something that happens to the operator itself."""
 
@@ -24,7 +24,7 @@ class ActivityHandler(BaseHandler):
         return f"Activity {self.id!r}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class ResourceHandler(BaseHandler):
     """Called for the objects of the selected resources that match the filters."""
 
@@ -48,18 +48,20 @@ class ResourceHandler(BaseHandler):
         return True
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class WatchingHandler(ResourceHandler):
     """``@kopf.on.event``: called for every event, never retried."""
+
+    __slots__ = ()
 
     @property
     def requires_patching(self) -> bool:
         return False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class IndexingHandler(ResourceHandler):
     """``@kopf.index``: computes what goes to the index named by the handler's id."""
+
+    __slots__ = ()
 
     # It happens for every event of every object, and is of no interest on its own.
     success_level: ClassVar[int] = logging.DEBUG
@@ -72,7 +74,7 @@ class IndexingHandler(ResourceHandler):
         return False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class ChangingHandler(ResourceHandler):
     """``@kopf.on.create/update/delete/resume/field``: called for changes, retried until done."""
 
@@ -113,7 +115,7 @@ class ChangingHandler(ResourceHandler):
             kwargs["diff"] = reduce(kwargs["diff"], field)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class SpawningHandler(ResourceHandler):
     """Runs in background for as long as the object exists and matches."""
 
@@ -121,7 +123,7 @@ class SpawningHandler(ResourceHandler):
     requires_finalizer: bool = True
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class DaemonHandler(SpawningHandler):
     """``@kopf.daemon``: a long-running function for every object."""
 
@@ -133,7 +135,7 @@ class DaemonHandler(SpawningHandler):
         return f"Daemon {self.id!r}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class TimerHandler(SpawningHandler):
     """``@kopf.timer``: a function called for every object by schedule."""
 
@@ -145,7 +147,7 @@ class TimerHandler(SpawningHandler):
         return f"Timer {self.id!r}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class ReconcilingHandler(ResourceHandler):
     """``@kopf.reconcile``: yields the objects that must exist; called until they do."""
 

@@ -1,7 +1,6 @@
 """Announcements: what people read at the start of an operator, one line for each topic."""
 
 import dataclasses
-import difflib
 import logging
 import urllib.parse
 from collections.abc import Collection, Iterable, Mapping
@@ -92,6 +91,8 @@ def describe_unresolved(
 
 
 def _find_close(name: str, known: Collection[str]) -> Collection[str]:
+    import difflib  # only for mistakes
+
     return difflib.get_close_matches(name, known, n=1, cutoff=SIMILARITY)
 
 

@@ -1,6 +1,7 @@
 """Assembly: all that handles the objects of one resource, put together."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
@@ -9,7 +10,6 @@ from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.instruments import Instruments
 from kopf_core.actions.threads import WaitingCalls
 from kopf_core.engines.background import BackgroundEngine
-from kopf_core.engines.desired.engine import DesiredStates, Enqueue, Sources
 from kopf_core.engines.indexing import ResourceIndexer
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.essentials import Essentials
@@ -22,6 +22,9 @@ from kopf_core.reactor.reconciliation import Reconciler
 from kopf_core.reactor.takeovers import Takeovers
 from kopf_core.reactor.work import DONE, TurnResult, WorkItem
 
+if TYPE_CHECKING:
+    from kopf_core.engines.desired.engine import DesiredStates, Enqueue, Sources
+
 
 class HandlingFactory:
     """Makes the reconcilers of resources, and the intakes of their streams."""
@@ -32,8 +35,8 @@ class HandlingFactory:
         *,
         background: BackgroundEngine,
         pool: InformerPool,
-        sources: Sources,
-        enqueue: Enqueue,
+        sources: "Sources",
+        enqueue: "Enqueue",
     ) -> None:
         self._client = essentials.client
         self._execution = essentials.execution
@@ -75,9 +78,12 @@ class HandlingFactory:
             self._client, resource, handlers, settings, is_clusterwide=self._is_clusterwide
         )
 
-    def _make_desired(self, handlers: ResourceHandlers) -> DesiredStates | None:
+    def _make_desired(self, handlers: ResourceHandlers) -> "DesiredStates | None":
         if not handlers.reconciling:
             return None
+        # It takes time to be imported, and most of the operators do without it.
+        from kopf_core.engines.desired.engine import DesiredStates
+
         return DesiredStates(
             handlers=handlers.reconciling,
             execution=self._execution,

@@ -20,16 +20,9 @@ from kopf_cogs.structs.namespaces import (
     select_specific_namespaces,
 )
 from kopf_cogs.structs.resources import NAMESPACES, Resource
-from kopf_core.engines.peering import (
-    GROUPS,
-    Peer,
-    Place,
-    Roster,
-    make_record,
-    parse_records,
-    select_resource,
-    touch,
-)
+from kopf_core.engines.peering.places import GROUPS, Place, select_resource, touch
+from kopf_core.engines.peering.records import Peer, make_record, parse_records
+from kopf_core.engines.peering.roster import Roster
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.errands import Access, run_errand
 

@@ -1,15 +1,18 @@
 """Objects that people ask to leave alone for a while, and what is done when they do so no more."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.loggers import ObjectLogger
-from kopf_core.engines.desired.engine import DesiredStates
 from kopf_core.engines.memories import ObjectMemories, PausedObject
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.turns import Background, Turn
 from kopf_core.reactor.work import DONE, Done
+
+if TYPE_CHECKING:
+    from kopf_core.engines.desired.engine import DesiredStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class ObjectPauses:
     memories: ObjectMemories
     delivery: Delivery
     background: Background
-    desired: DesiredStates | None
+    desired: "DesiredStates | None"
 
     def leave_alone(self, turn: Turn, resource: Resource, pause: str) -> Done:
         """Do nothing for the object but keep its newest state, for as long as people ask so."""

@@ -4,19 +4,20 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kopf_cogs.aiokits.flags import raise_flag, wait_flag
 from kopf_cogs.clients.renewals import Renewer
 from kopf_core.actions.context import operator_var
 from kopf_core.actions.ongoing import Ongoing
-from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
 from kopf_core.engines.authentication import Authenticator
-from kopf_core.engines.peering import GROUPS as PEERING_GROUPS
-from kopf_core.engines.peering import PeeringEngine, detect_operator
+from kopf_core.engines.peering.engine import PeeringEngine
+from kopf_core.engines.peering.identities import detect_operator
+from kopf_core.engines.peering.places import GROUPS as PEERING_GROUPS
 from kopf_core.engines.posting import event_logging
 from kopf_core.engines.probing import ProbeServer, serve_probes
 from kopf_core.engines.tracing import make_traces
+from kopf_core.intents.admission import WebhookHandler
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import DaemonHandler
 from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
@@ -26,6 +27,9 @@ from kopf_core.reactor.leadership import Leadership
 from kopf_core.reactor.pausing import PeeringBrakes
 from kopf_core.reactor.preflight import check_registry, check_settings
 from kopf_core.reactor.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from kopf_core.engines.admission import AdmissionEngine
 
 __all__ = ["Operator", "OperatorOptions"]
 
@@ -56,19 +60,7 @@ class Operator:
             # The exit does not wait for logins, be they late or hung: nobody needs them then.
             activities=replace(essentials.activities, ongoing=Ongoing()),
         )
-        self._admission = AdmissionEngine(
-            client=essentials.free_client,
-            registry=options.registry,
-            context=ReviewContext(
-                settings=options.settings,
-                memories=essentials.memories,
-                memo=options.memo,
-                indices=essentials.indices,
-            ),
-            execution=essentials.execution,
-            until_ready=essentials.readiness.wait,
-        )
-        essentials.insights.listen(self._admission.observe)
+        self._admission: AdmissionEngine | None = None
         identity = options.identity or detect_operator(options.clock.now())
         announcer = ConnectionAnnouncer(essentials.vault, options.settings, identity)
         essentials.insights.listen(announcer.observe)
@@ -98,7 +90,7 @@ class Operator:
                     api = self.essentials.api
                     api.manager = self._options.settings.name or api.manager
                     check_settings(self._options.settings, logger)
-                    check_admission(self._options.registry, self._options.settings)
+                    self._admission = self._make_admission()
                     raise_flag(self._options.ready_flag)
                     await self._serve()
             finally:
@@ -167,7 +159,6 @@ class Operator:
             "namespace observer": handling.observe_namespaces(),
             "orchestrator": handling.orchestrator.run(),
             "leadership": self.leadership.run(),
-            "admission": self._admission.run(),
             "peering": self._peering.run(),
             "probes": serve_probes(
                 options.liveness_endpoint,
@@ -176,7 +167,33 @@ class Operator:
                 find_problems,
             ),
             "status": self._serve_status(find_problems),
-        }
+        } | ({} if self._admission is None else {"admission": self._admission.run()})
+
+    def _make_admission(self) -> "AdmissionEngine | None":
+        """Prepare to serve the webhooks, or to remove those that are left, if it is needed."""
+        registry, settings = self._options.registry, self._options.settings
+        are_there = any(isinstance(h, WebhookHandler) for h in registry.resource_handlers)
+        admission, essentials = settings.admission, self.essentials
+        if not are_there and admission.server is None and admission.managed is None:
+            return None
+        # It takes time to be imported, and most of the operators do without it.
+        from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
+
+        check_admission(registry, settings)
+        engine = AdmissionEngine(
+            client=essentials.free_client,
+            registry=registry,
+            context=ReviewContext(
+                settings=settings,
+                memories=essentials.memories,
+                memo=self._options.memo,
+                indices=essentials.indices,
+            ),
+            execution=essentials.execution,
+            until_ready=essentials.readiness.wait,
+        )
+        essentials.insights.listen(engine.observe)
+        return engine
 
     def _serve_status(
         self, find_problems: Callable[[], Collection[str]]
@@ -216,6 +233,8 @@ class Operator:
 
     async def _close_admission(self) -> None:
         """The webhooks are the last to go: until then, everything is checked as declared."""
+        if self._admission is None:
+            return
         waiters = [
             asyncio.create_task(self._admission.close()),
             asyncio.create_task(self.exit.hastened.wait()),

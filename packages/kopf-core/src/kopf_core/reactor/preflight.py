@@ -4,7 +4,6 @@ Those with which it cannot work are errors; those that are probably not meant ar
 """
 
 import dataclasses
-import difflib
 import inspect
 import sys
 from collections.abc import Collection, Iterator
@@ -90,7 +89,7 @@ def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator
 def _suggest(name: str, known: Collection[str]) -> str:
     if name == "self":
         return " Decorate functions, not methods; or decorate the methods of existing objects."
-    close = difflib.get_close_matches(name, known, n=1)
+    close = _find_close(name, known)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
@@ -142,10 +141,16 @@ def _find_unknown(settings: OperatorSettings) -> Iterator[tuple[str, str, str | 
             continue  # it was replaced by something else
         names = {field.name for field in dataclasses.fields(section)}
         for name in vars(section).keys() - names:
-            close = difflib.get_close_matches(name, [n for n in names if n[0] != "_"], n=1)
+            close = _find_close(name, [n for n in names if n[0] != "_"])
             yield title, name, close[0] if close else None
 
 
 def _has_processes(executor: Executor) -> bool:
     module = sys.modules.get("concurrent.futures.process")  # it is heavy: not worth importing
     return module is not None and isinstance(executor, module.ProcessPoolExecutor)
+
+
+def _find_close(name: str, known: Collection[str]) -> list[str]:
+    import difflib  # only for mistakes
+
+    return difflib.get_close_matches(name, known, n=1)

@@ -10,7 +10,7 @@ Two functions to be read from top to bottom:
 import logging
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
@@ -29,9 +29,6 @@ from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.loggers import ObjectLogger, objects_logger
 from kopf_core.actions.retrying import safe_repr
-from kopf_core.engines.desired.engine import DesiredStates
-from kopf_core.engines.desired.objects import Step
-from kopf_core.engines.desired.triggers import digest
 from kopf_core.engines.leasing import FencedError
 from kopf_core.engines.memories import ObjectMemories, Stage
 from kopf_core.intents.causes import (
@@ -56,6 +53,10 @@ from kopf_core.reactor.throttling import Denials, Failure, throttle, unthrottle
 from kopf_core.reactor.turns import Background, Turn
 from kopf_core.reactor.work import DONE, Done, TurnResult, WorkItem
 
+if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
+    from kopf_core.engines.desired.engine import DesiredStates
+    from kopf_core.engines.desired.objects import Step
+
 C = TypeVar("C", bound=ResourceCause)
 
 EVENTS_TIME = 0.1
@@ -78,7 +79,7 @@ class Reconciler:
         memories: ObjectMemories,
         indices: Indices,
         background: Background,
-        desired: DesiredStates | None = None,
+        desired: "DesiredStates | None" = None,
         takeovers: Takeovers | None = None,
     ) -> None:
         self.resource = resource
@@ -247,7 +248,10 @@ class Reconciler:
             return True
         return await self.desired.clean_up(self._make_step(turn, cause))
 
-    def _make_step(self, turn: Turn, cause: ChangingCause) -> Step:
+    def _make_step(self, turn: Turn, cause: ChangingCause) -> "Step":
+        from kopf_core.engines.desired.objects import Step
+        from kopf_core.engines.desired.triggers import digest
+
         return Step(
             key=turn.item.key,
             cause=cause,

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import click
 
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_core.engines.peering import Peer, detect_person
+from kopf_core.engines.peering.identities import detect_person
+from kopf_core.engines.peering.records import Peer
 from kopf_core.intents.registries import get_default_registry
 from kopf_core.reactor.freezing import Gathering, Peerings
 from kopf_core.reactor.freezing import freeze as freeze_peerings

@@ -16,8 +16,3 @@
 * :mod:`.places`: how many objects are worked on at the same time.
 * :mod:`.triggers`: why and when a pass is to be made. Pure.
 """
-
-from kopf_core.engines.desired.engine import DesiredStates
-from kopf_core.engines.desired.triggers import Again, Trigger
-
-__all__ = ["Again", "DesiredStates", "Trigger"]

@@ -3,15 +3,17 @@
 import asyncio
 import logging
 from collections.abc import Collection, Iterator, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
-from kopf_core.engines.peering.member import Member
-from kopf_core.engines.peering.membership import Membership, Standing, Verdict
 from kopf_core.engines.peering.places import Place, select_resource
-from kopf_core.engines.peering.reports import Report, make_report, report_absent_kind
+
+if TYPE_CHECKING:  # it takes time to be imported, and most of the clusters have no peerings
+    from kopf_core.engines.peering.member import Member
+    from kopf_core.engines.peering.membership import Verdict
+    from kopf_core.engines.peering.reports import Report
 
 logger = logging.getLogger("kopf.peering")
 
@@ -60,7 +62,7 @@ class PeeringEngine:
         """What to say of the end of the pause, if its reasons were told."""
 
     @property
-    def verdicts(self) -> Mapping[Place, Verdict]:
+    def verdicts(self) -> Mapping[Place, "Verdict"]:
         """What is known at the moment, by the peering objects."""
         return {place: member.verdict for place, member in self._members.items()}
 
@@ -122,6 +124,9 @@ class PeeringEngine:
                 yield Place(resource, namespace, settings.name)
 
     def _join(self, place: Place) -> None:
+        from kopf_core.engines.peering.member import Member
+        from kopf_core.engines.peering.membership import Membership
+
         handover = self._settings.queueing.exit_timeout + HANDOVER_RESERVE
         member = self._members[place] = Member(
             client=self._client,
@@ -157,8 +162,7 @@ class PeeringEngine:
             self._explain(objections)
             if not self._is_held:
                 self._is_held = True
-                standings = {member.verdict.standing for member in objections}
-                self._brakes.hold(at_once=Standing.LOST in standings)
+                self._brakes.hold(at_once=any(member.verdict.is_lost for member in objections))
         elif self._is_held:
             self._is_held = False
             if self._ending is not None:
@@ -166,8 +170,10 @@ class PeeringEngine:
             self._told, self._ending = [], None
             self._brakes.release()
 
-    def _explain(self, objections: Collection[Member]) -> None:
+    def _explain(self, objections: Collection["Member"]) -> None:
         """Say why nothing is handled, unless it was said already."""
+        from kopf_core.engines.peering.reports import make_report, report_absent_kind
+
         reports = [make_report(member.place, member.verdict) for member in objections]
         if not objections:
             reports = [report_absent_kind(self._settings.peering)]
@@ -181,12 +187,6 @@ class PeeringEngine:
         """Whether the peering is mandatory, but there is even no kind for it."""
         return self._settings.peering.mandatory and not self._members
 
-    def _is_against(self, member: Member) -> bool:
-        match member.verdict.standing:
-            case Standing.LEADING:
-                return False
-            case Standing.ABSENT:
-                return self._settings.peering.mandatory
-            case Standing.UNKNOWN:  # new namespaces must not stop everything that works already
-                return self._settings.peering.mandatory or self._is_held
-        return True
+    def _is_against(self, member: "Member") -> bool:
+        is_mandatory = self._settings.peering.mandatory
+        return member.verdict.is_against(is_mandatory=is_mandatory, is_held=self._is_held)

@@ -51,6 +51,22 @@ class Verdict:
     standing: Standing
     rivals: Collection[Peer] = ()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether others can have started already."""
+        return self.standing is Standing.LOST
+
+    def is_against(self, *, is_mandatory: bool, is_held: bool) -> bool:
+        """Whether the operator must handle nothing, as far as this peering is concerned."""
+        match self.standing:
+            case Standing.LEADING:
+                return False
+            case Standing.ABSENT:
+                return is_mandatory
+            case Standing.UNKNOWN:  # new namespaces must not stop everything that works already
+                return is_mandatory or is_held
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:

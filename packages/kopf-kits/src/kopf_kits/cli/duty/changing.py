@@ -107,7 +107,7 @@ def retry(access: Access, selection: Selection, manner: Manner) -> None:
 def pause(access: Access, selection: Selection, manner: Manner, message: str | None) -> None:
     """Have nothing handled for the objects, until they are unpaused."""
     from kopf_core.engines.inspection import plan_pause
-    from kopf_core.engines.peering import detect_person
+    from kopf_core.engines.peering.identities import detect_person
     from kopf_kits.cli.duty.words import clean
 
     _require_kind(selection)
