@@ -95,6 +95,38 @@ def test_indices_know_the_primary_ones() -> None:
     assert relation.find_primaries(secret("s3")) == set()
 
 
+def test_indices_are_turned_to_know_the_related_ones() -> None:
+    index: dict[Any, list[Any]] = {
+        ("ns", "s1"): [{"name": "p1"}, "elsewhere/p2"],
+        ("other", "s1"): ["ns/p1"],
+        "s2": ["p2", ("elsewhere", "p3")],
+        (1, 2, 3): ["p1"],
+        5: [None],
+    }
+    relation = Relation("by_secret", indices={"by_secret": index})
+    relation.track("u1", primary("p1"))
+    relation.track("u2", primary("p2"))
+    relation.track("u3", Body({"metadata": {"name": "p3", "namespace": "elsewhere"}}))
+    relation.track("u4", Body({"metadata": {"name": "p1"}}))
+    assert relation.get_names("u1") == [("ns", "s1"), ("other", "s1"), ("ns", (1, 2, 3))]
+    assert relation.get_names("u2") == [("ns", "s2")]
+    assert relation.get_names("u3") is None  # the secret can be in any namespace
+    assert relation.get_names("u4") is None  # it is in no namespace itself
+    assert relation.get_names("unknown") is None
+    del index["ns", "s1"]
+    relation.renew()
+    assert relation.get_names("u1") == [("other", "s1"), ("ns", (1, 2, 3))]
+
+
+def test_what_is_not_in_the_index_anymore_is_not_related() -> None:
+    index: dict[Any, list[Any]] = {"s1": ["p1"]}
+    relation = Relation("by_secret", indices={"by_secret": index})
+    relation.track("u1", primary("p1"))
+    assert relation.get_names("u1") == [("ns", "s1")]
+    index.clear()  # and it is not told
+    assert [*relation.find_related("u1", [secret("s1")])] == []
+
+
 def test_recreated_objects_take_the_names_over() -> None:
     relation = Relation(lambda body: "p1", indices={})
     relation.track("u1", primary("p1"))

@@ -108,6 +108,7 @@ class DesiredStates:
         """The values of an index have changed: those which are named there can be concerned."""
         for (id, _), relation in self._relations.items():
             if relation.index == index:
+                relation.renew()
                 handlers = [handler for handler in self._handlers if handler.id == id]
                 for key in relation.find_named(values):
                     self._trigger(key, Trigger("related", f"index {index}"), handlers)
@@ -301,11 +302,7 @@ class DesiredStates:
             relation = self._relations[handler.id, selector]
             for resource, source in self._sources([selector]).items():
                 resources.append(resource)
-                if relation.is_by_name:
-                    bodies = (source.find(*name) for name in relation.get_names(key))
-                    found.extend(body for body in bodies if body is not None)
-                else:
-                    found.extend(relation.find_related(key, [*source.values()]))
+                found.extend(relation.find_in(source, key))
         return Family(resources, found, home)
 
     def _prepare(

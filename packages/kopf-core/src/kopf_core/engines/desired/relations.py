@@ -11,9 +11,13 @@ from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_cogs.structs.dicts import FieldPath, resolve
 from kopf_cogs.structs.keys import ObjectKey
+from kopf_core.engines.desired.children import Source
 
 Name = tuple[str | None, str]
 """The namespace and the name."""
+
+HERE = "*"
+"""Instead of a namespace: that of the related object, whatever it is."""
 
 RelationFn = Callable[[Mapping[str, Any]], Any]
 
@@ -35,6 +39,7 @@ class Relation:
         self._homes: dict[ObjectKey, Name] = {}
         self._known: dict[str | None, tuple[str | None, frozenset[Name]]] = {}
         self._homonyms: dict[str, set[Name]] = {}  # the same names in different namespaces
+        self._indexed: dict[Name, list[Name]] | None = None  # the index the other way round
 
     def track(self, key: ObjectKey, body: Body) -> None:
         """See the primary object: its name, and those whom it names."""
@@ -76,9 +81,19 @@ class Relation:
         )
         return {key for key in keys if key is not None}
 
+    def find_in(self, source: Source, key: ObjectKey) -> Iterable[RawBody]:
+        """All the objects that are related to the primary object: by their names, if possible."""
+        names = self.get_names(key)
+        if names is None:
+            return self.find_related(key, [*source.values()])
+        named = (source.find(*name) for name in names)
+        bodies = [body for body in named if body is not None]
+        return bodies if isinstance(self._source, tuple) else self.find_related(key, bodies)
+
     def find_related(self, key: ObjectKey, bodies: Collection[RawBody]) -> Iterator[RawBody]:
-        """Those of the objects that are related to the primary object: all of them are looked at,
-        but the function of the user is called once for each state of each of them.
+        """Those of the objects that are related to the primary object.
+
+        The function of the user is called once for each state of each of them.
         """
         home = self._homes.get(key)
         if home is None:
@@ -127,14 +142,32 @@ class Relation:
             found |= {self._keys[home] for home in homes if home in self._keys}
         return found
 
-    @property
-    def is_by_name(self) -> bool:
-        """Whether the related objects are known by their names, with no look at all of them."""
-        return isinstance(self._source, tuple)
+    def get_names(self, key: ObjectKey) -> Collection[Name] | None:
+        """The names of all the objects that can be related, or ``None`` if any of them can be."""
+        if isinstance(self._source, tuple):
+            return self._names.get(key, frozenset())
+        home = self._homes.get(key)
+        if self.index is None or home is None or home[0] is None:
+            return None
+        indexed = self._turn_index()
+        exact = indexed.get(home, [])
+        if any(space == HERE for space, _ in exact):
+            return None  # only their names are known, and they can be in any namespace
+        return [*exact, *((home[0], name) for _, name in indexed.get((HERE, home[1]), ()))]
 
-    def get_names(self, key: ObjectKey) -> Collection[Name]:
-        """The names of the related objects, if these are known from the primary object."""
-        return self._names.get(key, frozenset())
+    def renew(self) -> None:
+        """The index has changed."""
+        self._indexed = None
+
+    def _turn_index(self) -> Mapping[Name, list[Name]]:
+        """The names of the related objects by those of the primary ones, as the index has them."""
+        if self._indexed is None:
+            self._indexed = {}
+            for key, values in self._indices.get(self.index or "", {}).items():
+                space, name = key if _is_pair(key) else (HERE, key)
+                for primary in parse_names([*values], space):
+                    self._indexed.setdefault(primary, []).append((space, name))
+        return self._indexed
 
     def _forget(self, name: Name, key: ObjectKey) -> None:
         keys = self._primaries.get(name)
