@@ -14,6 +14,7 @@ from types import ModuleType
 import click
 import pytest
 
+from kopf_cogs.clients import piggyback
 from kopf_kits.cli import reloading, spares
 from kopf_kits.cli.sources import FOLDERS_LIMIT, find_changes, find_roots, scan
 from kopf_kits.cli.spares import Spare
@@ -207,9 +208,15 @@ def test_supervision_is_not_inherited_by_grandchildren(monkeypatch: pytest.Monke
     assert not reloading.is_supervised()
 
 
-ANNOUNCING = """
+NO_CLIENTS = """
+from kopf_cogs.clients import piggyback
+piggyback.import_clients = lambda: None  # they are slow to import
+"""
+
+ANNOUNCING = f"""
 import os
 from kopf_kits.cli import __main__, reloading, spares
+{NO_CLIENTS}
 reloading.SETTLING = 0
 print("spare" if spares.MARK in os.environ else "anew", os.getpid(), flush=True)
 __main__.start()
@@ -231,8 +238,8 @@ def test_next_process_is_prepared_before_the_change(tmp_path: Path) -> None:
 
 
 WAITING = """
-import sys, pathlib
 from kopf_kits.cli import spares
+{setup}
 with open({log!r}, "a") as log:
     print("begun", file=log)
 spares.wait_for_turn()
@@ -243,7 +250,7 @@ with open({log!r}, "a") as log:
 
 def make_spare(tmp_path: Path) -> tuple[Spare, Path]:
     log = tmp_path / "log"
-    command = [sys.executable, "-c", WAITING.format(log=str(log))]
+    command = [sys.executable, "-c", WAITING.format(log=str(log), setup=NO_CLIENTS)]
     return Spare(command, dict(os.environ)), log
 
 
@@ -267,6 +274,7 @@ def test_spare_ends_when_its_parent_is_killed(
     reading, writing = os.pipe()
     os.close(writing)
     monkeypatch.setenv(spares.MARK, f"{reading} 0")
+    monkeypatch.setattr(piggyback, "import_clients", lambda: None)
     with pytest.raises(SystemExit) as info:
         spares.wait_for_turn()
     assert info.value.code == 0
@@ -288,6 +296,7 @@ def test_spare_begins_anew_if_what_it_has_imported_is_changed(
     os.write(writing, b"!")
     os.close(writing)
     monkeypatch.setenv(spares.MARK, f"{reading} {time.time_ns()}")
+    monkeypatch.setattr(piggyback, "import_clients", lambda: None)
     monkeypatch.setattr(os, "execve", lambda *args: executed.append(args))
     module = ModuleType("imported")
     module.__file__ = str(tmp_path / "imported.py")
