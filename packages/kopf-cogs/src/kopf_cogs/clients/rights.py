@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from kopf_cogs.clients import errors
+from kopf_cogs.structs import credentials
 
 if TYPE_CHECKING:
     from kopf_cogs.clients import session
@@ -89,7 +90,7 @@ async def find_missing(
     free = client.without_fence()  # nothing is changed by that, and followers ask, too
     try:
         allowed = await asyncio.gather(*(_is_allowed(free, right, namespace) for right in wanted))
-    except errors.APIError:
+    except (errors.APIError, credentials.LoginError):
         return ()
     return [right for right, is_allowed in zip(wanted, allowed, strict=True) if not is_allowed]
 
