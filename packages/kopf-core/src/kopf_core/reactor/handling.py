@@ -136,7 +136,7 @@ class Handling:
         What waits for a thread yet is never called.
         """
         exit = self._essentials.exit
-        self.orchestrator.hold()
+        self.orchestrator.shut()
         self._essentials.execution.waiting.take_back()
         await self._refusals.close()
         await asyncio.gather(self._finish_work(), self.background.exit(exit.get_left_for_work))

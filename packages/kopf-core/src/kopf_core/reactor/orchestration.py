@@ -99,12 +99,18 @@ class Orchestrator:
                 task.cancel()
             await asyncio.wait(tasks)
 
+    def shut(self) -> None:
+        """Begin nothing since now, as it is going to be stopped; the current turns go on."""
+        self._is_stopping = True
+        for intake in self._intakes.values():
+            intake.queue.shut()
+
     async def stop(self, timeout: float) -> None:
         """Stop all the streams, and let the objects in work be finished within the time.
 
         Nothing is started since then, whatever happens in the cluster meanwhile.
         """
-        self._is_stopping = True
+        self.shut()
         closing = [intake.queue.close(timeout) for intake in self._intakes.values()]
         await asyncio.gather(self._pool.stop(timeout), *closing)
 
