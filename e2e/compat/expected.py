@@ -36,6 +36,12 @@ EXPECTED: tuple[Expected, ...] = (
         "Messages of several lines are logged as one line, so that no line can be forged.",
     ),
     Expected(
+        "errors-messages",
+        "logs",
+        r"Handler 'key' failed",
+        "Errors of absent keys are named as such: a mere key tells nothing.",
+    ),
+    Expected(
         "daemon-ending",
         "[lor]*",
         r'"finalizers": \[$|: +"kopf.zalando.org/KopfFinalizerMarker"$|: +\],$'
