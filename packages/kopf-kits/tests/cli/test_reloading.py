@@ -218,7 +218,8 @@ import os
 from kopf_kits.cli import __main__, reloading, spares
 {NO_CLIENTS}
 reloading.SETTLING = 0
-print("spare" if spares.MARK in os.environ else "anew", os.getpid(), flush=True)
+if spares.MARK in os.environ:
+    os.write(1, b"spare %d\\n" % os.getpid())  # as a whole: others print at the same time
 __main__.start()
 """
 
@@ -227,13 +228,14 @@ __main__.start()
 def test_next_process_is_prepared_before_the_change(tmp_path: Path) -> None:
     path = tmp_path / "handlers.py"
     write(path, OPERATOR.format(title="the first", extra=""))
+    telling = 'import os; os.write(1, b"loaded by %d\\n" % os.getpid())'
     with running(path, start=["-c", ANNOUNCING]) as process:
         process.read_until("spare")
         spare = process.lines[-1].split()[-1]
-        write(path, OPERATOR.format(title="the second", extra="import os; print(os.getpid())"))
+        write(path, OPERATOR.format(title="the second", extra=telling))
         process.read_until("It is the second.")
         assert process.stop(signal.SIGTERM) == 0
-    assert spare in process.lines
+    assert any(f"loaded by {spare}" in line for line in process.lines)
     assert not any("Traceback" in line for line in process.lines)
 
 
