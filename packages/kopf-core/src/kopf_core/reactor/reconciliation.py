@@ -99,10 +99,7 @@ class Reconciler:
         self._denials = Denials(client, lambda: list_rights(self.resource, handlers))
         self._cycles = Cycles(resource=resource, handlers=handlers, execution=execution)
         self._delivery = Delivery(
-            client=client,
-            resource=resource,
-            settings=execution.settings,
-            clock=execution.clock,
+            client=client, resource=resource, settings=self.settings, clock=self._clock
         )
         self._pauses = ObjectPauses(memories, self._delivery, background, desired)
 
