@@ -39,6 +39,21 @@ def collect() -> list[Any]:
     return snippets
 
 
+MEANT_ERRORS = (
+    "is over. Again!",
+    "One of the first three attempts.",
+    "Bad luck.",
+    "check it again",
+    "fourth attempt",
+    "no new values",
+    "was the first attempt",
+    "was the only attempt",
+    "is tried again",
+    "Go on.",
+)
+"""What the handlers in the examples raise on purpose, if they are called before the end."""
+
+
 @pytest.fixture
 def registry():
     registry = OperatorRegistry()
@@ -90,7 +105,5 @@ async def test_code_of_documentation_works(source, registry, tmp_path, monkeypat
         record
         for record in caplog.records
         if record.levelno >= logging.ERROR
-        and "That was attempt" not in record.message
-        and "fourth attempt" not in record.message
-        and "check it again" not in record.message
+        and not any(error in record.message for error in MEANT_ERRORS)
     ]
