@@ -296,11 +296,12 @@ async def stage(world: World, cluster: Cluster, tmp_path: pathlib.Path) -> Async
 def find_resumed(notes: list[Note]) -> set[Note]:
     """The single lines that were being executed when the process was suspended.
 
-    Nothing can be checked in between. It is the first one after a silence, surely not a request.
+    Nothing can be checked in between. It is the first one after a silence: a line of a handler, or
+    a request that was just checked to be permitted; it is refused if it is for an older version.
     """
     resumed, silent_since = set[Note](), dict[str, float]()
     for note in notes:
-        if note.what == "begin" and note.time - silent_since.get(note.who, 0.0) > DEADLINE:
+        if note.is_action and note.time - silent_since.get(note.who, 0.0) > DEADLINE:
             resumed.add(note)
         silent_since[note.who] = note.time
     return resumed

@@ -305,10 +305,11 @@ class Reflector:
                 self._complain(f"The watch-stream for {self._title} has failed: {exc}")
 
     def _handle_refusal(self, exc: errors.APIForbiddenError) -> None:
-        text = f"Cannot watch {self._title}, will retry until permitted: {exc}"
-        if self._on_forbidden is None:
-            self._complain(f"{text}{rights.hint_at_role(exc)}")
-        elif text != self._complaint:
+        hint = rights.hint_at_role(exc)
+        text = f"Cannot watch {self._title}, will retry until permitted: {exc}{hint}"
+        if self._on_forbidden is None or text == self._complaint:
+            self._complain(text)
+        else:
             self._complaint = text
             self._on_forbidden(exc)
 
