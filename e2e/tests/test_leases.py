@@ -297,14 +297,23 @@ def find_resumed(notes: list[Note]) -> set[Note]:
     """The single lines that were being executed when the process was suspended.
 
     Nothing can be checked in between. It is the first one after a silence: a line of a handler, or
-    a request that was just checked to be permitted; it is refused if it is for an older version.
+    a request that was just checked to be permitted, and that the server must refuse as a late one.
     """
     resumed, silent_since = set[Note](), dict[str, float]()
-    for note in notes:
-        if note.is_action and note.time - silent_since.get(note.who, 0.0) > DEADLINE:
+    for number, note in enumerate(notes, start=1):
+        is_first = note.time - silent_since.get(note.who, 0.0) > DEADLINE
+        if is_first and note.is_action and not is_accepted(note, notes[number:]):
             resumed.add(note)
         silent_since[note.who] = note.time
     return resumed
+
+
+def is_accepted(request: Note, rest: list[Note]) -> bool:
+    """Whether the server has done what was requested, by what comes next about that."""
+    for note in rest:
+        if request.what == "request" and note.who == request.who and note.args[:2] == request.args:
+            return note.what == "response" and int(note.args[2]) < 400
+    return False
 
 
 def check_one_acts_at_a_time(notes: list[Note]) -> None:
