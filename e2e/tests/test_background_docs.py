@@ -49,7 +49,6 @@ MEANT_ERRORS = (
     "was the first attempt",
     "was the only attempt",
     "is tried again",
-    "Go on.",
 )
 """What the handlers in the examples raise on purpose, if they are called before the end."""
 
