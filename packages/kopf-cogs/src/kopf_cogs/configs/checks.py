@@ -57,8 +57,6 @@ class SettingsGroup:
             return NotImplemented
         return self._as_dict() == other._as_dict()
 
-    __hash__ = None  # type: ignore[assignment]
-
     def _as_dict(self) -> dict[str, Any]:
         group: Any = self
         return {field.name: getattr(self, field.name) for field in fields(group) if field.repr}
