@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import importlib
 import importlib.util
@@ -11,6 +10,8 @@ import sys
 import traceback
 from collections.abc import Iterable
 from types import ModuleType
+
+from kopf_cogs.helpers.similar import find_similar
 
 _FRAMEWORK = frozenset({"kopf", "kopf_cogs", "kopf_core", "kopf_kits"})
 
@@ -127,8 +128,8 @@ def _suggest(exc: Exception, line: str) -> str:
     """What was meant instead of an absent attribute: older Pythons say it only in tracebacks."""
     if not isinstance(exc, AttributeError) or "Did you mean" in line:
         return ""
-    close = difflib.get_close_matches(exc.name or "", dir(exc.obj), n=1)
-    return f". Did you mean: {close[0]!r}?" if close else ""
+    close = find_similar(exc.name or "", dir(exc.obj))
+    return f". Did you mean: {close!r}?" if close else ""
 
 
 def _shorten(filename: str) -> str:

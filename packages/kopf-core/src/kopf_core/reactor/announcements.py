@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.helpers.similar import find_similar
 from kopf_cogs.helpers.versions import get_version
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
@@ -85,15 +86,10 @@ def describe_unresolved(
     needed = f", needed by {title} {_join(ids)}" if ids else ""
     known = {name for res in resources for name in (res.plural, res.kind, res.singular) if name}
     wanted = [name for name in selector.names if isinstance(name, str)]
-    close = [near for name in wanted for near in _find_close(name, known)]
-    hint = f". Did you mean {close[0]!r}?" if close else ""
+    close = [find_similar(name, known, similarity=SIMILARITY) for name in wanted]
+    meant = next(filter(None, close), None)
+    hint = f". Did you mean {meant!r}?" if meant else ""
     return f"{selector}{needed}{hint}"
-
-
-def _find_close(name: str, known: Collection[str]) -> Collection[str]:
-    import difflib  # only for mistakes
-
-    return difflib.get_close_matches(name, known, n=1, cutoff=SIMILARITY)
 
 
 def _join(items: Iterable[str]) -> str:

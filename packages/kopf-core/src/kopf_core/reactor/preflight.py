@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.helpers.similar import find_similar
 from kopf_core.actions.bases import BaseHandler, Fn
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.intents.arguments import accepts_anything, find_missing, get_arguments
@@ -89,8 +90,8 @@ def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator
 def _suggest(name: str, known: Collection[str]) -> str:
     if name == "self":
         return " Decorate functions, not methods; or decorate the methods of existing objects."
-    close = _find_close(name, known)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    close = find_similar(name, known)
+    return f" Did you mean {close!r}?" if close else ""
 
 
 def _is_generator(fn: Fn) -> bool:
@@ -141,16 +142,9 @@ def _find_unknown(settings: OperatorSettings) -> Iterator[tuple[str, str, str | 
             continue  # it was replaced by something else
         names = {field.name for field in dataclasses.fields(section)}
         for name in vars(section).keys() - names:
-            close = _find_close(name, [n for n in names if n[0] != "_"])
-            yield title, name, close[0] if close else None
+            yield title, name, find_similar(name, [n for n in names if n[0] != "_"])
 
 
 def _has_processes(executor: Executor) -> bool:
     module = sys.modules.get("concurrent.futures.process")  # it is heavy: not worth importing
     return module is not None and isinstance(executor, module.ProcessPoolExecutor)
-
-
-def _find_close(name: str, known: Collection[str]) -> list[str]:
-    import difflib  # only for mistakes
-
-    return difflib.get_close_matches(name, known, n=1)

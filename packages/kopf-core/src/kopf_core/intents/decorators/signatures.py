@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from kopf_cogs.helpers.similar import find_similar
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -49,9 +51,7 @@ def _spell(options: Any) -> Iterator[inspect.Parameter]:
 
 
 def _explain_unknown(name: str, unknown: Iterable[str], known: Iterable[str]) -> str:
-    import difflib  # only for mistakes
-
     word, *_ = unknown
-    close = difflib.get_close_matches(word, known, n=1)
-    hint = f". Did you mean {close[0]!r}?" if close else ""
+    close = find_similar(word, known)
+    hint = f". Did you mean {close!r}?" if close else ""
     return f"{name}() got an unexpected keyword argument {word!r}{hint}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import cast
@@ -11,11 +10,11 @@ from kopf_cogs.clients.discovery import scan
 from kopf_cogs.clients.errors import APIError, APIForbiddenError, APINotFoundError
 from kopf_cogs.clients.kinds import UnknownKindError
 from kopf_cogs.clients.objects import ObjectsAPI
+from kopf_cogs.helpers.similar import find_similar
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.resources import Resource
 from kopf_kits.cli.duty.options import Selection
 
-SIMILARITY = 0.6
 UNINTERESTING = frozenset({"events", "leases", "endpointslices"})
 """What there is a lot of, and nobody blocks. They are skipped if all kinds are looked through."""
 
@@ -80,8 +79,8 @@ class Finder:
             for alias in (resource.plural, resource.name, resource.kind, resource.singular)
             if alias
         }
-        close = difflib.get_close_matches(kind.lower(), sorted(names), n=1, cutoff=SIMILARITY)
-        hint = f" Did you mean {names[close[0]]!r}?" if close else ""
+        close = find_similar(kind.lower(), sorted(names))
+        hint = f" Did you mean {names[close]!r}?" if close else ""
         return f"There is no kind {kind!r} in the cluster.{hint}"
 
     async def find(self) -> AsyncIterator[Found]:
