@@ -1,7 +1,10 @@
 """``@kopf.reconcile`` where several things of ordinary life come together."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
+
+import pytest
 
 PROGRESS = "metadata.annotations['kopf.zalando.org/fn']"
 
@@ -46,3 +49,37 @@ async def test_h2_namespaces_of_cluster_scoped_objects_are_ignored(websites: Any
         await websites.wait(websites.kind, "web", check=is_ready("done"))
     assert "DELETE role" not in websites.writes()
     assert websites.writes().count("PATCH role") == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "wanted"),
+    [
+        pytest.param("configmaps", "*/configmaps/shared", config_map("shared"), id="near"),
+        pytest.param("namespaces", "/api/v1/namespaces/far", far_namespace(), id="far"),
+    ],
+)
+async def test_h2_objects_wanted_by_two_owners_at_once_belong_to_one(
+    websites: Any, kind: str, path: str, wanted: Any
+) -> None:
+    """Both passes begin when there is no object yet, e.g. as the operator has started."""
+    begun = {name: asyncio.Event() for name in ("first", "second")}
+
+    @websites.reconcile(id="fn", owns=["configmaps", "namespaces"])
+    async def fn(name: str, spec: Any, conditions: Any, **_: Any) -> AsyncIterator[Any]:
+        yield {**far_namespace(), "metadata": {"name": name}}  # the finalizer is there since then
+        if name in begun:
+            begun[name].set()
+            yield wanted
+        conditions.set("Ready", True, message="done")
+
+    with websites.sandbox.faults.hang(method="PATCH", path=path) as fault:
+        async with websites.operating():
+            for name in begun:
+                await websites.apply(name)
+            for name in begun:
+                await begun[name].wait()
+            await websites.apply("third")
+            await websites.wait(websites.kind, "third", check=is_ready("done"))
+            fault.release()
+            owners = [await websites.wait(websites.kind, name, check=is_over) for name in begun]
+            assert [is_ready("done")(owner) for owner in owners].count(True) == 1
