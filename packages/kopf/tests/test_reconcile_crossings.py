@@ -83,3 +83,24 @@ async def test_h2_objects_wanted_by_two_owners_at_once_belong_to_one(
             fault.release()
             owners = [await websites.wait(websites.kind, name, check=is_over) for name in begun]
             assert [is_ready("done")(owner) for owner in owners].count(True) == 1
+
+
+async def test_h2_namespaces_that_cannot_be_listed_hold_up_no_other_ones(websites: Any) -> None:
+    """A new namespace is served by its pattern, but there are no rights in it, or not yet."""
+
+    @websites.reconcile(id="fn")
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map("child", x=str(spec["x"]))
+        conditions.set("Ready", True, message="done" if spec["x"] > 1 else "begun")
+
+    await websites.apply(x=1)
+    path = "/api/v1/namespaces/ns3/configmaps"
+    with websites.sandbox.faults.fail(403, method="GET", path=path) as fault:
+        async with websites.operating(clusterwide=False, namespaces=["ns*"]):
+            await websites.wait(websites.kind, "web", check=is_ready("begun"))
+            await websites.sandbox.apply({**far_namespace(), "metadata": {"name": "ns3"}})
+            await websites.sandbox.journal.arrived("GET", path)
+            await websites.patch(x=2)
+            owner = await websites.wait(websites.kind, "web", check=is_over)
+    assert fault.hits
+    assert is_ready("done")(owner)
