@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from .conftest import make_crd
+
 PROGRESS = "metadata.annotations['kopf.zalando.org/fn']"
 
 
@@ -104,3 +106,30 @@ async def test_h2_namespaces_that_cannot_be_listed_hold_up_no_other_ones(website
             owner = await websites.wait(websites.kind, "web", check=is_over)
     assert fault.hits
     assert is_ready("done")(owner)
+
+
+async def test_h2_undiscovered_kinds_hold_the_deletion(websites: Any) -> None:
+    """Their API group is broken when the operator starts: nobody knows what is there."""
+    gadgets = make_crd("gadgets", "Gadget")
+    gadgets["metadata"]["name"], gadgets["spec"]["group"] = "gadgets.other.com", "other.com"
+    await websites.sandbox.apply(gadgets)
+
+    @websites.reconcile(id="fn", owns=["gadgets.other.com"])
+    def fn(conditions: Any, **_: Any) -> Iterator[Any]:
+        metadata = {"name": "far", "namespace": "ns2"}
+        yield {"apiVersion": "other.com/v1", "kind": "Gadget", "metadata": metadata, "spec": {}}
+        conditions.set("Ready", True, message="done")
+
+    await websites.apply()
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=is_ready("done"))
+    await websites.sandbox.delete(websites.kind, "web", namespace="ns1")
+    with websites.sandbox.faults.fail(503, method="GET", path="/apis/other.com/v1"):
+        async with websites.operating():
+            await websites.apply("other")
+            await websites.wait(websites.kind, "other", jsonpath=PROGRESS)
+    assert await websites.names("gadgets.other.com", "ns2") == ["far"]
+    assert "web" in await websites.names(websites.kind)
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", gone=True)
+    assert await websites.names("gadgets.other.com", "ns2") == []
