@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import kopf
+
 from .conftest import make_crd
 
 PROGRESS = "metadata.annotations['kopf.zalando.org/fn']"
@@ -133,3 +135,31 @@ async def test_h2_undiscovered_kinds_hold_the_deletion(websites: Any) -> None:
     async with websites.operating():
         await websites.wait(websites.kind, "web", gone=True)
     assert await websites.names("gadgets.other.com", "ns2") == []
+
+
+async def test_h2_objects_that_could_not_be_looked_at_are_still_wanted(websites: Any) -> None:
+    """The errors of what is yielded can be caught: it is wanted nevertheless."""
+    gadgets = make_crd("gadgets", "Gadget")
+    gadgets["metadata"]["name"], gadgets["spec"]["group"] = "gadgets.other.com", "other.com"
+    await websites.sandbox.apply(gadgets)
+    errors: list[Exception] = []
+
+    @websites.reconcile(id="fn", owns=["gadgets.other.com"])
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        metadata = {"name": "gadget"}
+        try:
+            yield {"apiVersion": "other.com/v1", "kind": "Gadget", "metadata": metadata}
+        except kopf.api.APIError as e:
+            errors.append(e)
+        conditions.set("Ready", True, message="done" if spec["x"] > 1 else "begun")
+
+    await websites.apply(x=1)
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=is_ready("begun"))
+    await websites.patch(x=2)
+    # The first one is of the operator itself; the second one is of the pass.
+    with websites.sandbox.faults.fail(500, method="GET", path="/apis/other.com/v1", skip=1):
+        async with websites.operating():
+            await websites.wait(websites.kind, "web", check=is_ready("done"))
+    assert errors
+    assert "DELETE gadget" not in websites.writes()
