@@ -163,3 +163,22 @@ async def test_h2_objects_that_could_not_be_looked_at_are_still_wanted(websites:
             await websites.wait(websites.kind, "web", check=is_ready("done"))
     assert errors
     assert "DELETE gadget" not in websites.writes()
+
+
+async def test_h2_labels_of_users_do_not_hide_what_is_not_wanted_anymore(websites: Any) -> None:
+    """Manifests often have that label already, e.g. those that were made of Helm charts."""
+
+    @websites.reconcile(id="fn")
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        for name in spec["names"]:
+            wanted = config_map(name)
+            wanted["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "website-operator"}
+            yield wanted
+        conditions.set("Ready", True, message=",".join(spec["names"]))
+
+    await websites.apply(names=["a", "b"])
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=is_ready("a,b"))
+        await websites.patch(names=["b"])
+        await websites.wait(websites.kind, "web", check=is_ready("b"))
+    assert await websites.names() == ["b"]
