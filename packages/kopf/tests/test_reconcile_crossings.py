@@ -182,3 +182,23 @@ async def test_h2_labels_of_users_do_not_hide_what_is_not_wanted_anymore(website
         await websites.patch(names=["b"])
         await websites.wait(websites.kind, "web", check=is_ready("b"))
     assert await websites.names() == ["b"]
+
+
+async def test_h2_kinds_of_the_same_name_are_not_mixed_up(websites: Any) -> None:
+    """As the services of Kubernetes and of Knative: they usually have the same names, too."""
+    await websites.sandbox.apply(make_crd("maps", "ConfigMap"))
+
+    @websites.reconcile(id="fn", owns=["configmaps.v1", "maps.example.com"])
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map("same")
+        if spec["both"]:
+            yield {**config_map("same"), "apiVersion": "example.com/v1"}
+        conditions.set("Ready", True, message="both" if spec["both"] else "one")
+
+    await websites.apply(both=True)
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=is_ready("both"))
+        await websites.patch(both=False)
+        await websites.wait(websites.kind, "web", check=is_ready("one"))
+    assert await websites.names("maps.example.com") == []
+    assert await websites.names() == ["same"]
