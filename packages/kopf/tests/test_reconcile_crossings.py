@@ -202,3 +202,23 @@ async def test_h2_kinds_of_the_same_name_are_not_mixed_up(websites: Any) -> None
         await websites.wait(websites.kind, "web", check=is_ready("one"))
     assert await websites.names("maps.example.com") == []
     assert await websites.names() == ["same"]
+
+
+async def test_h2_other_handlers_of_the_same_function_keep_their_own_progress(
+    websites: Any,
+) -> None:
+    """Decorators are often put on one function; so, all of them have the same id."""
+    attempts: list[int] = []
+
+    @websites.reconcile(id="fn")
+    @kopf.on.create(websites.kind, id="fn", registry=websites.registry)
+    def fn(retry: int, reason: str | None = None, **_: Any) -> None:
+        if reason is not None:
+            attempts.append(retry)
+            if retry < 3:
+                raise kopf.TemporaryError("Not yet.", delay=0.01)
+
+    await websites.apply()
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=lambda _: attempts[-1:] == [3])
+    assert attempts == [0, 1, 2, 3]
