@@ -222,3 +222,39 @@ async def test_h2_other_handlers_of_the_same_function_keep_their_own_progress(
     async with websites.operating():
         await websites.wait(websites.kind, "web", check=lambda _: attempts[-1:] == [3])
     assert attempts == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("is_ours", [True, False], ids=["timer", "foreign"])
+async def test_h2_conditions_set_amid_a_pass_are_not_lost(websites: Any, is_ours: bool) -> None:
+    """Conditions are set by many: by other handlers of the object, by other controllers."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    @websites.reconcile(id="fn")
+    async def fn(conditions: Any, **_: Any) -> None:
+        begun.set()
+        await gate.wait()
+        conditions.set("Ready", True, message="done")
+
+    if is_ours:
+
+        @kopf.timer(websites.kind, interval=3600, registry=websites.registry)
+        async def tick(conditions: Any, **_: Any) -> None:
+            await begun.wait()
+            conditions.set("Other", True, message="begun")
+
+    await websites.apply()
+    async with websites.operating():
+        await begun.wait()
+        if not is_ours:
+            theirs = {"type": "Other", "status": "True", "reason": "Other", "message": "begun"}
+            await websites.sandbox.patch(
+                websites.kind,
+                "web",
+                {"status": {"conditions": [theirs]}},
+                namespace="ns1",
+                subresource="status",
+            )
+        await websites.wait(websites.kind, "web", check=is_ready("begun"))
+        gate.set()
+        owner = await websites.wait(websites.kind, "web", check=is_ready("done"))
+    assert {c["type"] for c in owner["status"]["conditions"]} == {"Other", "Ready"}
