@@ -258,3 +258,36 @@ async def test_h2_conditions_set_amid_a_pass_are_not_lost(websites: Any, is_ours
         gate.set()
         owner = await websites.wait(websites.kind, "web", check=is_ready("done"))
     assert {c["type"] for c in owner["status"]["conditions"]} == {"Other", "Ready"}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "field"),
+    [
+        pytest.param("ns1", "ownerReferences", id="near"),
+        pytest.param("ns2", "annotations", id="far"),
+    ],
+)
+async def test_h2_children_taken_out_of_the_family_are_taken_back(
+    websites: Any, namespace: str, field: str
+) -> None:
+    """Otherwise, nobody deletes them when they are not wanted, or when the owner is gone.
+
+    It must be noticed, though the changed object names no owner anymore.
+    """
+
+    @websites.reconcile(id="fn")
+    def fn(conditions: Any, **_: Any) -> Iterator[Any]:
+        child = config_map("child")
+        child["metadata"]["namespace"] = namespace
+        yield child
+        conditions.set("Ready", True, message="done")
+
+    def is_ours(child: Any) -> bool:
+        return bool(child["metadata"].get(field))
+
+    await websites.apply()
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=is_ready("done"))
+        orphan = {"metadata": {field: None}}
+        await websites.sandbox.patch("configmaps", "child", orphan, namespace=namespace)
+        await websites.wait("configmaps", "child", namespace=namespace, check=is_ours)
