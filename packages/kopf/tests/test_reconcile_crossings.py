@@ -291,3 +291,27 @@ async def test_h2_children_taken_out_of_the_family_are_taken_back(
         orphan = {"metadata": {field: None}}
         await websites.sandbox.patch("configmaps", "child", orphan, namespace=namespace)
         await websites.wait("configmaps", "child", namespace=namespace, check=is_ours)
+
+
+async def test_h2_steady_states_cost_no_writes_without_the_subresource(websites: Any) -> None:
+    """Each write of the status is a new generation there: no reason to write it once more."""
+    crd = make_crd("websites", "Website")
+    del crd["spec"]["versions"][0]["subresources"]
+    await websites.sandbox.apply(crd)
+    passes: list[str] = []
+
+    @websites.reconcile(id="fn")
+    def fn(name: str, conditions: Any, **_: Any) -> Iterator[Any]:
+        passes.append(name)
+        yield config_map(f"child-{name}")
+        conditions.set("Ready", True, message="done")
+
+    await websites.apply()
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=is_ready("done"))
+    since = websites.now
+    async with websites.operating():
+        await websites.apply("other")
+        await websites.wait(websites.kind, "other", check=is_ready("done"))
+    assert passes.count("web") == 2
+    assert "PATCH web" not in websites.writes(since)
