@@ -315,3 +315,48 @@ async def test_h2_steady_states_cost_no_writes_without_the_subresource(websites:
         await websites.wait(websites.kind, "other", check=is_ready("done"))
     assert passes.count("web") == 2
     assert "PATCH web" not in websites.writes(since)
+
+
+async def test_h2_related_objects_are_listed_before_they_are_missed(websites: Any) -> None:
+    """What is not known yet is not absent: the children would be deleted because of that.
+
+    The API group of a related kind is broken at the start, and recovers later.
+    """
+    gadgets = make_crd("gadgets", "Gadget")
+    gadgets["metadata"]["name"], gadgets["spec"]["group"] = "gadgets.other.com", "other.com"
+    await websites.sandbox.apply(gadgets)
+    gadget = {"apiVersion": "other.com/v1", "kind": "Gadget", "metadata": {"name": "gadget"}}
+    await websites.sandbox.create(gadget, namespace="ns1")
+    handled: dict[str, asyncio.Event] = {}
+
+    @kopf.on.event(websites.kind, registry=websites.registry)
+    async def see(name: str, **_: Any) -> None:
+        handled.setdefault(name, asyncio.Event()).set()
+
+    @websites.reconcile(
+        id="fn", owns=["v1/configmaps"], related={"gadgets.other.com": "spec.gadget"}, backoff=0.01
+    )
+    async def fn(spec: Any, related: Any, conditions: Any, **_: Any) -> AsyncIterator[Any]:
+        if spec["gadget"] in related["Gadget"]:
+            yield config_map("child")
+            conditions.set("Ready", True, message="done")
+
+    await websites.apply(gadget="gadget")
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=is_ready("done"))
+    journal, faults, since = websites.sandbox.journal, websites.sandbox.faults, websites.now
+    listing = "/apis/other.com/v1/gadgets"
+    listings = [entry.path for entry in journal].count(listing)
+    with faults.hang(method="GET", path=listing) as hanging:
+        broken = faults.fail(503, method="GET", path="/apis/other.com")
+        async with websites.operating():
+            await websites.wait(websites.kind, "web", jsonpath=PROGRESS)
+            broken.release()
+            await journal.arrived("GET", listing, count=listings + 1)
+            handled.clear()
+            for name in ("second", "third"):  # by then, everything earlier is handled
+                await websites.apply(name, gadget="gadget")
+                await handled.setdefault(name, asyncio.Event()).wait()
+            hanging.release()
+            await websites.wait("configmaps", "child")
+    assert "DELETE child" not in websites.writes(since)
