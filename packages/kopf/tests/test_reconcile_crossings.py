@@ -360,3 +360,24 @@ async def test_h2_related_objects_are_listed_before_they_are_missed(websites: An
             hanging.release()
             await websites.wait("configmaps", "child")
     assert "DELETE child" not in websites.writes(since)
+
+
+async def test_h2_copies_made_by_others_are_not_deleted(websites: Any) -> None:
+    """People save a child as a file, change its name, and apply it: with all its marks."""
+
+    @websites.reconcile(id="fn")
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map("child")
+        conditions.set("Ready", True, message=str(spec["x"]))
+
+    await websites.apply(x=1)
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=is_ready("1"))
+        child = await websites.sandbox.get("configmaps", "child", namespace="ns1")
+        copy = config_map("copy")
+        for field in ("labels", "annotations", "ownerReferences", "namespace"):
+            copy["metadata"][field] = child["metadata"][field]
+        await websites.sandbox.apply(copy)
+        await websites.patch(x=2)
+        await websites.wait(websites.kind, "web", check=is_ready("2"))
+    assert await websites.names() == ["child", "copy"]
