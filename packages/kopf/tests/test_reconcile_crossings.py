@@ -381,3 +381,65 @@ async def test_h2_copies_made_by_others_are_not_deleted(websites: Any) -> None:
         await websites.patch(x=2)
         await websites.wait(websites.kind, "web", check=is_ready("2"))
     assert await websites.names() == ["child", "copy"]
+
+
+async def test_h2_what_functions_do_to_what_they_get_changes_nothing(websites: Any) -> None:
+    """They get copies: otherwise, the child would look as if somebody else had changed it."""
+
+    @websites.reconcile(id="fn", related={"secrets": "spec.secret"})
+    def fn(spec: Any, children: Any, related: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        for child in [*children.all(), *related.all()]:
+            child["data"].clear()
+        live = yield config_map("child", x="1")
+        live["data"]["x"] = "2"
+        live["metadata"].clear()
+        conditions.set("Ready", True, message=f"{spec['x']}")
+
+    metadata = {"name": "secret", "namespace": "ns1"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"y": "eA=="}}
+    await websites.sandbox.apply(secret)
+    await websites.apply(x=1, secret="secret")
+    async with websites.operating():
+        for x in (1, 2, 3):
+            await websites.patch(x=x)
+            await websites.wait(websites.kind, "web", check=is_ready(f"{x}"))
+    assert websites.writes().count("PATCH child") == 1
+    assert (await websites.sandbox.get("configmaps", "child", namespace="ns1"))["data"] == {
+        "x": "1"
+    }
+
+
+async def test_h2_statuses_of_manifests_are_not_wanted(websites: Any) -> None:
+    """There is an empty one in manifests of many tools; but it is not the owner who sets it."""
+
+    @websites.reconcile(id="fn", owns=["deployments"])
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        labels = {"app": "web"}
+        template = {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "main", "image": "main"}]},
+        }
+        yield {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "child"},
+            "spec": {"selector": {"matchLabels": labels}, "template": template},
+            "status": {},
+        }
+        conditions.set("Ready", True, message=f"{spec['x']}")
+
+    await websites.apply(x=1)
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=is_ready("1"))
+    await websites.sandbox.patch(
+        "deployments",
+        "child",
+        {"status": {"replicas": 1}},
+        namespace="ns1",
+        subresource="status",
+    )
+    await websites.patch(x=2)
+    since = websites.now
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=is_ready("2"))
+    assert "PATCH child" not in websites.writes(since)

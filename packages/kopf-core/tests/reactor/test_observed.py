@@ -1,5 +1,6 @@
 """Observed kinds: what is kept of their objects, and what is known of our own writes."""
 
+import asyncio
 import contextlib
 import copy
 from typing import Any
@@ -113,12 +114,41 @@ def test_echoes_that_are_faster_than_responses_are_no_changes(
 
 def test_changes_of_others_amid_a_write_are_told_after_it(stream: Any, listener: Listener) -> None:
     with stream.view.writing("ns", "cm-1"):
-        with stream.view.writing("ns", "cm-1"):  # by another owner
-            stream(make_body(2))
+        stream(make_body(2))
         stream.view.put(make_body(2))
         stream(make_body(3))
         assert listener.versions == []
     assert listener.versions == ["3"]
+
+
+async def test_two_who_write_the_same_object_wait_for_each_other(stream: Any) -> None:
+    order: list[str] = []
+    gate = asyncio.Event()
+
+    async def write(name: str) -> None:
+        await stream.view.wait_for_others("ns", "cm-1")
+        with stream.view.writing("ns", "cm-1"):
+            order.append(f"{name} begins")
+            await gate.wait()
+            order.append(f"{name} ends")
+
+    writers = [asyncio.create_task(write(name)) for name in ("one", "two", "three")]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    await stream.view.wait_for_others("ns", "cm-2")
+    assert order == ["one begins"]
+    gate.set()
+    await asyncio.gather(*writers)
+    assert [line.partition(" ")[2] for line in order] == ["begins", "ends"] * 3
+
+
+async def test_those_who_wait_for_a_failed_write_are_let_in(stream: Any) -> None:
+    with contextlib.suppress(ZeroDivisionError), stream.view.writing("ns", "cm-1"):
+        waiter = asyncio.create_task(stream.view.wait_for_others("ns", "cm-1"))
+        await asyncio.sleep(0)
+        assert not waiter.done()
+        raise ZeroDivisionError
+    await waiter
 
 
 def test_changes_amid_a_failed_write_are_told_after_it(stream: Any, listener: Listener) -> None:

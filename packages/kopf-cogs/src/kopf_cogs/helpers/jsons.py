@@ -130,6 +130,14 @@ def dumps(obj: Any, *, sort_keys: bool = False) -> bytes:
     return _dumps_slowly(obj, sort_keys)
 
 
+def clone(obj: Any) -> Any:
+    """A copy that shares nothing with the original, much faster than ``copy.deepcopy()``.
+
+    Only for what has come from JSON: raises the same errors as :func:`dumps` for all else.
+    """
+    return loads(dumps(obj))
+
+
 def _dumps_slowly(obj: Any, sort_keys: bool) -> bytes:
     options: dict[str, Any] = {
         "separators": (",", ":"),

@@ -117,6 +117,9 @@ class ResourceHandlers:
     changing: tuple[ChangingHandler, ...] = ()
     reconciling: tuple[ReconcilingHandler, ...] = ()
 
+    stored_ids: frozenset[str] = field(init=False, compare=False)
+    """The names under which the progress of change handlers is on the objects."""
+
     is_unambiguous: bool = field(init=False, compare=False)
     """All ids of change handlers are stored differently: nothing is to be compared for objects."""
 
@@ -134,9 +137,10 @@ class ResourceHandlers:
 
     def __post_init__(self) -> None:
         finalizable: Sequence[ChangingHandler | SpawningHandler] = (*self.changing, *self.spawning)
-        unique = {get_stored_id(handler) for handler in self.changing}
+        unique = frozenset(get_stored_id(handler) for handler in self.changing)
         is_filtering = any(handler.has_filters for handler in self.watching)
         set_field = partial(object.__setattr__, self)
+        set_field("stored_ids", unique)
         set_field("is_unambiguous", len(unique) == len(self.changing))
         set_field("is_unfiltered", not all(handler.has_filters for handler in self.changing))
         set_field("blocking", tuple(h for h in finalizable if h.requires_finalizer))

@@ -86,6 +86,7 @@ class HandlingFactory:
 
         return DesiredStates(
             handlers=handlers.reconciling,
+            taken=handlers.stored_ids,
             execution=self._execution,
             api=self._api,
             indices=self._indices,

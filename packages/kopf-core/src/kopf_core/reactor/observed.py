@@ -4,6 +4,7 @@ They are watched in the same namespaces as all others, beside whatever else is w
 and those who depend on them are told when they change.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -33,6 +34,7 @@ class KindView:
         self._on_change = on_change
         self._written: dict[ObjectKey, tuple[str, ...]] = {}
         self._held: dict[Name, list[RawBody]] = {}
+        self._released: dict[Name, asyncio.Event] = {}
 
     @property
     def is_synced(self) -> bool:
@@ -64,20 +66,28 @@ class KindView:
             key, version = object_key(self.resource, body), body["metadata"].get("resourceVersion")
             self._written[key] = (*self._written.get(key, ()), version or "")
 
+    async def wait_for_others(self, namespace: str | None, name: str) -> None:
+        """Wait until nobody else is writing the object.
+
+        Otherwise, of two owners that want it when there is none, the last one would take it.
+        """
+        while (namespace, name) in self._held:
+            await self._released.setdefault((namespace, name), asyncio.Event()).wait()
+
     @contextlib.contextmanager
     def writing(self, namespace: str | None, name: str) -> Iterator[None]:
         """While the object is being written, its changes are held back: they can be our own.
 
         The stream is often faster than the response, by which our own changes are recognised.
         """
-        if (namespace, name) in self._held:  # by somebody else, who then tells
-            yield
-            return
         held = self._held[namespace, name] = []
         try:
             yield
         finally:
             del self._held[namespace, name]
+            released = self._released.pop((namespace, name), None)
+            if released is not None:
+                released.set()
             for body in held:
                 self._tell(object_key(self.resource, body), body)
 

@@ -184,7 +184,7 @@ class Orchestrator:
         """An object of an observed kind has changed: tell those who can depend on it."""
         for served in self._served.values():
             if served.reconciler.desired is not None:
-                served.reconciler.desired.on_owned(body)
+                served.reconciler.desired.on_owned(resource, body)
                 served.reconciler.desired.on_related(resource, body)
 
     def on_observed_listed(self, resource: Resource) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from kopf_cogs.clients.errors import APIConflictError, APIForbiddenError, APINotFoundError
 from kopf_cogs.clients.kinds import UnknownKindError
@@ -20,6 +20,7 @@ from kopf_core.engines.desired.driving import PassInterrupted
 from kopf_core.engines.desired.fights import Fights
 from kopf_core.engines.desired.ownership import (
     Badges,
+    Identity,
     find_other_owner,
     get_identity,
     get_owners,
@@ -65,6 +66,24 @@ class BlockedError(TemporaryError):
         super().__init__(message, delay=UNBLOCKING_DELAY)
 
 
+class _Wish(NamedTuple):
+    """An object that is wanted, as exactly as it is known."""
+
+    resource: Resource
+    source: Source
+    child: dict[str, Any]
+    namespace: str | None
+    identity: Identity
+
+    @property
+    def name(self) -> str:
+        return str(self.child["metadata"].get("name") or "")
+
+    def find(self) -> RawBody | None:
+        """The object as it is in the cluster, if it exists."""
+        return self.source.find(self.namespace, self.name)
+
+
 @dataclass(slots=True)
 class Applier:
     """Applies what one reconciler wants for one object."""
@@ -87,10 +106,13 @@ class Applier:
     is_far: bool = False
     """Whether anything was applied out of reach of garbage collection."""
 
-    wanted: dict[Any, int] = field(default_factory=dict)
+    wanted: dict[Identity, int] = field(default_factory=dict)
     """What was wanted so far in this pass, and how many times."""
 
-    awaited: set[Any] = field(default_factory=set)
+    unseen: set[Any] = field(default_factory=set)
+    """What was also wanted, but could not be looked at: the kinds and the names."""
+
+    awaited: set[Identity] = field(default_factory=set)
     """Which objects must be gone or change hands before those wanted can be applied."""
 
     warning: str = ""
@@ -102,18 +124,14 @@ class Applier:
         Raises :class:`UndeclaredKindError`, :class:`BlockedError`, and other errors that say
         what is wrong; and the errors of the API if it refuses.
         """
-        resource = await self._resolve(body)
-        child = self.badges.put_on(
-            {"apiVersion": resource.api_version, "kind": resource.kind, **body},
-            self.owner,
-            namespaced=bool(resource.namespaced),
-            reconciler=self.reconciler,
-        )
-        namespace = child["metadata"].get("namespace") if resource.namespaced else None
-        source = self._find_source(resource, child, namespace)
-        self._check_reach(namespace)
-        identity = self._want(resource, child)
-        live = source.find(namespace, child["metadata"].get("name") or "")
+        try:
+            wish = await self._look_up(body)
+        except Exception:
+            self.unseen.add((body.get("kind"), (body.get("metadata") or {}).get("name")))
+            raise
+        await wish.source.wait_for_others(wish.namespace, wish.name)
+        # From here to the request, nothing is waited for: what is seen is what is acted upon.
+        child, identity, live = wish.child, wish.identity, wish.find()
         if live is not None and is_leaving(live):
             self.awaited.add(identity)
             return live  # nothing can hold it; when it is gone, there will be another pass
@@ -128,9 +146,9 @@ class Applier:
         if drift is None and live is not None:
             return live
         self._check_fight(identity, child, live, ".".join(drift or ()))
-        with source.writing(namespace, child["metadata"].get("name") or ""):
-            stored = await self._send(resource, child, namespace)
-            source.put(stored)
+        with wish.source.writing(wish.namespace, wish.name):
+            stored = await self._send(wish)
+            wish.source.put(stored)
         field = self._find_cause(child, live, drift) if live is not None and drift else ()
         self.logger.info(f"Applied {show(stored)}" + (f": {'.'.join(field)}." if field else "."))
         self._check_kept(identity, child, stored)
@@ -142,6 +160,31 @@ class Applier:
         if drift != digest:
             return drift
         return find_drift(child, live, manager=self.api.manager, ignored={digest}) or ()
+
+    def is_wanted(self, resource: Resource, body: RawBody) -> bool:
+        """Whether the object is wanted in this pass, or at least can be."""
+        if get_identity(resource, body) in self.wanted:
+            return True
+        name = body["metadata"].get("name")
+        defaults = (None, name) if name == self.owner.metadata.name else (name,)
+        return any((resource.kind, default) in self.unseen for default in defaults)
+
+    async def _look_up(self, body: Mapping[str, Any]) -> "_Wish":
+        """Find out what exactly is wanted, and where it is known from."""
+        resource = await self._resolve(body)
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        if "status" in resource.subresources:
+            body.pop("status", None)  # in manifests of tools, it is only a form with no content
+        child = self.badges.put_on(
+            body,
+            self.owner,
+            namespaced=bool(resource.namespaced),
+            reconciler=self.reconciler,
+        )
+        namespace = child["metadata"].get("namespace") if resource.namespaced else None
+        source = self._find_source(resource, child, namespace)
+        self._check_reach(namespace)
+        return _Wish(resource, source, child, namespace, self._want(resource, child))
 
     async def _resolve(self, body: Mapping[str, Any]) -> Resource:
         try:
@@ -175,8 +218,8 @@ class Applier:
                 raise FinalizerNeededError()
             self.is_far = True
 
-    def _want(self, resource: Resource, child: Mapping[str, Any]) -> Any:
-        identity = get_identity(resource.kind, child)
+    def _want(self, resource: Resource, child: Mapping[str, Any]) -> Identity:
+        identity = get_identity(resource, child)
         count = self.wanted[identity] = self.wanted.get(identity, 0) + 1
         if count > REPEATS_LIMIT:
             raise PermanentError(
@@ -199,11 +242,10 @@ class Applier:
                 f"{self.reconciler!r}. Let only one of them yield it."
             )
 
-    async def _send(
-        self, resource: Resource, child: Mapping[str, Any], namespace: str | None
-    ) -> RawBody:
+    async def _send(self, wish: "_Wish") -> RawBody:
+        child = wish.child
         try:
-            live = await self.api.apply(child, kind=resource, force=self.force)
+            live = await self.api.apply(child, kind=wish.resource, force=self.force)
             return cast(RawBody, live)
         except APIConflictError as e:
             if self.force:
@@ -217,7 +259,7 @@ class Applier:
             raise BlockedError(f"{show(child)} must wait until its kind is served: {e}") from e
         except APIForbiddenError as e:
             is_leaving = any(cause.get("reason") == "NamespaceTerminating" for cause in e.causes)
-            if is_leaving and namespace == self.owner.metadata.namespace:
+            if is_leaving and wish.namespace == self.owner.metadata.namespace:
                 raise NamespaceLeavingError() from e
             raise
 

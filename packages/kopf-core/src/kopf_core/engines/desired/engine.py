@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +53,7 @@ class DesiredStates:
         self,
         *,
         handlers: tuple[ReconcilingHandler, ...],
+        taken: Collection[str] = (),
         execution: Execution,
         api: ObjectsAPI,
         indices: Mapping[str, Any],
@@ -62,7 +63,7 @@ class DesiredStates:
         self._handlers = handlers
         self._execution = execution
         self._clock: Clock = execution.clock
-        self._progress = Progress(execution.settings, execution.clock)
+        self._progress = Progress(execution.settings, execution.clock, taken=taken)
         self._api = api
         self._sources = sources
         self._enqueue = enqueue
@@ -83,13 +84,13 @@ class DesiredStates:
 
     # What happens around.
 
-    def on_owned(self, body: RawBody) -> None:
+    def on_owned(self, resource: Resource, body: RawBody) -> None:
         """An object of an owned kind has appeared, changed, or vanished: tell its owners."""
         for uid in get_owners(body):
             if uid in self._objects or uid in self._leaving:
                 self._trigger(uid, Trigger("child", show(body)), self._handlers)
         if self._waiting:
-            identity = get_identity(body.get("kind"), body)
+            identity = get_identity(resource, body)
             for key in self._waiting.get(identity, ()):
                 self._trigger(key, Trigger("unblocked", show(body)), self._handlers)
 

@@ -15,12 +15,16 @@ from typing import Any
 from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.dicts import FieldPath
+from kopf_cogs.structs.managedfields import get_applied_fields
+from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.children import adopt_child, can_own
 
 DIGEST_LENGTH = 16
 """In hexadecimal digits."""
 
 AnyBody = Mapping[str, Any] | RawBody
+Identity = tuple[str, str, str | None, str | None]
+"""The API group, the plural name of the kind, the namespace, and the name."""
 
 OWNED_BY = "kopf.dev/owned-by"
 """The annotation with the uid of the owner, where Kubernetes permits no owner reference."""
@@ -66,6 +70,8 @@ class Badges:
         """
         child = adopt_child(wanted, owner, namespaced=namespaced)
         metadata = child["metadata"]
+        if not namespaced:
+            metadata.pop("namespace", None)  # as the server does
         annotations = {self._reconciler: reconciler}
         if not is_in_reach(owner, metadata.get("namespace") if namespaced else None):
             annotations[OWNED_BY] = str((owner.get("metadata") or {}).get("uid"))
@@ -83,10 +89,9 @@ class Badges:
 
     def get_reconciler(self, body: AnyBody) -> str | None:
         """Which reconciler has applied the object, if it was one of this operator."""
-        metadata = body.get("metadata") or {}
-        if (metadata.get("labels") or {}).get(MANAGED_BY) != self.manager:
+        if self._is_copied(body):
             return None
-        return (metadata.get("annotations") or {}).get(self._reconciler)
+        return ((body.get("metadata") or {}).get("annotations") or {}).get(self._reconciler)
 
     def get_digest(self, body: AnyBody) -> str:
         """What exactly was wanted when the object was applied; empty if it never was."""
@@ -100,7 +105,15 @@ class Badges:
     def is_out_of_reach(self, body: AnyBody, owner_uid: str) -> bool:
         """Whether Kubernetes does not delete the object with its owner, so we have to."""
         annotations = (body.get("metadata") or {}).get("annotations") or {}
-        return bool(annotations.get(OWNED_BY) == owner_uid)
+        return bool(annotations.get(OWNED_BY) == owner_uid) and not self._is_copied(body)
+
+    def _is_copied(self, body: AnyBody) -> bool:
+        """Whether others have made the object of one of ours, with all that is written on it.
+
+        The server knows who has applied what. The label does not tell: users set it as they like.
+        """
+        is_told = (body.get("metadata") or {}).get("managedFields") is not None
+        return is_told and get_applied_fields(body, self.manager) is None
 
 
 def get_owners(body: AnyBody) -> Iterator[str]:
@@ -136,10 +149,10 @@ def is_in_reach(owner: AnyBody, namespace: str | None) -> bool:
     return can_own(owner, namespace=namespace)
 
 
-def get_identity(kind: str | None, body: AnyBody) -> tuple[str | None, str | None, str | None]:
+def get_identity(resource: Resource, body: AnyBody) -> Identity:
     """What makes two descriptions be of the same object: its kind, namespace, and name."""
     metadata = body.get("metadata") or {}
-    return kind, metadata.get("namespace"), metadata.get("name")
+    return resource.group, resource.plural, metadata.get("namespace"), metadata.get("name")
 
 
 def show(body: AnyBody) -> str:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.bases import Fn
@@ -17,7 +18,6 @@ from kopf_core.engines.desired.applying import (
 from kopf_core.engines.desired.children import Source
 from kopf_core.engines.desired.deletion import delete_child
 from kopf_core.engines.desired.driving import drive
-from kopf_core.engines.desired.ownership import get_identity
 from kopf_core.engines.desired.triggers import Again
 from kopf_core.engines.desired.wishes import check_wish
 from kopf_core.intents.causes import ReconcilingCause
@@ -68,13 +68,13 @@ class Pass:
         if isinstance(item, Again):
             self.again = item.after if self.again is None else min(self.again, item.after)
             return None
-        return await self.applier.apply(check_wish(item))
+        return jsons.clone(await self.applier.apply(check_wish(item)))
 
     async def _prune(self) -> None:
         """Delete what was applied in the earlier passes, and is not wanted now."""
         applier = self.applier
         for resource, source, body in self._find_applied():
-            if get_identity(resource.kind, body) not in applier.wanted:
+            if not applier.is_wanted(resource, body):
                 await delete_child(
                     applier.api, source, body, applier.logger, why="it is not wanted anymore"
                 )

@@ -1,5 +1,6 @@
 """Progress of reconcilers: the attempts and the delays are kept on the objects, as everywhere."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 
@@ -18,11 +19,18 @@ PURPOSE = "reconcile"
 
 
 class Progress:
-    """The states of reconcilers, as they are stored on the objects; so, restarts lose nothing."""
+    """The states of reconcilers, as they are stored on the objects; so, restarts lose nothing.
 
-    def __init__(self, settings: OperatorSettings, clock: Clock) -> None:
+    The names that are ``taken`` are those of other handlers whose progress is on the object, too:
+    e.g. with several decorators on one function.
+    """
+
+    def __init__(
+        self, settings: OperatorSettings, clock: Clock, *, taken: Collection[str] = ()
+    ) -> None:
         self._settings = settings
         self._clock = clock
+        self._taken = taken
 
     def load(self, id: HandlerId, body: Body, since: float | None = None) -> HandlerState:
         """The state as it is stored, or a new one.
@@ -57,7 +65,10 @@ class Progress:
             return None
 
     def _fetch(self, id: HandlerId, body: Body) -> ProgressRecord | None:
-        return self._settings.persistence.progress_storage.fetch(key=id, body=body)
+        return self._settings.persistence.progress_storage.fetch(key=self._name(id), body=body)
+
+    def _name(self, id: HandlerId) -> HandlerId:
+        return HandlerId(f"{id}/{PURPOSE}") if id.replace("/", ".") in self._taken else id
 
     def is_hastened(self, id: HandlerId, body: Body) -> bool:
         """Whether people have removed the delay, so that it is retried at once."""
@@ -67,14 +78,14 @@ class Progress:
     def keep(self, id: HandlerId, state: HandlerState, outcome: Outcome, step: Step) -> None:
         """Keep the count of attempts and the delay on the object; nothing if there is no need."""
         storage = self._settings.persistence.progress_storage
-        body, marks = step.cause.body, step.marks
+        body, marks, key = step.cause.body, step.marks, self._name(id)
         if outcome.final:
-            storage.purge(key=id, body=body, patch=marks)
+            storage.purge(key=key, body=body, patch=marks)
         else:
             kept = self._correct(state).with_outcome(outcome, self._clock.now())
             record = kept.as_record()
             record["seen"] = step.essence.hex()
-            storage.store(key=id, record=record, body=body, patch=marks)
+            storage.store(key=key, record=record, body=body, patch=marks)
         storage.flush()
 
     def _correct(self, state: HandlerState) -> HandlerState:
