@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from kopf_cogs.aiokits.servers import stop_listening
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo
@@ -187,7 +188,7 @@ async def server() -> AsyncIterator[ScriptedServer]:
     tcp = await asyncio.start_server(scripted.serve, "127.0.0.1", 0)
     scripted.url = f"http://127.0.0.1:{tcp.sockets[0].getsockname()[1]}"
     yield scripted
-    tcp.close()
+    await stop_listening(tcp)
     await scripted.close()
 
 

@@ -11,6 +11,7 @@ import ssl
 import pytest
 
 from kopf_cogs.aiokits.clocks import FakeClock
+from kopf_cogs.aiokits.servers import stop_listening
 from kopf_cogs.clients import errors
 from kopf_cogs.clients.kubeconfig import read_kubeconfig
 from kopf_cogs.clients.renewals import POLLING, SETTLING, Renewer
@@ -85,7 +86,7 @@ async def secure(server, tmp_path, ca):
 
     yield start
     for item in started:
-        item.close()
+        await stop_listening(item)
 
 
 async def request(settings, **fields):
@@ -302,7 +303,7 @@ async def tunnels():
     server = await asyncio.start_server(tunnels.serve, "127.0.0.1", 0)
     tunnels.url = f"http://usr:pwd@127.0.0.1:{server.sockets[0].getsockname()[1]}"
     yield tunnels
-    server.close()
+    await stop_listening(server)
     await tunnels.close()
 
 
@@ -381,5 +382,5 @@ async def test_b15_secure_proxies(server, secure, settings, ca, tunnels, login, 
     info = login(await secure(Pair("localhost", ca)), **{"proxy-url": url})
     async with Client(info, settings) as client:
         assert await client.get("/path") == {"a": 1}
-    outer.close()
+    await stop_listening(outer)
     assert b"secret" not in tunnels.seen

@@ -26,8 +26,8 @@ def find_port():
 @pytest.fixture
 def serve(settings, registry, clock):
     @contextlib.asynccontextmanager
-    async def serve(path="/healthz", find_problems=tuple):
-        url = f"http://127.0.0.1:{find_port()}{path}"
+    async def serve(path="/healthz", find_problems=tuple, port=None):
+        url = f"http://127.0.0.1:{port or find_port()}{path}"
         runner = ActivityRunner(settings, Memo(), {}, clock)
         task = asyncio.create_task(serve_probes(url, registry, runner, find_problems))
 
@@ -116,6 +116,18 @@ async def test_busy_ports_are_errors_of_one_line(registry, settings):
         with pytest.raises(ListeningError) as excinfo:
             await serve_probes(endpoint, registry, ActivityRunner(settings, Memo(), {}))
     assert str(excinfo.value) == f"Cannot serve the probes at {endpoint}: address already in use"
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_connections_of_the_last_moment_are_closed(serve, turns):
+    port = find_port()
+    async with serve(port=port) as get:
+        await get()
+        client = socket.create_connection(("127.0.0.1", port), timeout=10)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    with client, contextlib.suppress(ConnectionResetError):  # it is so if never accepted
+        assert await asyncio.to_thread(client.recv, 1) == b""
 
 
 async def test_f7_stale_streams_are_failing_probes(serve, registry):

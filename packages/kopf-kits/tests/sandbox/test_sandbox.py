@@ -1,5 +1,10 @@
+import asyncio
+import contextlib
+import gc
+import socket
 import subprocess
 import sys
+import warnings
 
 import pytest
 import yaml
@@ -83,6 +88,23 @@ async def test_it_must_be_started():
 async def test_taken_ports_are_reported(sandbox, capsys):
     with pytest.raises(OSError):
         await Sandbox(port=sandbox.port).__aenter__()
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_connections_of_the_last_moment_are_closed(turns):
+    async def stop_after_connection():
+        async with Sandbox() as sandbox:
+            client = socket.create_connection(("127.0.0.1", sandbox.port), timeout=10)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        with client, contextlib.suppress(ConnectionResetError):  # it is so if never accepted
+            assert await asyncio.to_thread(client.recv, 1) == b""
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(stop_after_connection())
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []
 
 
 def test_it_imports_nothing_of_the_framework():

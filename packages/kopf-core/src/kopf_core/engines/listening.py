@@ -6,6 +6,8 @@ import urllib.parse
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from kopf_cogs.aiokits.servers import stop_listening
+
 if TYPE_CHECKING:
     from aiohttp import web
 
@@ -41,9 +43,11 @@ async def listen(views: Mapping[str, View], endpoint: str, *, title: str) -> Non
     app.add_routes([web.get(path, view) for path, view in views.items()])
     runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
+    assert runner.server is not None, "It is set up."
+    listening: asyncio.Server | None = None
     try:
         try:
-            await web.TCPSite(runner, host, port).start()
+            listening = await asyncio.get_running_loop().create_server(runner.server, host, port)
         except OSError as e:
             # The text of asyncio is long, and has nothing else in it.
             reason = os.strerror(e.errno) if e.errno is not None and e.errno > 0 else str(e)
@@ -51,4 +55,6 @@ async def listen(views: Mapping[str, View], endpoint: str, *, title: str) -> Non
             raise ListeningError(message) from e
         await asyncio.Event().wait()
     finally:
+        if listening is not None:
+            await stop_listening(listening)
         await runner.cleanup()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, unquote
@@ -31,6 +32,7 @@ class Server:
         self._streams: dict[Call, web.BaseRequest] = {}
         self._api = API(cluster, lambda: f"{self.host}:{self.port}")
         self._runner: web.ServerRunner | None = None
+        self._listening: asyncio.Server | None = None
         self.host = ""
         self.port = 0
 
@@ -39,18 +41,20 @@ class Server:
         server = web.Server(self._handle, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=1)
         await runner.setup()
-        site = web.TCPSite(runner, host, port)
         try:
-            await site.start()
+            self._listening = await asyncio.get_running_loop().create_server(server, host, port)
         except BaseException:
             await runner.cleanup()
             raise
         self._runner = runner
-        self.host, self.port = runner.addresses[0][:2]
+        self.host, self.port = self._listening.sockets[0].getsockname()[:2]
 
     async def stop(self) -> None:
         """End all streams, and stop listening."""
         await self._cluster.close()
+        if self._listening is not None:
+            await _close(self._listening)
+            self._listening = None
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -101,6 +105,19 @@ class Server:
         for request in found:
             _abort(request)
         return len(found)
+
+
+async def _close(listening: asyncio.Server) -> None:
+    """Stop listening, with no connection lost.
+
+    Loops of asyncio forget those that are accepted, but have no transports yet: their clients hang.
+    """
+    for sock in listening.sockets:
+        with contextlib.suppress(NotImplementedError):  # the loops of Windows
+            asyncio.get_running_loop().remove_reader(sock)
+    for _ in range(2):  # a transport is made in one turn of the loop, its protocol is in the next
+        await asyncio.sleep(0)
+    listening.close()
 
 
 def _abort(request: web.BaseRequest) -> None:
