@@ -7,6 +7,8 @@ import contextlib
 import urllib.parse
 from typing import Any, Self
 
+from kopf_cogs.aiokits.servers import stop_listening
+
 
 class Proxy:
     """Forwards TCP connections; those which are cut, are lost as if the network was."""
@@ -31,7 +33,7 @@ class Proxy:
 
     async def __aexit__(self, *_: Any) -> None:
         assert self._server is not None
-        self._server.close()
+        await stop_listening(self._server)
         self.cut()
 
     def cut(self) -> None:
