@@ -44,8 +44,7 @@ def serve(settings, registry, clock):
                         await asyncio.sleep(0)
 
         try:
-            async with asyncio.timeout(10):
-                yield get
+            yield get
         finally:
             task.cancel()
             await asyncio.wait([task])
