@@ -72,6 +72,41 @@ def test_r29_insides_stay_out_with_a_clear_message(name: str) -> None:
         exec(f"from kopf._core.actions.execution import {name}", {})
 
 
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("from kopf._core.engines import peering", "'peering' from 'kopf._core.engines'"),
+        ("import kopf._core.engines.peering", "'peering' from 'kopf._core.engines'"),
+        ("from kopf._core.engines.peering import Peer", "'peering' from 'kopf._core.engines'"),
+        ("from kopf._core import nosuch", "'nosuch' from 'kopf._core'"),
+        (
+            "from kopf._core.actions.execution import Logger, Outcome",
+            "'Outcome' from 'kopf._core.actions.execution'",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:kopf._core.actions.execution.Logger was never public")
+def test_s2_private_names_with_no_public_ones_are_told_of(code: str, name: str) -> None:
+    with pytest.raises(ImportError) as info:
+        exec(code, {})
+    assert str(info.value).startswith(
+        f"cannot import name {name}: it was never public, and there is no public name for it; "
+        "see https://"
+    )
+
+
+def test_s2_absent_attributes_are_told_of() -> None:
+    module = importlib.import_module("kopf._core.engines")
+    with pytest.raises(AttributeError, match="no 'peering': it was never public"):
+        _ = module.peering
+
+
+def test_s2_other_absent_modules_are_told_as_usual() -> None:
+    importlib.import_module("kopf._core")
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'kopf\._nosuch'$"):
+        importlib.import_module("kopf._nosuch")
+
+
 def test_r29_absent_names_are_told_as_usual() -> None:
     module = importlib.import_module("kopf._cogs.structs.diffs")
     assert not hasattr(module, "nosuch")

@@ -10,6 +10,7 @@ import importlib
 import sys
 import types
 import warnings
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 # Old modules, and where to look for their names; the public names are found anyway.
@@ -56,7 +57,7 @@ MODULES: dict[str, tuple[str, ...]] = {
 
 RENAMED = {"SmartOperatorRegistry": "OperatorRegistry"}
 
-# What was used out there, but is not there anymore. Other absent names are told of as usual.
+# What was used out there, but is not there anymore, and what to do instead.
 GONE = {
     "cause_var": "everything that handlers may know is in their keyword arguments",
     "handler_var": "everything that handlers may know is in their keyword arguments",
@@ -66,17 +67,23 @@ GONE = {
 }
 
 
+ROOTS = ("kopf._cogs", "kopf._core", "kopf._kits")
+DOCS = "https://github.com/nolar/kopf/blob/main/docs/migration.md#what-was-never-public"
+
+
 class AliasModule(types.ModuleType):
     """An old module: its names are looked for in the new ones."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__ = []  # as of packages: their absent names are asked for by the finder
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        if name in GONE:  # not an attribute error: its message is not shown in `from ... import`
-            raise ImportError(f"{self.__name__}.{name} is not there anymore: {GONE[name]}.")
-        place = self._find(RENAMED.get(name, name))
+        place = None if name in GONE else self._find(RENAMED.get(name, name))
         if place is None:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            raise AttributeError(f"module {self.__name__!r} has no {name!r}: {explain(name)}")
         warnings.warn(
             f"{self.__name__}.{name} was never public; use {'.'.join(place)}.",
             DeprecationWarning,
@@ -93,8 +100,35 @@ class AliasModule(types.ModuleType):
         return None
 
 
+class AbsenceFinder:
+    """The last one to be asked for modules; it finds none, but says why there are none of ours.
+
+    It is also asked for the names in ``from ... import ...`` when the module has none of them.
+    The messages of attribute errors are not shown there.
+    """
+
+    def find_spec(self, path: str, *_args: Any) -> ModuleSpec | None:
+        parent, _, name = path.rpartition(".")
+        if f"{parent}.".startswith(tuple(f"{root}." for root in ROOTS)):
+            # With the name of the module in it, the error would be replaced in `from ... import`.
+            raise ModuleNotFoundError(
+                f"cannot import name {name!r} from {parent!r}: {explain(name)}"
+            )
+        return None
+
+
+def explain(name: str) -> str:
+    """Say why there is no such name in old modules, and what to do instead."""
+    if name in GONE:
+        return f"{name} is not there anymore: {GONE[name]}."
+    return f"it was never public, and there is no public name for it; see {DOCS}"
+
+
 def install(root: str) -> None:
     """Make the old modules under that one importable; it is called when that one is imported."""
+    if not any(isinstance(finder, AbsenceFinder) for finder in sys.meta_path):
+        sys.meta_path.append(AbsenceFinder())
+    sys.modules[root].__path__ = []
     prefix = root.removeprefix("kopf.") + "."
     for path in MODULES:
         if path.startswith(prefix):
@@ -106,7 +140,6 @@ def install(root: str) -> None:
 def _get_child(parent: types.ModuleType, name: str) -> types.ModuleType:
     full_name = f"{parent.__name__}.{name}"
     if full_name not in sys.modules:
-        parent.__path__ = []  # it is a package, since it has something inside
         sys.modules[full_name] = AliasModule(full_name)
         setattr(parent, name, sys.modules[full_name])
     return sys.modules[full_name]
