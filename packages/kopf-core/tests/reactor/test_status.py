@@ -13,6 +13,8 @@ from kopf_core.actions.errors import TemporaryError
 from kopf_core.engines.serving import Snapshot
 from kopf_core.intents import decorators as on
 
+FORBIDDEN = 'configmaps is forbidden: User "op" cannot list resource "configmaps" in API group ""'
+
 
 @pytest.fixture
 async def get(settings):
@@ -195,6 +197,39 @@ async def test_i_not_ready_until_the_indices_are_filled(cluster, operate, regist
         assert "the indices are not filled" in json.loads(text)["unready"]
         release.set()
         await until_ready(get)
+
+
+async def test_s3_kinds_that_may_not_be_listed_are_named(cluster, operate, registry, get):
+    on.reconcile("kopfexamples", owns=["configmaps"], registry=registry)(lambda **_: None)
+    cluster.sandbox.faults.fail(403, path="*/configmaps*", message=FORBIDDEN)
+    async with operate():
+
+        async def is_explained():
+            status, text = await get("/readyz")
+            return status == 503 and "forbidden" in text and json.loads(text)["unready"]
+
+        unready = await until(is_explained)
+        cluster.sandbox.faults.clear()
+        await until_ready(get)
+    assert unready == [
+        "not all is listed",
+        "not listed: configmaps.v1: Cannot watch configmaps.v1 cluster-wide, "
+        f"will retry until permitted: 403 Forbidden: {FORBIDDEN}. Add this rule to the role "
+        'of the operator: {apiGroups: [""], resources: [configmaps], verbs: [list]}.',
+    ]
+
+
+async def test_s3_kinds_that_are_being_listed_are_named(cluster, operate, registry, get):
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    with cluster.sandbox.faults.hang(path="*/kopfexamples*"):
+        async with operate():
+
+            async def is_explained():
+                status, text = await get("/readyz")
+                return status == 503 and "kopfexamples" in text and json.loads(text)["unready"]
+
+            unready = await until(is_explained)
+    assert unready == ["not listed: kopfexamples.v1.kopf.dev: being listed"]
 
 
 async def test_i_dead_watches_are_seen(cluster, operate, registry, get, clock):

@@ -119,6 +119,11 @@ class Reflector:
         """All objects that exist, as far as it is known: by uids, or by namespaces & names."""
         return self._state.known.keys()
 
+    @property
+    def complaint(self) -> str | None:
+        """What is wrong with it now, and is being retried."""
+        return self._complaint
+
     async def run(self) -> NoReturn:
         """Reflect until cancelled. When run again after that, it begins with listing.
 

@@ -87,6 +87,11 @@ class Informer:
         return self._reflector.freshness
 
     @property
+    def complaint(self) -> str | None:
+        """What is wrong with the stream now, e.g. that it is not permitted."""
+        return self._reflector.complaint
+
+    @property
     def count(self) -> int:
         """How many objects there are, as far as it is known."""
         return len(self._reflector.known)

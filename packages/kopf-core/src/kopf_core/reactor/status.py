@@ -72,14 +72,15 @@ class OperatorStatus:
         if not essentials.insights.is_complete:
             yield "the resources are not discovered"
         elif not essentials.readiness.is_ready:
-            yield "the indices are not filled"
+            yield "the indices are not filled" if essentials.indices else "not all is listed"
         if obstacle := self._leadership.obstacle:
             yield f"not in the election: {obstacle}"
         if essentials.exit.requested.is_set():
             yield "the operator is stopping"
         for key, informer in handling.pool.informers.items():
-            if not informer.is_listed and key in handling.orchestrator.intakes:
-                yield f"not listed: {key}"
+            is_awaited = not essentials.readiness.is_ready or key in handling.orchestrator.intakes
+            if is_awaited and not informer.is_listed:
+                yield f"not listed: {key}: {informer.complaint or 'being listed'}"
 
     def _take(self, now: float) -> Snapshot:
         essentials, handling = self._essentials, self._handling
