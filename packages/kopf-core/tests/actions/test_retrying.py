@@ -120,6 +120,14 @@ class Unprintable(Exception):
         raise RuntimeError("cannot be printed")
 
 
+def test_s4_descriptions_go_on_with_what_to_add_to_the_role():
+    exc = Exception("forbidden.")
+    exc.role_hint = " Add this rule."
+    assert describe(exc) == "forbidden. Add this rule."
+    exc.role_hint = object()
+    assert describe(exc) == "forbidden."
+
+
 @pytest.mark.parametrize(
     ("exc", "expected"),
     [

@@ -151,6 +151,9 @@ class APIUnauthorizedError(APIClientError):
 class APIForbiddenError(APIClientError):
     """The credentials are good, but the permissions are not sufficient (403)."""
 
+    role_hint = ""
+    """The rule that would permit it, a sentence to go on the message with; empty if unknown."""
+
 
 class APINotFoundError(APIClientError):
     """There is no such object, kind, or URL (404)."""

@@ -3,11 +3,14 @@
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from kopf_cogs.clients import errors, listing, patching, session
+from kopf_cogs.clients import errors, listing, patching, rights, session
 from kopf_cogs.clients.kinds import Kind, Kinds
 from kopf_cogs.structs import resources
 
 APPLY_PATCH = "application/apply-patch+yaml"
+APPLYING_VERBS = ("create", "patch")
+"""What the server-side apply needs: the first one, if the object does not exist yet."""
+
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 Obj = dict[str, Any]
@@ -56,9 +59,13 @@ class Listing:
             chunk_size=self._chunk_size,
             params=self._params,
         )
-        async for page in pages:
-            if page.items:
-                yield page.items
+        try:
+            async for page in pages:
+                if page.items:
+                    yield page.items
+        except errors.APIForbiddenError as e:
+            e.role_hint = rights.hint_at_role(e)
+            raise
 
     async def _collect(self) -> list[Obj]:
         return [item async for item in self]
@@ -251,6 +258,10 @@ class ObjectsAPI:
         except errors.APINotFoundError as e:
             if not e.details.get("name"):  # not the object is absent, but the whole kind
                 self.kinds.forget(resource)
+            raise
+        except errors.APIForbiddenError as e:
+            is_applied = options.get("content_type") == APPLY_PATCH
+            e.role_hint = rights.hint_at_role(e, also=APPLYING_VERBS if is_applied else ())
             raise
         return cast(Obj, response)
 

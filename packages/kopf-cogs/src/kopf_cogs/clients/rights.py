@@ -33,12 +33,18 @@ class Right(NamedTuple):
     verb: str
 
 
-def hint_at_role(exc: Exception) -> str:
-    """The rule that would permit it, a sentence to go on the message with; empty if unknown."""
+def hint_at_role(exc: Exception, also: Collection[str] = ()) -> str:
+    """The rule that would permit it, a sentence to go on the message with; empty if unknown.
+
+    ``also`` are other verbs that are needed for the same, though they were not refused yet.
+    """
     if _REFUSAL_OF_DISCOVERY.search(str(exc)):
         return f"{_end(exc)} Bind the cluster role system:discovery to the operator."
     right = parse_refusal(exc)
-    return "" if right is None else suggest_rules([right], exc)
+    if right is None:
+        return ""
+    verbs = dict.fromkeys([right.verb, *also])
+    return suggest_rules([right._replace(verb=verb) for verb in verbs], exc)
 
 
 def parse_refusal(exc: Exception) -> Right | None:

@@ -132,10 +132,14 @@ def jittered(delay: float, ratio: float = 0.1) -> float:
 
 
 def describe(exc: BaseException) -> str:
-    """The text of an error for the logs: never empty, and never a key alone."""
+    """The text of an error for the logs: never empty, and never a key alone.
+
+    If the API does not permit something, it goes on with the rule to be added to the role.
+    """
     if isinstance(exc, KeyError):
         return f"{type(exc).__name__}: {safe_message(exc)}"
-    return safe_message(exc) or safe_repr(exc)
+    hint = getattr(exc, "role_hint", "")  # it can be anything in the errors of users
+    return (safe_message(exc) or safe_repr(exc)) + (hint if isinstance(hint, str) else "")
 
 
 def safe_repr(exc: BaseException) -> str:
