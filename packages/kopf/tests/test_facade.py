@@ -25,6 +25,7 @@ ADDED = {
     "ExponentialBackoff",
     "HashingDiffBaseStorage",
     "Impersonation",
+    "Trigger",
     "WebhookServiceServer",
     "adjust_namespace",
     "api",

@@ -49,7 +49,7 @@ _SOURCES = {
     "kopf_core.actions.retrying": "ExponentialBackoff",
     "kopf_core.actions.loggers": "LocalObjectLogger Logger ObjectLogger",
     "kopf_core.intents.indices": "Index Store",
-    "kopf_core.engines.desired.triggers": "Again",
+    "kopf_core.engines.desired.triggers": "Again Trigger",
     "kopf_core.engines.posting": "event exception info warn",
     "kopf_core.intents.admission": "AdmissionError",
     "kopf_core.intents.causes": "Reason",

@@ -71,7 +71,7 @@ from kopf_core.actions.lifecycles import get_default_lifecycle, set_default_life
 from kopf_core.actions.loggers import AnyLogger as Logger
 from kopf_core.actions.loggers import LocalObjectLogger, ObjectLogger
 from kopf_core.actions.retrying import ExponentialBackoff
-from kopf_core.engines.desired.triggers import Again
+from kopf_core.engines.desired.triggers import Again, Trigger
 from kopf_core.engines.posting import event, exception, info, warn
 from kopf_core.intents.admission import AdmissionError
 from kopf_core.intents.causes import Reason
@@ -177,6 +177,7 @@ __all__ = [
     "Store",
     "SyncDaemonStopperChecker",
     "TemporaryError",
+    "Trigger",
     "UserInfo",
     "WebhookAutoServer",
     "WebhookAutoTunnel",

@@ -163,7 +163,7 @@ def wanted(
 
 @kopf.reconcile("kopfexamples")
 async def wanted_asynchronously(
-    conditions: Any, related: Mapping[str, Any], **_: Any
+    conditions: Any, related: Mapping[str, Any], triggers: frozenset[kopf.Trigger], **_: Any
 ) -> AsyncGenerator[dict[str, Any], dict[str, Any]]:
     yield {}
 

@@ -23,6 +23,12 @@ def test_new_objects_are_due_at_once() -> None:
     assert plan.next_time(100) == NEVER
 
 
+def test_s5_sets_of_triggers_are_readable() -> None:
+    assert repr(frozenset({Trigger("appeared")})) == "frozenset({<appeared>})"
+    assert repr(Trigger("child", "ConfigMap ns1/a")) == "<child: ConfigMap ns1/a>"
+    assert str(Trigger("child", "ConfigMap ns1/a")) == "child: ConfigMap ns1/a"
+
+
 def test_the_same_state_is_no_trigger_and_a_changed_one_is() -> None:
     plan = Plan(essence=ESSENCE)
     plan.notice(ESSENCE)

@@ -34,9 +34,12 @@ class Again:
             raise ValueError(f"The delay must be a number of seconds, not {self.after!r}.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Trigger:
-    """One of the reasons of a pass: for logs, tests, and decisions."""
+    """One of the reasons why a reconciler is called: for logs, tests, and decisions.
+
+    Those of one call are in its argument ``triggers``. Equal ones are one.
+    """
 
     kind: str
     """``appeared``, ``changed``, ``child``, ``related``, ``unblocked``, ``every``, ``again``,
@@ -47,6 +50,9 @@ class Trigger:
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.subject}" if self.subject else self.kind
+
+    def __repr__(self) -> str:
+        return f"<{self}>"  # it is seen in printed sets of them
 
 
 @dataclass(slots=True)
