@@ -280,6 +280,26 @@ async def storage(api: Api) -> Any:
     return [stateful.show(*fields), claimed.show("spec.volumeMode", "status")]
 
 
+@area.behaviour("Bound volume claims neither shrink below their volumes nor change otherwise")
+async def bound_claims(api: Api) -> Any:
+    def size(value: str) -> dict[str, Any]:
+        return {"spec": {"resources": {"requests": {"storage": value}}}}
+
+    claim = {"accessModes": ["ReadWriteOnce"], **size("2Gi")["spec"]}
+    await api.make("persistentvolumeclaims", {"spec": claim})
+    status = {"phase": "Bound", "capacity": {"storage": "2Gi"}}
+    await api.patch("persistentvolumeclaims/x/status", {"status": status})
+    replies = [
+        await api.patch("persistentvolumeclaims/x", size("1Gi")),
+        await api.patch("persistentvolumeclaims/x", size("2147483647")),
+        await api.patch("persistentvolumeclaims/x", size("2Gi")),
+    ]
+    other = await api.patch(
+        "persistentvolumeclaims/x", {"spec": {"accessModes": ["ReadWriteMany"]}}
+    )
+    return [*(reply.show("kind") for reply in replies), causes(other.show("kind"))]
+
+
 @area.behaviour("Service accounts are created as they are")
 async def service_accounts(api: Api) -> Any:
     reply = await api.create("serviceaccounts", meta())

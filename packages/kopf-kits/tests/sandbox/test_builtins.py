@@ -1,6 +1,9 @@
 import base64
+from decimal import Decimal
 
 import pytest
+
+from kopf_kits.sandbox.kinds.claims import parse_quantity
 
 NS = "/api/v1/namespaces/default"
 LABELS = {"app": "x"}
@@ -36,6 +39,57 @@ async def test_immutable_configmaps(client):
     answer = await client.merge(f"{NS}/configmaps/x", {"data": {"a": "c"}})
     assert answer.status == 422
     assert answer.json["details"]["causes"][0]["reason"] == "FieldValueForbidden"
+
+
+def make_claim_spec(size):
+    return {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+
+
+async def test_s6_claims_grow_but_do_not_shrink(client):
+    url = f"{NS}/persistentvolumeclaims"
+    await client.post(url, {"metadata": {"name": "x"}, "spec": make_claim_spec("2Gi")})
+    assert (await client.merge(f"{url}/x", {"spec": make_claim_spec("3Gi")})).status == 200
+    answer = await client.merge(f"{url}/x", {"spec": make_claim_spec("2500M")})
+    assert answer.status == 422
+    assert answer.json["message"] == (
+        'PersistentVolumeClaim "x" is invalid: spec.resources.requests.storage: '
+        "Forbidden: field can not be less than previous value"
+    )
+    answer = await client.merge(f"{url}/x", {"spec": {"accessModes": ["ReadWriteMany"]}})
+    assert answer.status == 422
+    assert "spec is immutable after creation except resources.requests" in answer.json["message"]
+    assert (await client.merge(f"{url}/x", {"spec": {"volumeName": "v"}})).status == 200
+    assert (await client.merge(f"{url}/x", {"spec": {"volumeName": "w"}})).status == 422
+
+
+async def test_s6_claims_do_not_become_smaller_than_their_volumes(client):
+    url = f"{NS}/persistentvolumeclaims"
+    await client.post(url, {"metadata": {"name": "x"}, "spec": make_claim_spec("1Gi")})
+    status = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
+    await client.merge(f"{url}/x/status", {"status": status})
+    assert (await client.merge(f"{url}/x", {"spec": make_claim_spec("3Gi")})).status == 200
+    assert (await client.merge(f"{url}/x", {"spec": make_claim_spec("2Gi")})).status == 200
+    answer = await client.merge(f"{url}/x", {"spec": make_claim_spec("1Gi")})
+    assert answer.json["message"].endswith("field can not be less than status.capacity")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1Gi", 2**30),
+        ("1.5Ki", 1536),
+        ("500M", 500_000_000),
+        ("2e3", 2000),
+        ("1E", 10**18),
+        ("1500m", Decimal("1.5")),
+        (7, 7),
+        ("1GiB", None),
+        ("..", None),
+        (None, None),
+    ],
+)
+def test_quantities(text, value):
+    assert parse_quantity(text) == value
 
 
 async def test_pods(client):

@@ -10,6 +10,7 @@ from kopf_kits.sandbox.base.statuses import Cause
 from kopf_kits.sandbox.schemas.validation import show
 from kopf_kits.sandbox.store.rules import Check, Obj, Rules
 
+from .claims import check_claim
 from .crds import check_definition, complete_definition
 from .kindchecks import (
     all_of,
@@ -285,7 +286,8 @@ RULES: dict[str, Rules] = {
     "serviceaccounts": _plain(returns_deleted=True),
     "podtemplates": _counted(returns_deleted=True),
     "persistentvolumes": _plain(complete=_complete_volume, returns_deleted=True),
-    "persistentvolumeclaims": _plain(complete=_complete_claim, returns_deleted=True),
+    "persistentvolumeclaims": _plain(complete=_complete_claim, check=check_claim,
+                                    returns_deleted=True),
     "deployments": _counted(complete=_complete_deployment, status_labels=False, check=_WORKLOAD),
     "replicasets": _counted(complete=_complete_replicaset, check=_WORKLOAD,
                             fields=("status.replicas",)),
