@@ -128,3 +128,21 @@ def test_interrupting_is_quiet_while_the_framework_is_loaded() -> None:
     """
     done = run_python(code)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rnu", "No such command 'rnu'. Did you mean 'run'?"),
+        ("handler", "No such command 'handler'. Did you mean 'handlers'?"),
+        (
+            "my/operator.py",
+            "No such command 'my/operator.py'. Did you mean 'kopf run my/operator.py'?",
+        ),
+        ("xyz", "No such command 'xyz'."),
+    ],
+)
+def test_s8_misspelt_commands_are_suggested(name: str, message: str) -> None:
+    result = click.testing.CliRunner().invoke(main, [name])
+    assert result.exit_code == 2
+    assert result.output.splitlines()[-1] == f"Error: {message}"

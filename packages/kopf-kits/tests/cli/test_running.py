@@ -11,6 +11,7 @@ import click.testing
 import pytest
 
 from kopf_cogs.configs.settings import OperatorSettings
+from kopf_core.intents import decorators
 from kopf_core.intents.registries import (
     OperatorRegistry,
     get_default_registry,
@@ -61,6 +62,25 @@ def test_defaults(called: dict[str, Any], handlers: str) -> None:
     assert called["priority"] is None
     assert called["peering_name"] is None
     assert called["liveness_endpoint"] is None
+
+
+def test_s8_nothing_to_load_is_told_at_once(
+    called: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    set_default_registry(OperatorRegistry())
+    assert invoke().exit_code == 0
+    assert called
+    assert caplog.messages == ["Nothing is loaded: name files with handlers, or modules after -m."]
+
+
+def test_s8_handlers_registered_by_other_means_are_fine(
+    called: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = OperatorRegistry()
+    decorators.event("kopfexamples", registry=registry)(lambda **_: None)
+    assert invoke(obj=CLIControls(registry=registry)).exit_code == 0
+    assert called
+    assert not caplog.messages
 
 
 @pytest.mark.parametrize(

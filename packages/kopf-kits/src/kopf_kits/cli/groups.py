@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
+from kopf_cogs.helpers.similar import find_similar
 from kopf_kits.loading import LoadingError
 
 COMMANDS = {
@@ -48,6 +49,21 @@ class OperatorGroup(click.Group):
             module = importlib.import_module(COMMANDS[cmd_name][0])
             self.add_command(getattr(module, ATTRIBUTES.get(cmd_name, cmd_name)))
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        is_known = name.startswith("-") or self.get_command(ctx, name) is not None
+        if not is_known and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}.{self._suggest(ctx, name)}")
+        return super().resolve_command(ctx, args)
+
+    def _suggest(self, ctx: click.Context, name: str) -> str:
+        if name.endswith(".py"):
+            return f" Did you mean 'kopf run {name}'?"
+        close = find_similar(name, self.list_commands(ctx))
+        return f" Did you mean {close!r}?" if close else ""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         others = {name: cmd.get_short_help_str() for name, cmd in self.commands.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import pathlib
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -20,6 +21,8 @@ from kopf_kits.cli.options import (
     logging_options,
     manifest_options,
 )
+
+logger = logging.getLogger("kopf.cli")
 
 DEV_PRIORITY = 666
 
@@ -97,7 +100,7 @@ def run(
                 stack.enter_context(_started_sandbox(engine, files))
             raise Exit(reloading.run_reloading(paths, modules))
         # It takes time, and is not needed for the help and for wrong options.
-        from kopf_core.intents.registries import set_default_registry
+        from kopf_core.intents.registries import get_default_registry, set_default_registry
         from kopf_core.reactor import running
         from kopf_kits.cli import spares
         from kopf_kits.cli.exits import clean_exit
@@ -108,6 +111,8 @@ def run(
         if controls.registry is not None:
             set_default_registry(controls.registry)
         preload(paths=paths, modules=modules)
+        if not paths and not modules and not get_default_registry().resource_handlers:
+            logger.warning("Nothing is loaded: name files with handlers, or modules after -m.")
         if sandbox and not supervised:
             stack.enter_context(_started_sandbox(engine, files))
         controls_kwargs = controls.as_kwargs()
