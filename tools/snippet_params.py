@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import prometheus_client
 import pytest
 import snippets
 
@@ -30,11 +31,28 @@ def list_blocks() -> list[Any]:
 
 
 @contextlib.contextmanager
+def preserved_metrics() -> Iterator[None]:
+    """Unregister the metrics which the blocks define: the same names cannot be defined twice."""
+    added: list[Any] = []
+    register = prometheus_client.REGISTRY.register
+
+    def register_and_remember(collector: Any) -> None:
+        register(collector)
+        added.append(collector)
+
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(prometheus_client.REGISTRY, "register", register_and_remember)
+        yield
+    for collector in added:
+        prometheus_client.REGISTRY.unregister(collector)
+
+
+@contextlib.contextmanager
 def fresh_registry() -> Iterator[kopf.OperatorRegistry]:
     """Let the blocks declare handlers and change defaults; nothing of it stays."""
     registry = kopf.OperatorRegistry()
     kopf.set_default_registry(registry)
-    with snippets.preserved_loggers():
+    with snippets.preserved_loggers(), preserved_metrics():
         yield registry
     kopf.set_default_registry(kopf.OperatorRegistry())
     kopf.set_default_lifecycle(None)

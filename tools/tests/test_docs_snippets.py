@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import prometheus_client
 import pytest
 import snippet_params
 import snippets
@@ -177,3 +178,9 @@ def read_rows(
         for name in CODE.findall(cells[0]):
             if name.startswith(prefix):
                 yield name, cells[1:]
+
+
+def test_s9_same_metrics_can_be_defined_by_several_blocks() -> None:
+    for _ in range(2):
+        with snippet_params.fresh_registry():
+            prometheus_client.Counter("rotations_of_this_test", "How many of them.")
