@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from e2e.clusters import Cluster
-from e2e.tests.harness import PATIENCE, World
+from e2e.tests.harness import GROUP, PATIENCE, World
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 MANIFESTS = pathlib.Path(__file__).parents[2] / "deploy" / "rbac"
@@ -38,8 +38,9 @@ class Account:
         text = (MANIFESTS / f"{manifest}.yaml").read_text(encoding="utf-8")
         text = text.replace("my-namespace", world.namespace)
         text = text.replace("my-operator", f"operator-{world.namespace}")
-        text = text.replace("[kexes]", json.dumps(["kexes", *more]))
-        text = text.replace("[kexes/status]", json.dumps([f"{name}/status" for name in more]))
+        text = text.replace("[example.com]", f"[{GROUP}]")
+        text = text.replace("[websites]", json.dumps(["kexes", *more]))
+        text = text.replace("[websites/status]", json.dumps([f"{name}/status" for name in more]))
         self._objects: list[Obj] = list(yaml.safe_load_all(text))
         self._role: Obj = next(obj for obj in self._objects if obj["kind"].endswith("Role"))
         self.token_path = folder / "token"
