@@ -1,6 +1,8 @@
 """The command line as a whole process: what signals do to it."""
 
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -40,3 +42,31 @@ def test_f1_signals_in_the_very_end_are_quiet_exits(monkeypatch, signum):
     process.start()
     assert not late
     assert signal.getsignal(signum) is signal.SIG_IGN
+
+
+ABANDONING = """
+import atexit, sys, threading
+from kopf_core.reactor.exiting import AbandonedError
+from kopf_kits.cli import __main__, groups
+
+@groups.main.command()
+def abandon():
+    raise AbandonedError(["something"], 1)
+
+atexit.register(print, "registered")
+threading.Thread(target=threading.Event().wait).start()
+sys.argv = ["kopf", "abandon"]
+__main__.start()
+"""
+
+
+def test_f3_processes_do_not_wait_for_what_they_have_abandoned():
+    done = subprocess.run(
+        [sys.executable, "-c", ABANDONING], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 1
+    assert done.stdout == "registered\n"
+    assert done.stderr == (
+        "Error: The operator has exited, but this has not ended in 1 seconds, "
+        "and is left as is: something.\n"
+    )

@@ -38,6 +38,9 @@ class AbandonedError(Exception):
 
     expected = True
 
+    leaves_work = True
+    """The process is not to wait for anything else: it has used up its time."""
+
     def __init__(self, names: Collection[str], bound: float) -> None:
         super().__init__(
             f"The operator has exited, but this has not ended in {bound:g} seconds, "

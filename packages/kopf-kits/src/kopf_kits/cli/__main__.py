@@ -1,6 +1,9 @@
 """The command line as the whole process: ``kopf``, or ``python -m kopf_kits.cli``."""
 
+import atexit
+import os
 import signal
+import sys
 from types import FrameType
 from typing import NoReturn
 
@@ -24,11 +27,26 @@ def start() -> None:
             _ignore_signals()
     except _Leave:
         pass  # also if it came right in the end, when the signals were not ignored yet
+    except SystemExit as e:
+        if getattr(e.__context__, "leaves_work", False):
+            _end(1)
+        raise
 
 
 def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:
     _ignore_signals()
     raise _Leave
+
+
+def _end(code: int) -> NoReturn:
+    """End the process with no teardown of the interpreter, which waits for threads.
+
+    Even with no threads, it takes seconds on a busy machine, and these can be what is not left.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
 
 
 def _ignore_signals() -> None:
