@@ -23,6 +23,17 @@ def test_others_hold_it_for_as_long_as_they_say(now: float, expected: bool) -> N
     assert observation.is_held_by_other("me", now) is expected
 
 
+@pytest.mark.parametrize("duration", [None, 0, -5, "x", 1.5])
+@pytest.mark.parametrize(("now", "expected"), [(100, True), (109.9, True), (110, False)])
+def test_f4_others_that_do_not_say_how_long_hold_it_for_as_long_as_we_would(
+    duration: Any, now: float, expected: bool
+) -> None:
+    observation = Observation(duration=10)
+    spec = {"holderIdentity": "other", "leaseDurationSeconds": duration, "renewTime": "junk"}
+    observation.observe(LeaseRecord.parse({"spec": spec}), 100)
+    assert observation.is_held_by_other("me", now) is expected
+
+
 def test_f8_only_local_observation_counts() -> None:
     observation = Observation()
     observation.observe(OTHER, 100)

@@ -66,7 +66,7 @@ class Elector:
         self._fence = fence
         self._on_leading = on_leading
         self._on_following = on_following
-        self._observed = Observation()
+        self._observed = Observation(duration=settings.duration)
         self._stored: dict[str, Any] | None = None
         self._complaint: str | None = None
         self._has_joined = False

@@ -21,7 +21,7 @@ class LeaseRecord:
 
     holder: str = ""
     duration: float = 0.0
-    """In seconds: for how long the holder holds it without renewing."""
+    """In seconds: for how long the holder holds it without renewing; zero if it is not said."""
 
     transitions: int = 0
     acquired: str | None = None
@@ -62,6 +62,9 @@ class Observation:
     record: LeaseRecord | None = None
     since: float = 0.0
 
+    duration: float = 0.0
+    """In seconds: for how long to wait for a holder that does not say it: who holds it, acts."""
+
     def observe(self, record: LeaseRecord, now: float) -> None:
         """See the record: if it has changed, its holder is alive."""
         if record != self.record:
@@ -76,7 +79,7 @@ class Observation:
         record = self.record
         if record is None or not record.holder or record.holder == identity:
             return 0.0
-        return max(0.0, self.since + record.duration - now)
+        return max(0.0, self.since + (record.duration or self.duration) - now)
 
 
 def make_next(
