@@ -65,7 +65,7 @@ def hint(*verbs: str) -> str:
         ("DELETE", "delete", ["delete"], lambda: kopf.api.delete("configmaps", "a")),
     ],
 )
-async def test_s4_refused_calls_of_the_client_name_the_rule(
+async def test_r37_refused_calls_of_the_client_name_the_rule(
     websites: Any, errors: Messages, method: str, verb: str, verbs: list[str], action: Any
 ) -> None:
     refuse(websites, method, verb)
@@ -75,7 +75,7 @@ async def test_s4_refused_calls_of_the_client_name_the_rule(
     assert error.endswith(hint(*verbs))
 
 
-async def test_s4_refused_children_name_the_rule(websites: Any, errors: Messages) -> None:
+async def test_r37_refused_children_name_the_rule(websites: Any, errors: Messages) -> None:
     @websites.reconcile(id="fn", backoff=0.01)
     def fn(conditions: Any, **_: Any) -> Any:
         yield CONFIG_MAP

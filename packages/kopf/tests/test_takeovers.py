@@ -135,7 +135,7 @@ def late(sandbox: Sandbox, journal: list[tuple[str, ...]]) -> Replica:
     return Replica(sandbox, journal)
 
 
-async def test_i_what_is_handled_already_is_not_handled_again(
+async def test_r36_what_is_handled_already_is_not_handled_again(
     sandbox: Sandbox, late: Replica, previous: Replica, journal: list[tuple[str, ...]]
 ) -> None:
     for replica in (late, previous):
@@ -173,7 +173,7 @@ async def test_i_what_is_handled_already_is_not_handled_again(
 
 
 @pytest.mark.parametrize("is_permitted", [True, False], ids=["get", "list"])
-async def test_i_what_is_pending_for_the_late_is_looked_at_first(
+async def test_r36_what_is_pending_for_the_late_is_looked_at_first(
     sandbox: Sandbox,
     late: Replica,
     previous: Replica,
@@ -265,7 +265,7 @@ async def test_i_what_is_late_in_the_network_is_refused(
 
 
 @pytest.mark.parametrize("is_quiet", [True, False], ids=["quiet", "changed"])
-async def test_f4_wrong_absences_are_doubted(
+async def test_f4_r36_wrong_absences_are_doubted(
     sandbox: Sandbox,
     late: Replica,
     previous: Replica,

@@ -19,7 +19,7 @@ def deny_patches(faults: Any, *names: str) -> None:
         faults.fail(403, method="PATCH", path=f"*/{name}", message=DENIAL.format(name=name))
 
 
-async def test_b4_forbidden_patches_are_told_once_for_all_objects(
+async def test_b4_r37_forbidden_patches_are_told_once_for_all_objects(
     cluster, operate, registry, settings, journal, logged
 ):
     settings.queueing.error_delays = [0.01]
@@ -51,7 +51,7 @@ async def test_b4_forbidden_patches_are_told_once_for_all_objects(
     assert len(journal) == len({*journal}) == 6
 
 
-async def test_i_all_that_is_missing_is_told_at_the_first_refused_patch(
+async def test_r37_all_that_is_missing_is_told_at_the_first_refused_patch(
     cluster, operate, registry, logged, monkeypatch
 ):
     permit_only(monkeypatch, ("kopfexamples", "list"), ("kopfexamples", "watch"))
@@ -109,7 +109,7 @@ def permit_only(monkeypatch: Any, *permitted: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("is_reviewed", [True, False], ids=["reviewed", "unknown"])
-async def test_i_all_that_is_missing_for_the_kinds_is_told_at_once(
+async def test_r37_all_that_is_missing_for_the_kinds_is_told_at_once(
     cluster, operate, registry, logged, monkeypatch, make_definition, is_reviewed
 ):
     text = 'widgets is forbidden: User "me" cannot list resource "{}" in API group "kopf.dev"'

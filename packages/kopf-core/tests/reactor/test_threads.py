@@ -43,7 +43,7 @@ async def wait_for_queue(operator: Any) -> None:
 
 
 @pytest.mark.docs("shutdown")
-async def test_f3_what_waits_for_a_thread_is_not_begun_at_exit(cluster, operate, journal, busy):
+async def test_f3_r38_what_waits_for_a_thread_is_not_begun_at_exit(cluster, operate, journal, busy):
     for name in NAMES:
         await cluster.create(name)
     async with operate() as operator:
@@ -59,7 +59,7 @@ async def test_f3_what_waits_for_a_thread_is_not_begun_at_exit(cluster, operate,
     assert [name for name in NAMES if marks[name]] == journal
 
 
-async def test_f3_what_waits_for_a_thread_is_not_begun_after_the_lease_is_lost(
+async def test_f3_r38_what_waits_for_a_thread_is_not_begun_after_the_lease_is_lost(
     cluster, operate, journal, registry, settings, busy
 ):
     settings.leasing.name, settings.leasing.namespace = "op", "default"

@@ -60,7 +60,7 @@ __main__.start()
 """
 
 
-def test_f3_processes_do_not_wait_for_what_they_have_abandoned():
+def test_f2_r39_processes_do_not_wait_for_what_they_have_abandoned():
     done = subprocess.run(
         [sys.executable, "-c", ABANDONING], capture_output=True, text=True, timeout=30
     )

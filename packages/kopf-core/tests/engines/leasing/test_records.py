@@ -25,7 +25,7 @@ def test_others_hold_it_for_as_long_as_they_say(now: float, expected: bool) -> N
 
 @pytest.mark.parametrize("duration", [None, 0, -5, "x", 1.5])
 @pytest.mark.parametrize(("now", "expected"), [(100, True), (109.9, True), (110, False)])
-def test_f4_others_that_do_not_say_how_long_hold_it_for_as_long_as_we_would(
+def test_f8_r40_others_that_do_not_say_how_long_hold_it_for_as_long_as_we_would(
     duration: Any, now: float, expected: bool
 ) -> None:
     observation = Observation(duration=10)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from kopf_cogs.clients.session import Client
@@ -12,7 +12,6 @@ from kopf_core.engines.peering.places import Place, select_resource
 
 if TYPE_CHECKING:  # it takes time to be imported, and most of the clusters have no peerings
     from kopf_core.engines.peering.member import Member
-    from kopf_core.engines.peering.membership import Verdict
     from kopf_core.engines.peering.reports import Report
 
 logger = logging.getLogger("kopf.peering")
@@ -60,11 +59,6 @@ class PeeringEngine:
         self._told: list[Report] = []
         self._ending: str | None = None
         """What to say of the end of the pause, if its reasons were told."""
-
-    @property
-    def verdicts(self) -> Mapping[Place, "Verdict"]:
-        """What is known at the moment, by the peering objects."""
-        return {place: member.verdict for place, member in self._members.items()}
 
     def start(self) -> bool:
         """Hold the operator until it is known who else is there; or not, if it is standalone."""
