@@ -22,6 +22,8 @@ ELSEWHERE = (
     "be forged; tracebacks are as they were.",
     "**Handlers of fields** are not called for deletions. The predecessor calls them when the "
     "object is deleted before its change is handled; while they fail, the object stays.",
+    "**Handlers of events** that patch their objects each time, or are slower than the events "
+    "come, starve nobody. There, nothing else is handled for such objects, deletions included.",
     "**Admission**: requests to an unknown path are refused with 404; the empty path calls all "
     "handlers. The declared operations are checked, not only registered. "
     "What is not a review is answered with 4xx: with 415, if it is not JSON.",

@@ -11,6 +11,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.effects import Applied
 from kopf_core.actions.marks import Marks
 from kopf_core.engines.leasing import FencedError
 from kopf_core.engines.memories import ObjectMemories, ObjectMemory
@@ -154,6 +155,54 @@ def test_r2_a14_lists_of_restored_clusters_are_the_newest_states() -> None:
     turn.memory.patched_version = 11
     delivery.notice(turn, make_event("9"))
     assert turn.memory.patched_version == 11
+
+
+@pytest.mark.parametrize(
+    ("marks", "awaited"), [(MARKS, AwaitChange("20", 5)), ({}, AwaitChange("10", 3))]
+)
+async def test_o1_only_our_marks_prolong_the_wait(
+    marks: Any, awaited: AwaitChange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def accept(**_: Any) -> Applied:
+        return Applied(make_event("20")["object"])
+
+    monkeypatch.setattr("kopf_core.reactor.delivery.apply_patches", accept)
+    delivery, turn = make_delivery(), make_turn(marks, {"status": {"seen": 1}})
+    turn.item.latest = make_event("9")["object"]
+    turn.item.awaited = AwaitChange("10", 3)
+    turn.marks.results["status"] = {"handler": 1}
+    assert await delivery.apply_early(turn) == turn.item.awaited == awaited
+    assert turn.item.latest == make_event("20")["object"]
+    assert turn.memory.patched_version == 20
+    delivery.notice(turn, make_event("10", "MODIFIED"))
+    assert (turn.item.awaited is None) == (awaited.version == "10")
+    assert turn.item.latest == make_event("20")["object"]
+
+
+@pytest.mark.parametrize(
+    ("types", "is_there"),
+    [(["ADDED", "MODIFIED"], True), (["DELETED", "ADDED"], True), (["MODIFIED", "DELETED"], False)],
+)
+def test_o1_the_newest_states_are_known_before_they_are_handled(
+    types: list[str], is_there: bool
+) -> None:
+    delivery, turn = make_delivery(), make_turn()
+    turn.item.latest = make_event("9")["object"]
+    turn.item.awaited = AwaitChange("10", 3)
+    turn.item.events.extend(make_event(f"{n}", type) for n, type in enumerate(types, start=10))
+    assert delivery.look_ahead(turn) == is_there
+    assert turn.item.latest == make_event("11" if is_there else "9")["object"]
+    assert (turn.item.awaited is None) == is_there
+    assert len(turn.item.events) == 2
+
+
+@pytest.mark.parametrize("newest", [make_event("8", "MODIFIED"), make_event("10")], ids=str)
+def test_o1_states_from_the_past_are_not_looked_ahead_for(newest: Any) -> None:
+    delivery, turn = make_delivery(), make_turn()
+    turn.item.latest = make_event("9")["object"]
+    turn.item.events.append(newest)
+    assert delivery.look_ahead(turn)
+    assert turn.item.latest == make_event("9")["object"]
 
 
 @pytest.mark.parametrize("failure", [ConnectionError("x"), FencedError("x")], ids=repr)

@@ -54,24 +54,52 @@ class Delivery:
     def notice(self, turn: Turn, event: RawEvent) -> None:
         """Keep the newest state of the object: streams can lag behind our own patches."""
         item = turn.item
+        item.notice(event["object"])
         if event["type"] == "DELETED" or (event["type"] is None and turn.memory.doubts_versions):
             turn.memory.patched_version = None
             turn.memory.doubts_versions = False
             item.awaited = None
         elif item.latest is not None and is_same(item.latest, event["object"]):
             # Ours is preferred: when it removes the last finalizer, the version can be the same.
-            item.notice(event["object"])
             return
         elif item.latest is not None and is_newer(item.latest, event["object"]):
             return
         if event["type"] is None and turn.memory.stage is Stage.ABSENT:
             turn.memory.stage = Stage.HANDLED  # it was a mistake, or the list is from the past
         item.latest, item.type = event["object"], event["type"]
-        item.notice(event["object"])
+
+    def look_ahead(self, turn: Turn) -> bool:
+        """Keep the newest state of those that have come but are not handled as events yet.
+
+        Get whether the changes can be handled by it, i.e. whether the object is still there.
+        """
+        item, newest = turn.item, turn.item.events[-1]
+        if newest["type"] == "DELETED" or item.type == "DELETED" or item.latest is None:
+            return False
+        if newest["type"] is not None:
+            item.notice(newest["object"])
+            if is_newer(newest["object"], item.latest):
+                item.latest, item.type = newest["object"], newest["type"]
+        return True
 
     def get_awaited(self, turn: Turn) -> AwaitChange | None:
         """What to wait for until the state is settled; ``None`` if it is."""
         return turn.item.get_awaited(self._clock.monotonic())
+
+    async def apply_early(self, turn: Turn) -> TurnResult:
+        """Send the changes made by handlers of events, while the state is not settled yet.
+
+        What is waited for already is waited for still, and for no longer than it was: otherwise,
+        if every event leads to a patch, and every patch to an event, the wait would never end.
+        It is safe: the reply to the patch is the newest state, with all that was sent before.
+        """
+        awaited = turn.item.awaited
+        has_marks = bool(turn.marks.keys() or turn.marks.fns)
+        result = await self.apply(turn)
+        if has_marks or not isinstance(result, AwaitChange):
+            return result
+        turn.item.awaited, turn.applied = awaited, None
+        return awaited or DONE
 
     async def apply(self, turn: Turn, delay: float | None = None) -> TurnResult:
         """Send the changes to the API, and decide on when to get back to the object."""

@@ -16,7 +16,6 @@ from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, RawBody, RawEvent
-from kopf_cogs.structs.dicts import is_view_of
 from kopf_cogs.structs.diffs import EMPTY, diff
 from kopf_cogs.structs.finalizers import (
     allow_deletion,
@@ -127,17 +126,14 @@ class Reconciler:
         try:
             if item.events:
                 await self.on_event(turn, item.events.popleft())
-            if item.events and not await self._handle_more(turn):
-                return DONE if item.held is None else self._keep_held(turn, item.held)
+            if item.events:
+                await self._handle_more(turn)
             if item.rest is not DONE and item.held is not None:
                 return self._keep_held(turn, item.held)
-            if (
-                item.reasons
-                and item.take_reasons()
-                and item.latest is not None
-                and item.type != "DELETED"
-            ):
-                turn.body = Body(item.latest)
+            is_behind = bool(item.events)
+            if is_behind and not self._delivery.look_ahead(turn):
+                return DONE
+            if is_behind or (item.reasons and item.take_reasons()):
                 await self._adjust_background(turn)
             if not self._leaves_marks and self._is_left_as_is(turn):
                 result: TurnResult = DONE
@@ -165,22 +161,22 @@ class Reconciler:
                 if result is not None:
                     deliver_results({handler.id: result}, marks=turn.marks, logger=watching.logger)
         if self._handlers.spawning:
-            await self._adjust_background(turn, is_deleted=event["type"] == "DELETED")
+            await self._adjust_background(turn)
 
-    async def _handle_more(self, turn: Turn) -> bool:
-        """Handle the events that have come after the first one; get whether none of them is left.
+    async def _handle_more(self, turn: Turn) -> None:
+        """Handle the events that have come after the first one.
 
-        If they come faster than they are handled, the place is given back from time to time.
+        If they come faster than they are handled, some are left for the next turn: the changes
+        are to be handled too, and the place to be given back from time to time.
         """
         item, until = turn.item, self._clock.monotonic() + EVENTS_TIME
         while item.events:
             if turn.is_changing and not item.held:
-                await self._delivery.apply(turn)
+                await self._delivery.apply_early(turn)
             if self._clock.monotonic() >= until:
                 item.generation += 1  # the rest is for the next turn
-                return False
+                return
             await self.on_event(turn, item.events.popleft())
-        return True
 
     def _keep_held(self, turn: Turn, held: TurnResult) -> TurnResult:
         """Leave the object as it is: only its events have been handled, not its changes."""
@@ -188,10 +184,11 @@ class Reconciler:
             turn.memory.pending = (turn.marks, turn.patch)
         return held
 
-    async def _adjust_background(self, turn: Turn, *, is_deleted: bool = False) -> None:
-        """Start and stop daemons and timers in accordance with the state of the object."""
+    async def _adjust_background(self, turn: Turn) -> None:
+        """Start and stop daemons and timers in accordance with the newest state of the object."""
+        turn.renew()
         memory, body = turn.memory, turn.body
-        if is_deleted or is_deletion_ongoing(body):
+        if turn.item.type == "DELETED" or is_deletion_ongoing(body):
             self._background.stop_deleted(memory, body)
         else:
             spawning = self._make_cause(SpawningCause, turn, body)
@@ -306,8 +303,7 @@ class Reconciler:
         if item.latest is None:
             return DONE
         turn.type = item.type
-        if not is_view_of(turn.body, item.latest):
-            turn.body = Body(item.latest)
+        turn.renew()
         if turn.type == "DELETED":
             return await self.reconcile(turn)
         if turn.memory.stage is Stage.ABSENT:
@@ -320,9 +316,7 @@ class Reconciler:
             return await self._delivery.apply(turn)
         awaited = self._delivery.get_awaited(turn)
         if awaited is not None:
-            if turn.is_changing:
-                return await self._delivery.apply(turn)
-            return awaited
+            return await self._delivery.apply_early(turn) if turn.is_changing else awaited
         if turn.memory.is_outdated(item.latest) or self._is_echo(turn):
             return await self._delivery.apply(turn)
         if self._must_wait(turn):

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, RawEventType
+from kopf_cogs.structs.dicts import is_view_of
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
@@ -76,7 +77,7 @@ class Turn:
         self.memory = memory
         self.settings = settings
         self.body = NOTHING
-        """The newest known state of the object."""
+        """The state of the object that is worked with: of an event, or the newest known one."""
 
         self.type: RawEventType = None
         self.essence: Patch | None = None
@@ -99,6 +100,12 @@ class Turn:
         self._logger: LocalObjectLogger | None = None
         if memory.pending is not None:
             self._marks, self._patch = memory.pending
+
+    def renew(self) -> None:
+        """Work with the newest known state of the object, which can be newer than its event."""
+        latest = self.item.latest
+        if latest is not None and not is_view_of(self.body, latest):
+            self.body = Body(latest)
 
     @property
     def patch(self) -> Patch:
