@@ -7,7 +7,8 @@ import aiohttp
 import pytest
 
 from kopf_cogs.clients import errors
-from kopf_cogs.clients.session import MAX_CONCURRENCY, Client
+from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.slots import LIMIT
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import AiohttpSession, ConnectionInfo, Impersonation, LoginError
 
@@ -278,12 +279,12 @@ async def test_b5_parallel_refusals_cause_one_relogin(server, settings):
 async def test_b5_waiting_for_a_login_takes_no_places(server, settings):
     """All the places would be taken by those who wait; then, others would wait for nothing."""
     vault = Vault()
-    waiting = MAX_CONCURRENCY
+    waiting = LIMIT
     server.script(*[server.reply({}) for _ in range(waiting)])
     async with Client(vault, settings) as client:
         tasks = [asyncio.create_task(client.get("/path")) for _ in range(waiting)]
         await asyncio.sleep(0)
-        assert not client._slots.locked()
+        assert not client._slots.taken
         vault.populate({"x": ConnectionInfo(server=server.url)})
         await asyncio.gather(*tasks)
 
@@ -292,7 +293,7 @@ async def test_b5_200_requests_with_one_login(server, settings):
     """Those in flight are refused and repeated once; those in the queue use the new token."""
     vault = Vault({"x": ConnectionInfo(server=server.url, token="old")})
     gate = asyncio.Event()
-    count, refused = 200, MAX_CONCURRENCY
+    count, refused = 200, LIMIT
     server.script(*[server.raw(gate, *server.error(401).parts) for _ in range(refused)])
     server.script(*[server.reply({}) for _ in range(count)])
     async with Client(vault, settings) as client:
@@ -308,10 +309,10 @@ async def test_b5_200_requests_with_one_login(server, settings):
 
 async def test_closing_stops_those_who_wait_for_their_turn(server, settings):
     client = Client(ConnectionInfo(server=server.url), settings)
-    server.script(*[server.raw(server.HANG) for _ in range(MAX_CONCURRENCY)])
-    count = MAX_CONCURRENCY + 1
+    server.script(*[server.raw(server.HANG) for _ in range(LIMIT)])
+    count = LIMIT + 1
     tasks = [asyncio.create_task(client.get("/path")) for _ in range(count)]
-    await server.until(lambda requests: len(requests) == MAX_CONCURRENCY)
+    await server.until(lambda requests: len(requests) == LIMIT)
     await client.close()
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert {type(result) for result in results} == {errors.APIConnectionError}
@@ -528,8 +529,8 @@ async def test_i_nothing_is_written_behind_a_closed_fence(server, client, method
 async def test_i_the_free_client_does_not_wait_for_the_places_of_the_other(server, client):
     free = client.without_fence()
     server.script(server.reply({"renewed": True}), path="/lease")
-    tasks = [asyncio.create_task(client.get("/silent")) for _ in range(MAX_CONCURRENCY)]
-    await server.until(lambda requests: len(requests) == MAX_CONCURRENCY)
+    tasks = [asyncio.create_task(client.get("/silent")) for _ in range(LIMIT)]
+    await server.until(lambda requests: len(requests) == LIMIT)
     assert await free.get("/lease") == {"renewed": True}
     for task in tasks:
         task.cancel()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import aiohttp
 
 from kopf_cogs.aiokits import clocks
-from kopf_cogs.clients import connections, errors, retries, unanswered, vault
+from kopf_cogs.clients import connections, errors, retries, slots, unanswered, vault
 from kopf_cogs.helpers import jsons
 from kopf_cogs.structs import credentials
 
@@ -26,13 +26,6 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 logger = logging.getLogger(__name__)
 
 _NETWORK_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
-
-MAX_CONCURRENCY = 64
-"""How many requests are in flight at once; the others wait. The watch-streams do not count.
-
-New connections (with TLS handshakes) cost more than the requests themselves,
-and a burst of thousands of objects would open as many of them otherwise.
-"""
 
 
 OnRequest = Callable[[str, str, int, float], None]
@@ -97,7 +90,7 @@ class Client:
         self._pool = connections.ConnectionPool(self.vault, logger)
         self._unanswered = unanswered.Unanswered(self.clock, logger)
         self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
-        self._slots = asyncio.Semaphore(MAX_CONCURRENCY)
+        self._slots = slots.Slots()  # the watch-streams do not count
         self.on_request: OnRequest | None = None
         """Who measures the requests, if anybody."""
 
@@ -127,7 +120,7 @@ class Client:
         """
         free = copy.copy(self)
         free.fence = None
-        free._slots = asyncio.Semaphore(MAX_CONCURRENCY)
+        free._slots = slots.Slots()
         return free
 
     @property

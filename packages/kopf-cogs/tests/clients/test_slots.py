@@ -1,0 +1,140 @@
+"""Slots of requests: few while that is enough, more when somebody waits for long."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from kopf_cogs.clients import slots
+from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.slots import LIMIT, USUAL, Slots
+from kopf_cogs.structs.credentials import ConnectionInfo
+
+
+class Requests:
+    """Those who take slots, each until it is told to end."""
+
+    def __init__(self, count):
+        self.slots = Slots()
+        self.running = []
+        self.tasks = []
+        self.progress = asyncio.Condition()
+        self.start(count)
+
+    def start(self, count):
+        self.tasks += [asyncio.create_task(self._request()) for _ in range(count)]
+
+    async def _request(self):
+        async with self.slots:
+            gate = asyncio.Event()
+            self.running.append(gate)
+            async with self.progress:
+                self.progress.notify_all()
+            await gate.wait()
+
+    async def end(self, count):
+        for _ in range(count):
+            self.running.pop(0).set()
+        await self.settle()
+
+    async def settle(self):
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def until(self, count):
+        async with self.progress:
+            await self.progress.wait_for(lambda: len(self.running) >= count)
+
+
+@pytest.fixture
+def endless(monkeypatch):
+    monkeypatch.setattr(slots, "PATIENCE", 1000.0)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(slots, "PATIENCE", 0.0)
+    monkeypatch.setattr(slots, "LONG_PATIENCE", 0.0)
+
+
+@pytest.fixture
+def busy(monkeypatch):
+    monkeypatch.setattr(slots, "PATIENCE", 0.0)
+    monkeypatch.setattr(slots, "LONG_PATIENCE", 1000.0)
+    monkeypatch.setattr(slots, "LATENESS", -1000.0)
+
+
+@pytest.fixture
+async def make():
+    made = []
+
+    def make(count):
+        made.append(Requests(count))
+        return made[-1]
+
+    yield make
+    tasks = [task for requests in made for task in requests.tasks]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_those_who_come_later_wait_for_others(endless, make):
+    requests = make(USUAL + 2)
+    await requests.settle()
+    assert len(requests.running) == USUAL
+    await requests.end(1)
+    assert len(requests.running) == USUAL
+    assert sum(task.done() for task in requests.tasks) == 1
+
+
+async def test_there_are_more_slots_if_others_are_slow_up_to_the_limit(impatient, make):
+    requests = make(LIMIT + 5)
+    await requests.until(LIMIT)
+    await requests.settle()
+    assert requests.slots.taken == len(requests.running) == LIMIT
+    await requests.end(3)
+    assert requests.slots.taken == LIMIT
+
+
+async def test_there_are_no_more_slots_while_it_is_us_who_are_slow(busy, make):
+    requests = make(LIMIT)
+    await requests.settle()
+    assert len(requests.running) == USUAL
+
+
+async def test_there_are_few_again_when_all_is_done(monkeypatch, impatient, make):
+    requests = make(LIMIT)
+    await requests.until(LIMIT)
+    await requests.end(LIMIT)
+    monkeypatch.setattr(slots, "PATIENCE", 1000.0)
+    requests.start(LIMIT)
+    await requests.settle()
+    assert len(requests.running) == USUAL
+
+
+async def test_those_who_are_cancelled_do_not_keep_their_slots(endless, make):
+    requests = make(USUAL + 3)
+    await requests.settle()
+    waiting = requests.tasks[USUAL:]
+    waiting[0].cancel()
+    requests.running.pop(0).set()
+    await asyncio.sleep(0)
+    waiting[1].cancel()  # it has got the slot, but does not know it yet
+    with contextlib.suppress(asyncio.CancelledError):
+        await waiting[1]
+    await requests.settle()
+    assert len(requests.running) == requests.slots.taken == USUAL
+    await requests.end(USUAL)
+    assert requests.slots.taken == 0
+
+
+async def test_bursts_go_by_few_connections_if_nobody_waits_for_long(endless, server, settings):
+    gate, count = asyncio.Event(), 100
+    server.script(*[server.raw(gate, *server.reply({}).parts) for _ in range(count)])
+    async with Client(ConnectionInfo(server=server.url), settings) as client:
+        tasks = [asyncio.create_task(client.get("/path")) for _ in range(count)]
+        await server.until(lambda requests: len(requests) == USUAL)
+        assert client._slots.taken == USUAL
+        gate.set()
+        await asyncio.gather(*tasks)
