@@ -19,6 +19,7 @@ def registry():
     ("decorator", "options", "expected"),
     [
         (on.timer, {"interval": "5"}, r"interval= must be a number, not '5'"),
+        (on.timer, {"interval": -5}, r"interval= must not be negative, as -5 is"),
         (on.timer, {"idle": "5"}, r"idle= must be a number"),
         (on.timer, {"initial_delay": "5"}, r"initial_delay= must be a number or a function"),
         (on.daemon, {"cancellation_timeout": "5"}, r"cancellation_timeout= must be a number"),
@@ -29,6 +30,11 @@ def registry():
         (on.create, {"labels": "a=b"}, r"labels= must be a dictionary, not 'a=b'"),
         (on.create, {"annotations": ["a"]}, r"annotations= must be a dictionary"),
         (on.event, {"when": True}, r"when= must be a function"),
+        (on.reconcile, {"owns": "pods"}, r"owns= must be a list of kinds, .*, not 'pods'"),
+        (on.reconcile, {"owns": {"pods": "v1"}}, r"owns= must be a list of kinds"),
+        (on.reconcile, {"owns": True}, r"owns= must be a list of kinds"),
+        (on.reconcile, {"related": ["secrets"]}, r"related= must be a dictionary of kinds"),
+        (on.reconcile, {"related": "secrets"}, r"related= must be a dictionary of kinds"),
     ],
 )
 def test_wrong_types_are_errors_at_once(registry, decorator, options, expected):

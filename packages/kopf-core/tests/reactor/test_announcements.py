@@ -108,3 +108,22 @@ def test_absent_resources_are_named_with_their_handlers_and_the_nearest_kinds(
         f"Unresolved resources cannot be served (try creating their CRDs): "
         f"Selector(any_name={name!r}), needed by handlers 'create_fn', 'update_fn'{hint}"
     )
+
+
+def test_absent_kinds_of_reconcilers_are_named_with_them(caplog, registry):
+    options = {"owns": ["podss"], "related": {"exmaples": "spec.name"}}
+    on.reconcile("examples", id="fn", **options, registry=registry)(lambda **_: [])
+    ServableResources(registry).select([EXAMPLES, PODS])
+    warnings = sorted(r.message for r in caplog.records if r.levelno == logging.WARNING)
+    assert [message.partition("): ")[2] for message in warnings] == [
+        "Selector(any_name='exmaples'), needed by handler 'fn'. Did you mean 'examples'?",
+        "Selector(any_name='podss'), needed by handler 'fn'. Did you mean 'pods'?",
+    ]
+
+
+@pytest.mark.parametrize("name", ["examples.kopf.com", "examples.v2.kopf.dev", "Example.kopf.com"])
+def test_wrong_groups_and_versions_are_suggested_with_the_names(caplog, registry, name):
+    on.event(name, registry=registry)(lambda **_: None)
+    ServableResources(registry).select([EXAMPLES, PODS])
+    [message] = caplog.messages
+    assert message.endswith("Did you mean 'examples.v1.kopf.dev'?")

@@ -228,3 +228,46 @@ def test_arguments_that_can_be_given_are_fine(registry, caplog, fn):
     on.create("kopfexamples", id="fn", registry=registry)(fn)
     check_registry(registry, logger)
     assert not caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("decorator", "options"),
+    [(on.timer, {"interval": 1}), (on.daemon, {}), (on.reconcile, {"owns": ["pods"]})],
+)
+def test_functions_that_are_never_called_are_a_warning(registry, caplog, decorator, options):
+    def one(**_):
+        return None
+
+    def other(**_):
+        return None
+
+    for fn in (one, one, other):
+        decorator("kopfexamples", id="fn", **options, registry=registry)(fn)
+    check_registry(registry, logger)
+    [message] = caplog.messages
+    assert message.startswith("Two different functions are registered as 'fn', and only the first")
+    assert message.index("<locals>.one (") < message.index("<locals>.other (")
+
+
+def test_functions_of_one_id_for_different_objects_are_fine(registry, caplog):
+    options = {"id": "fn", "registry": registry}
+    on.daemon("kopfexamples", labels={"a": "b"}, **options)(lambda **_: None)
+    on.daemon("kopfexamples", labels={"a": "c"}, **options)(lambda **_: None)
+    on.daemon("others", **options)(lambda **_: None)
+    on.reconcile("others", **options)(lambda **_: [])
+    check_registry(registry, logger)
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("by_secret", ""), ("ownersBySecrets", " Did you mean 'ownersBySecret'?")],
+)
+def test_relations_by_absent_indices_are_a_warning(registry, caplog, name, hint):
+    related = {"secrets": name, "pods": "secrets", "configmaps": "ownersBySecret"}
+    on.index("kopfexamples", id="ownersBySecret", registry=registry)(lambda **_: {})
+    on.reconcile("kopfexamples", related=related, registry=registry)(lambda **_: [])
+    check_registry(registry, logger)
+    assert caplog.messages == [
+        f"There is no index {name!r} for related=, so it is taken as a field.{hint}"
+    ]

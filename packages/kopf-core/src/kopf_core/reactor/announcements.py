@@ -11,6 +11,7 @@ from kopf_cogs.helpers.similar import find_similar
 from kopf_cogs.helpers.versions import get_version
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
+from kopf_core.intents.handlers import ReconcilingHandler, ResourceHandler
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.essentials import OperatorOptions
 
@@ -81,15 +82,27 @@ def describe_unresolved(
     selector: Selector, registry: OperatorRegistry, resources: Collection[Resource]
 ) -> str:
     """Whose resources they are, and what was probably meant."""
-    ids = [repr(str(h.id)) for h in registry.resource_handlers if h.selector == selector]
+    ids = [repr(str(h.id)) for h in registry.resource_handlers if _is_needed(selector, h)]
     title = "handler" if len(ids) == 1 else "handlers"
     needed = f", needed by {title} {_join(ids)}" if ids else ""
-    known = {name for res in resources for name in (res.plural, res.kind, res.singular) if name}
-    wanted = [name for name in selector.names if isinstance(name, str)]
-    close = [find_similar(name, known, similarity=SIMILARITY) for name in wanted]
-    meant = next(filter(None, close), None)
+    meant = _guess_meant(selector, resources)
     hint = f". Did you mean {meant!r}?" if meant else ""
     return f"{selector}{needed}{hint}"
+
+
+def _is_needed(selector: Selector, handler: ResourceHandler) -> bool:
+    if isinstance(handler, ReconcilingHandler):
+        return selector in (handler.selector, *handler.owns, *handler.related)
+    return selector == handler.selector
+
+
+def _guess_meant(selector: Selector, resources: Collection[Resource]) -> str | None:
+    """The nearest name; with its version and group if it is them that are wrong."""
+    known = {name: res for res in resources for name in (res.plural, res.kind, res.singular)}
+    wanted = [name for name in selector.names if isinstance(name, str)]
+    close = [find_similar(name, filter(None, known), similarity=SIMILARITY) for name in wanted]
+    meant = next(filter(None, close), None)
+    return f"{known[meant]}" if meant in wanted else meant
 
 
 def _join(items: Iterable[str]) -> str:

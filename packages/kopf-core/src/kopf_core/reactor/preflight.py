@@ -20,8 +20,9 @@ from kopf_core.intents.handlers import (
     ChangingHandler,
     ReconcilingHandler,
     ResourceHandler,
+    SpawningHandler,
 )
-from kopf_core.intents.registries import OperatorRegistry, deduplicate
+from kopf_core.intents.registries import OperatorRegistry, deduplicate, identify_fn
 from kopf_core.reactor.warnings import locate
 
 
@@ -52,6 +53,8 @@ def check_registry(registry: OperatorRegistry, logger: AnyLogger) -> None:
                 logger.warning(
                     f"{title} must accept any keyword arguments: add **kwargs to {locate(fn)}."
                 )
+    for warning in (*_find_doubles(registry), *_find_strange_relations(registry)):
+        logger.warning(warning)
     mistakes = [line for handler in handlers for line in _find_mistakes(handler, registry)]
     if mistakes:
         raise SignatureError(" ".join(mistakes))
@@ -71,6 +74,41 @@ def _list_functions(handler: BaseHandler) -> Iterator[tuple[str, Fn]]:
     for option, value in filters.items():
         if inspect.isroutine(value):
             yield f"{option} of {handler}", value
+
+
+def _find_doubles(registry: OperatorRegistry) -> Iterator[str]:
+    """Those that are never called: of one id in background or in reconciling, the first one is.
+
+    Those of different filters can be for different objects. For handlers of changes, it is known
+    when they are called: they are warned about then.
+    """
+    seen: dict[Any, ResourceHandler] = {}
+    for handler in registry.resource_handlers:
+        if not isinstance(handler, SpawningHandler | ReconcilingHandler):
+            continue
+        one = seen.setdefault((handler.selector, handler.id), handler)
+        if identify_fn(one.fn) != identify_fn(handler.fn) and _get_filters(one) == _get_filters(
+            handler
+        ):
+            yield (
+                f"Two different functions are registered as {one.id!r}, and only the first of "
+                f"them is called: {locate(one.fn)} and {locate(handler.fn)}. "
+                f"Use the id= option for one of them."
+            )
+
+
+def _get_filters(handler: ResourceHandler) -> tuple[Any, ...]:
+    options = (handler.labels, handler.annotations, handler.field, handler.value, handler.when)
+    return (isinstance(handler, ReconcilingHandler), *options)
+
+
+def _find_strange_relations(registry: OperatorRegistry) -> Iterator[str]:
+    """Words that are not indices are fields; but fields in Kubernetes have no underscores."""
+    for name in sorted({*registry.related_names} - {*registry.index_ids}):
+        close = find_similar(name, registry.index_ids)
+        if close or "_" in name:
+            hint = f" Did you mean {close!r}?" if close else ""
+            yield f"There is no index {name!r} for related=, so it is taken as a field.{hint}"
 
 
 def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator[str]:

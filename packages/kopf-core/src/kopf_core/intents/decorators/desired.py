@@ -1,7 +1,7 @@
 """The decorator for desired state: ``@kopf.reconcile``."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Unpack
 
 from kopf_cogs.structs.dicts import FieldPath, parse_field
@@ -32,12 +32,26 @@ def reconcile(
     settled: dict[str, Any] = {**options}
     for name in ("every", "limit", "cooldown"):
         _check_positive(name, options.get(name))
-    settled["owns"] = tuple(_parse_kind("owns", kind) for kind in options.get("owns") or ())
-    settled["related"] = {
-        _parse_kind("related", kind): _parse_relation(source)
-        for kind, source in (options.get("related") or {}).items()
-    }
+    settled["owns"] = _parse_kinds(options.get("owns") or ())
+    settled["related"] = _parse_relations(options.get("related") or {})
     return declare_for_resource(ReconcilingHandler, (arg1, arg2, arg3), settled)
+
+
+def _parse_kinds(kinds: Any) -> tuple[Selector, ...]:
+    if isinstance(kinds, str | Selector | Mapping) or not isinstance(kinds, Iterable):
+        raise TypeError(f"owns= must be a list of kinds, e.g. ['configmaps'], not {kinds!r}.")
+    return tuple(_parse_kind("owns", kind) for kind in kinds)
+
+
+def _parse_relations(relations: Any) -> dict[Selector, FieldPath | str | Callable[..., Any]]:
+    if not isinstance(relations, Mapping):
+        raise TypeError(
+            f"related= must be a dictionary of kinds and of how their objects are found, "
+            f"e.g. {{'secrets': 'spec.secretName'}}, not {relations!r}."
+        )
+    return {
+        _parse_kind("related", kind): _parse_relation(source) for kind, source in relations.items()
+    }
 
 
 def _parse_kind(option: str, kind: KindArg) -> Selector:

@@ -30,6 +30,9 @@ def validate_execution(options: Mapping[str, Any]) -> None:
             raise TypeError(f"{name}= must be a number, not {value!r}.")
         if not callable(value):
             raise TypeError(f"{name}= must be a number or a function, not {value!r}.")
+    interval = options.get("interval")
+    if interval is not None and interval < 0:
+        raise TypeError(f"interval= must not be negative, as {interval!r} is.")
     errors = options.get("errors")
     if errors is not None and not isinstance(errors, ErrorsMode):
         raise TypeError(f"errors= must be one of kopf.ErrorsMode, not {errors!r}.")
