@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Collection
 
+from kopf_cogs.clients.errors import APIForbiddenError
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.background import BackgroundEngine
@@ -48,7 +49,7 @@ class Handling:
             essentials.settings,
             on_lost=self.observer.doubt,
             on_interrupted=self._on_interrupted,
-            on_forbidden=self._refusals.add,
+            on_forbidden=self._on_forbidden,
         )
         self.observed = self._make_observed()
         self.orchestrator = self._make_orchestrator()
@@ -189,4 +190,8 @@ class Handling:
         intake = self.orchestrator.intakes.get(stream)
         if intake is not None:
             intake.on_interrupted()
+        self.observed.on_interrupted(stream)
+
+    def _on_forbidden(self, stream: StreamKey, exc: APIForbiddenError) -> None:
+        self._refusals.add(stream, exc)
         self.observed.on_interrupted(stream)

@@ -38,8 +38,13 @@ class KindView:
 
     @property
     def is_synced(self) -> bool:
-        """Whether all objects that exist are known."""
+        """Whether all objects that exist are known, in all the namespaces."""
         return all(store.is_synced for store in self.stores.values())
+
+    def is_synced_in(self, namespace: str | None) -> bool:
+        """Whether all objects that exist in this namespace are known."""
+        store = self._select(namespace)
+        return store is not None and store.is_synced
 
     def covers(self, namespace: str | None) -> bool:
         """Whether the objects of this namespace are observed."""
@@ -139,8 +144,7 @@ class _Watcher:
 
     def on_listed(self) -> None:
         self._readiness.release(self)
-        if self._view.is_synced:
-            self._on_listed(self._view.resource)
+        self._on_listed(self._view.resource)
 
     def on_reversed(self) -> None:
         """Everything is going to be listed anew."""
@@ -200,7 +204,7 @@ class ObservedKinds:
         return found
 
     def on_interrupted(self, key: StreamKey) -> None:
-        """The stream is broken for now: those who are ready must not wait for it."""
+        """The stream is broken or forbidden for now: those who are ready must not wait for it."""
         watcher = self._watchers.get(key)
         if watcher is not None:
             watcher.on_interrupted()

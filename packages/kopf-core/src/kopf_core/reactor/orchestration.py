@@ -188,7 +188,7 @@ class Orchestrator:
                 served.reconciler.desired.on_related(resource, body)
 
     def on_observed_listed(self, resource: Resource) -> None:
-        """All objects of an observed kind are known."""
+        """All objects of an observed kind are known, at least in one of the namespaces."""
         for served in self._served.values():
             if served.reconciler.desired is not None:
                 served.reconciler.desired.on_listed(resource)

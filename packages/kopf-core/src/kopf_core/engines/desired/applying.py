@@ -202,7 +202,7 @@ class Applier:
                         f"{show(child)} is wanted in a namespace which the operator "
                         f"does not serve: run it with --namespace={namespace}, too."
                     )
-                if not source.is_synced:
+                if not source.is_synced_in(namespace):
                     raise BlockedError(f"{show(child)} must wait until {resource.name} are listed.")
                 return source
         if any(selector.check(resource) for selector in self.owns):

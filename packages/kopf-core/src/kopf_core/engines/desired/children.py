@@ -17,7 +17,10 @@ class Source(Protocol):
 
     @property
     def is_synced(self) -> bool:
-        """Whether all objects that exist are known."""
+        """Whether all objects that exist are known, wherever they are observed."""
+
+    def is_synced_in(self, namespace: str | None) -> bool:
+        """Whether all objects that exist in this namespace are known."""
 
     def covers(self, namespace: str | None) -> bool:
         """Whether the objects of this namespace are known, too."""

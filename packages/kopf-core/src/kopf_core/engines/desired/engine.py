@@ -95,14 +95,16 @@ class DesiredStates:
                 self._trigger(key, Trigger("unblocked", show(body)), self._handlers)
 
     def on_listed(self, resource: Resource) -> None:
-        """All objects of an observed kind are known now: let those go on who waited for that."""
+        """The objects of an observed kind are known now, at least in one of the namespaces:
+        let those go on who waited for that.
+        """
         for key in self._leaving:
             self._enqueue(key, f"{resource.name} are listed")
         for handler in self._handlers:
             if any(selector.check(resource) for selector in handler.owns):
                 for key, known in self._objects.items():
                     plan = known.plans.get(handler.id)
-                    if plan is not None and plan.retry is not None:
+                    if plan is not None and (plan.retry is not None or plan.is_partial):
                         self._trigger(key, Trigger("unblocked", resource.name), (handler,))
 
     def on_indexed(self, index: str, values: Iterable[Any]) -> None:
@@ -253,6 +255,7 @@ class DesiredStates:
             plan.triggers |= triggers
             return
         if one.is_complete:
+            plan.is_partial = not all(s.is_synced for s in one.applier.sources.values())
             known.far -= {handler.id}
             if one.applier.is_far:
                 known.far |= {handler.id}
