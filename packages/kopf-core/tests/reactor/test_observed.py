@@ -162,3 +162,15 @@ def test_deletions_amid_a_write_are_told_at_once(stream: Any, listener: Listener
     with stream.view.writing("ns", "cm-1"):
         stream(make_body(2), "DELETED")
         assert listener.versions == ["2"]
+
+
+def test_h2_former_owners_are_told_of_what_they_have_lost() -> None:
+    told: list[Any] = []
+    view = KindView(RESOURCE, lambda _, body: told.append(body))
+    store = view.stores[None] = ObjectStore(RESOURCE)
+    owned, orphan = make_body(1), make_body(2)
+    owned["metadata"]["ownerReferences"] = [{"uid": "owner"}]
+    for body in (owned, orphan, make_body(3)):
+        for subscriber in (store, view):
+            subscriber.on_event(KEY, {"type": "MODIFIED", "object": body})
+    assert told == [owned, owned, orphan, make_body(3)]

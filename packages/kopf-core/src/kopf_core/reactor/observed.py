@@ -14,6 +14,7 @@ from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_cogs.structs.versions import is_same
+from kopf_core.engines.desired.ownership import get_owners
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.readiness import Readiness
@@ -98,6 +99,7 @@ class KindView:
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         body = event["object"]
+        self._tell_former_owners(body)
         held = self._held.get(_get_name(body)) if self._held else None
         if event["type"] == "DELETED":
             self._written.pop(key, None)
@@ -110,6 +112,13 @@ class KindView:
     def _tell(self, key: ObjectKey, body: RawBody) -> None:
         if not self.is_own_echo(key, body):
             self._on_change(self.resource, body)
+
+    def _tell_former_owners(self, body: RawBody) -> None:
+        """Tell of what they had if it is not theirs anymore: the new state does not name them."""
+        store = self._select(body["metadata"].get("namespace"))
+        former = None if store is None else store.former
+        if former is not None and {*get_owners(former)} - {*get_owners(body)}:
+            self._on_change(self.resource, former)
 
     def is_own_echo(self, key: ObjectKey, body: RawBody) -> bool:
         """Whether it is our own write that comes back: it is known already.

@@ -38,6 +38,9 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
     def __init__(self, resource: Resource, *, transform: Transform | None = None) -> None:
         self.resource = resource
         self._transform = transform
+        self.former: RawBody | None = None
+        """What the object of the latest event was like before it, if it was there."""
+
         self._bodies: dict[ObjectKey, RawBody] = {}
         self._by_name: dict[tuple[str | None, str | None], ObjectKey] = {}
         self._by_owner: dict[str, dict[ObjectKey, None]] = {}
@@ -104,6 +107,7 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         body = event["object"]
         self._latest_version = max(self._latest_version, parse_version(body) or 0)
+        known = self.former = self._bodies.get(key)
         if event["type"] == "DELETED":
             self.discard(key)
             self._deleted[key] = None
@@ -111,7 +115,6 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
                 del self._deleted[next(iter(self._deleted))]
         else:
             self._deleted.pop(key, None)  # those with no uids can be re-created
-            known = self._bodies.get(key)
             if known is None or not is_same(known, body):
                 self._set(key, body)
             self._unconfirmed.discard(key)
