@@ -3,7 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from .conftest import config_map
+
+PROGRESS = "metadata.annotations['kopf.zalando.org/fn']"
 
 
 def is_ready(message: str) -> Any:
@@ -46,3 +50,49 @@ async def test_h2_namespaces_forbidden_at_the_start_hold_up_nothing(websites: An
             await websites.wait("configmaps", "far", namespace="ns3", gone=True)
             await websites.sandbox.delete(websites.kind, "web", namespace="ns1")
             await websites.wait(websites.kind, "web", gone=True)
+
+
+async def test_h2_children_are_listed_before_they_are_missed(websites: Any) -> None:
+    @websites.reconcile(id="fn", owns=["v1/configmaps", "v1/secrets"])
+    def fn(spec: Any, children: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        if spec["x"] == 1 or "token" in children["Secret"]:
+            yield {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}}
+            yield config_map("child")
+        conditions.set("Ready", True, message=str(spec["x"]))
+
+    served = {"clusterwide": False, "namespaces": ["ns1"]}
+    websites.settings.watching.reconnect_backoff = 0.01
+    await websites.apply(x=1)
+    async with websites.operating(**served):
+        await websites.wait(websites.kind, "web", check=is_ready("1"))
+    await websites.patch(x=2)
+    since, path = websites.now, "/api/v1/namespaces/ns1/secrets"
+    with websites.sandbox.faults.fail(403, method="GET", path=path) as fault:
+        async with websites.operating(**served):
+            await websites.wait(websites.kind, "web", jsonpath=PROGRESS)
+            fault.release()
+            await websites.wait(websites.kind, "web", check=is_ready("2"))
+    assert not [write for write in websites.writes(since) if "DELETE" in write]
+
+
+@pytest.mark.parametrize("name", ["ns2/settings", "ns9/settings", "settings"])
+async def test_h2_related_objects_are_waited_for_only_where_they_are_named(
+    websites: Any, name: str
+) -> None:
+    """Neither where they are not named, nor where nothing is served, as it is never listed."""
+
+    @websites.reconcile(id="fn", owns=["configmaps"], related={"v1/secrets": "spec.secret"})
+    def fn(related: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map("child")
+        conditions.set("Ready", True, message=str([*related["Secret"]]))
+
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "settings"}}
+    for space in ("ns1", "ns2"):
+        await websites.sandbox.create(secret, namespace=space)
+    await websites.apply(secret=name)
+    path = "/api/v1/namespaces/ns3/secrets"
+    await websites.sandbox.apply(namespace("ns3"))
+    with websites.sandbox.faults.fail(403, method="GET", path=path):
+        async with websites.operating(clusterwide=False, namespaces=["ns1", "ns2", "ns3"]):
+            found = [] if name.startswith("ns9") else [name]
+            await websites.wait(websites.kind, "web", check=is_ready(str(found)))

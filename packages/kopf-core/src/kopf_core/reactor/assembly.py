@@ -23,7 +23,8 @@ from kopf_core.reactor.takeovers import Takeovers
 from kopf_core.reactor.work import DONE, TurnResult, WorkItem
 
 if TYPE_CHECKING:
-    from kopf_core.engines.desired.engine import DesiredStates, Enqueue, Sources
+    from kopf_core.engines.desired.engine import DesiredStates, Enqueue
+    from kopf_core.engines.desired.knowledge import Sources
 
 
 class HandlingFactory:

@@ -80,7 +80,7 @@ class Handling:
                 essentials,
                 background=self.background,
                 pool=self.pool,
-                sources=self.observed.get_sources,
+                sources=self.observed,
                 enqueue=lambda key, reason: self.orchestrator.enqueue(key, reason),
             ),
             observed=self.observed,

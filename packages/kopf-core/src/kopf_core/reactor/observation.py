@@ -51,6 +51,9 @@ class Insights:
 
     def __init__(self) -> None:
         self.resources: frozenset[Resource] = frozenset()
+        self.broken_groups: frozenset[str] = frozenset()
+        """The API groups of which it is not known what they have now."""
+
         self.namespaces: frozenset[str | None] = frozenset()
         self._revised = asyncio.Event()
         self._pending = {"resources", "namespaces"}
@@ -75,8 +78,11 @@ class Insights:
         await self._revised.wait()
         self._revised.clear()
 
-    def set_resources(self, resources: Collection[Resource]) -> None:
+    def set_resources(
+        self, resources: Collection[Resource], broken_groups: Collection[str] = ()
+    ) -> None:
         self.resources = frozenset(resources)
+        self.broken_groups = frozenset(broken_groups)
         for listener in self._listeners:
             listener(self.resources)
         self._notify("resources")
@@ -232,7 +238,7 @@ class ResourceObserver:
         resources = found.resources | kept
         if resources != self._insights.resources:
             self._doubts = 0
-        self._insights.set_resources(resources)
+        self._insights.set_resources(resources, found.broken_groups)
         if not self._definitions.agree_with(self._insights.resources, self._groups):
             self.doubt()
         return bool(found.broken_groups)

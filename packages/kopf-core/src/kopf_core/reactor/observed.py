@@ -187,20 +187,28 @@ class ObservedKinds:
         self._views: dict[Resource, KindView] = {}
         self._found: dict[tuple[Selector, ...], dict[Resource, KindView]] = {}  # asked for so far
         self._watchers: dict[StreamKey, _Watcher] = {}
+        self._broken: Collection[str] = ()
 
     async def adjust(
-        self, resources: Collection[Resource], namespaces: Collection[str | None]
+        self,
+        resources: Collection[Resource],
+        namespaces: Collection[str | None],
+        broken: Collection[str] = (),
     ) -> None:
-        """Observe what is served now, and nothing else."""
+        """Observe what is served now, and nothing else; the broken groups can have more of it.
+
+        Nothing looks as if it is known, and there is nothing of it, in between.
+        """
         wanted = {
             StreamKey(resource, namespace if resource.namespaced else None)
             for resource in self._select(resources)
             for namespace in namespaces
         }
-        for key in self._watchers.keys() - wanted:
-            await self._leave(key)
         for key in wanted - self._watchers.keys():
             self._observe(key)
+        self._broken = broken
+        for key in self._watchers.keys() - wanted:
+            await self._leave(key)
 
     def get_sources(self, selectors: Iterable[Selector]) -> Mapping[Resource, Any]:
         """The views on the kinds that are served under these selectors."""
@@ -211,6 +219,12 @@ class ObservedKinds:
             for selector in key:
                 found |= {res: self._views[res] for res in selector.select(self._views)}
         return found
+
+    def is_undiscovered(self, selector: Selector) -> bool:
+        """Whether no such kind is known, but only as some API groups cannot be discovered."""
+        if not self._broken or (selector.group is not None and selector.group not in self._broken):
+            return False
+        return not selector.select(self._views)
 
     def on_interrupted(self, key: StreamKey) -> None:
         """The stream is broken or forbidden for now: those who are ready must not wait for it."""

@@ -215,7 +215,8 @@ class Orchestrator:
 
     async def _adjust(self) -> None:
         if not self._is_stopping:
-            await self._observed.adjust(self._insights.resources, self._insights.namespaces)
+            found = self._insights
+            await self._observed.adjust(found.resources, found.namespaces, found.broken_groups)
         served = self._servable.select(self._insights.resources)
         changed = {resource for resource in served if self._is_rebuilt(resource, served[resource])}
         wanted = {

@@ -21,6 +21,7 @@ from kopf_core.engines.desired.children import Family, Source
 from kopf_core.engines.desired.conflicts import FieldConflictError, tell_of_conflict, tell_of_peace
 from kopf_core.engines.desired.deletion import delete_child
 from kopf_core.engines.desired.fights import FIGHT_DELAY, Fights
+from kopf_core.engines.desired.knowledge import Knowledge, Sources
 from kopf_core.engines.desired.objects import ObjectPlans, Step
 from kopf_core.engines.desired.ownership import PREFIX, Badges, get_identity, get_owners, show
 from kopf_core.engines.desired.passes import Pass
@@ -42,8 +43,6 @@ REJECTION_DELAYS = (1.0, 10.0, 60.0)
 """When to make passes anew (in seconds) if the API rejects what they say of the object itself."""
 
 Enqueue = Callable[[ObjectKey, str], Any]
-Sources = Callable[[Iterable[Any]], Mapping[Resource, Source]]
-"""The stores of the kinds which are served under these selectors."""
 
 
 class DesiredStates:
@@ -65,7 +64,7 @@ class DesiredStates:
         self._clock: Clock = execution.clock
         self._progress = Progress(execution.settings, execution.clock, taken=taken)
         self._api = api
-        self._sources = sources
+        self._sources = sources.get_sources
         self._enqueue = enqueue
         self._badges = Badges(api.manager, prefix=execution.settings.name or PREFIX)
         self._objects: dict[ObjectKey, ObjectPlans] = {}
@@ -81,6 +80,7 @@ class DesiredStates:
             for handler in handlers
             for selector, source in handler.related.items()
         }
+        self._knowledge = Knowledge(sources, handlers, self._relations)
 
     # What happens around.
 
@@ -101,7 +101,7 @@ class DesiredStates:
         for key in self._leaving:
             self._enqueue(key, f"{resource.name} are listed")
         for handler in self._handlers:
-            if any(selector.check(resource) for selector in handler.owns):
+            if any(selector.check(resource) for selector in (*handler.owns, *handler.related)):
                 for key, known in self._objects.items():
                     plan = known.plans.get(handler.id)
                     if plan is not None and (plan.retry is not None or plan.is_partial):
@@ -255,7 +255,7 @@ class DesiredStates:
             plan.triggers |= triggers
             return
         if one.is_complete:
-            plan.is_partial = not all(s.is_synced for s in one.applier.sources.values())
+            plan.is_partial = not self._knowledge.is_complete(handler)
             known.far -= {handler.id}
             if one.applier.is_far:
                 known.far |= {handler.id}
@@ -332,7 +332,9 @@ class DesiredStates:
         )
         executor = self._execution.threads
         aside = self._places[handler.id].aside
-        return Pass(handler.fn, cause, applier, executor, aside, handler.prune)
+        home = cause.body.metadata.namespace
+        unlisted = self._knowledge.find_unlisted(handler, step.key, home)
+        return Pass(handler.fn, cause, applier, executor, aside, handler.prune, unlisted)
 
     # The end of an object.
 
@@ -344,17 +346,14 @@ class DesiredStates:
         known = self._objects.get(key)
         if known is not None and known.far:
             return True
-        return (is_held and not self._is_synced) or any(True for _ in self._find_out_of_reach(key))
-
-    @property
-    def _is_synced(self) -> bool:
-        return all(source.is_synced for source in self._owned_sources)
+        is_unknown = is_held and not self._knowledge.is_complete()
+        return is_unknown or any(True for _ in self._find_out_of_reach(key))
 
     async def clean_up(self, step: Step) -> bool:
         """Delete what Kubernetes does not delete with its owner; get whether all of it is gone."""
         self._leaving.add(step.key)
         self.suspend(step.key)
-        if not self._is_synced:
+        if not self._knowledge.is_complete():
             step.cause.logger.warning(
                 "The deletion must wait until all the owned kinds are listed: "
                 "there can be objects that are to be deleted first."
@@ -388,12 +387,7 @@ class DesiredStates:
                 relation.forget(key)
 
     def _find_out_of_reach(self, key: ObjectKey) -> Iterator[tuple[Source, RawBody]]:
-        for source in self._owned_sources:
+        for source in self._knowledge.owned_sources:
             for body in source.owned_by(str(key)):
                 if self._badges.is_out_of_reach(body, str(key)):
                     yield source, body
-
-    @property
-    def _owned_sources(self) -> Iterable[Source]:
-        """Those of all owned kinds, each of them once, however many reconcilers have it."""
-        return self._sources([selector for h in self._handlers for selector in h.owns]).values()

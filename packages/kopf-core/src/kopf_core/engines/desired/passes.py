@@ -12,6 +12,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.bases import Fn
 from kopf_core.engines.desired.applying import (
     Applier,
+    BlockedError,
     FinalizerNeededError,
     NamespaceLeavingError,
 )
@@ -39,6 +40,9 @@ class Pass:
 
     prune: bool
 
+    unlisted: str | None = None
+    """Which of the kinds that matter is not listed yet: what is not known is not absent."""
+
     again: float | None = None
     """In how many seconds the function wants to be called once more: the least of its wishes."""
 
@@ -50,6 +54,8 @@ class Pass:
 
     async def run(self, **kwargs: Any) -> None:
         """Call the function with these arguments. Raises whatever it raises."""
+        if self.unlisted is not None:
+            raise BlockedError(f"It must wait until {self.unlisted} are listed.")
         try:
             await drive(
                 self.fn, kwargs, accept=self._accept, executor=self.executor, aside=self.aside

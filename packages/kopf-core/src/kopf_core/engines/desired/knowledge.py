@@ -1,0 +1,83 @@
+"""Knowledge: whether all objects of some kinds are known. What is not known is not absent.
+
+It is so while they are listed, while this is forbidden, or while their API group is broken.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.selectors import Selector
+from kopf_core.engines.desired.children import Source
+from kopf_core.engines.desired.relations import Name, Relation
+from kopf_core.intents.handlers import ReconcilingHandler
+
+
+class Sources(Protocol):
+    """The stores of all observed kinds."""
+
+    def get_sources(self, selectors: Iterable[Selector]) -> Mapping[Resource, Source]:
+        """The stores of the kinds which are served under these selectors."""
+
+    def is_undiscovered(self, selector: Selector) -> bool:
+        """Whether no such kind is known, but only as some API groups cannot be discovered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What is known of the kinds that the reconcilers of one kind own and relate to."""
+
+    sources: Sources
+    handlers: Collection[ReconcilingHandler]
+    relations: Mapping[tuple[Any, Selector], Relation]
+
+    @property
+    def owned_sources(self) -> Collection[Source]:
+        """Those of all owned kinds, each of them once, however many reconcilers have it."""
+        return self.sources.get_sources(_list_owned(self.handlers)).values()
+
+    def is_complete(self, *handlers: ReconcilingHandler) -> bool:
+        """Whether all that can be owned is known; with handlers, only by these ones."""
+        selectors = _list_owned(handlers or self.handlers)
+        are_synced = all(s.is_synced for s in self.sources.get_sources(selectors).values())
+        return are_synced and not any(map(self.sources.is_undiscovered, selectors))
+
+    def find_unlisted(
+        self, handler: ReconcilingHandler, key: ObjectKey, home: str | None
+    ) -> str | None:
+        """Which kind is not listed yet, so that it would look as if there are no objects.
+
+        There can be children in other namespaces, but usually there are none: only pruning
+        and deletion wait for those.
+        """
+        for resource, source in self.sources.get_sources(handler.owns).items():
+            if source.covers(home) and not source.is_synced_in(home):
+                return resource.name
+        for selector in handler.related:
+            unlisted = self._find_unlisted(selector, self.relations[handler.id, selector], key)
+            if unlisted is not None:
+                return unlisted
+        return None
+
+    def _find_unlisted(self, selector: Selector, relation: Relation, key: ObjectKey) -> str | None:
+        if self.sources.is_undiscovered(selector):
+            return ".".join(str(part) for part in (*selector.names, selector.group) if part)
+        names = relation.get_names(key)
+        for resource, source in self.sources.get_sources([selector]).items():
+            if not _knows(source, names):
+                return resource.name
+        return None
+
+
+def _list_owned(handlers: Iterable[ReconcilingHandler]) -> Collection[Selector]:
+    return [selector for handler in handlers for selector in handler.owns]
+
+
+def _knows(source: Source, names: Collection[Name] | None) -> bool:
+    """Whether it is known which objects of these names exist; or of any names, if they can be."""
+    if names is None:
+        return source.is_synced
+    spaces = {space for space, _ in names}
+    return all(source.is_synced_in(space) for space in spaces if source.covers(space))
