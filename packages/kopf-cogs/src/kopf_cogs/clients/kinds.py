@@ -33,6 +33,7 @@ class Kinds:
         super().__init__()
         self._client = client
         self._found: dict[Selector, Resource] = {}
+        self._found_kinds: dict[tuple[str, str], Resource] = {}
         self._lock = asyncio.Lock()
 
     async def resolve(self, kind: Kind) -> Resource:
@@ -62,12 +63,17 @@ class Kinds:
         api_version, kind = body.get("apiVersion"), body.get("kind")
         if not isinstance(api_version, str) or not isinstance(kind, str):
             raise ValueError("The object has no apiVersion and kind, and they are not specified.")
-        group, _, version = api_version.rpartition("/")
-        return await self.resolve(Selector(group=group, version=version, kind=kind))
+        found = self._found_kinds.get((api_version, kind))
+        if found is None:
+            group, _, version = api_version.rpartition("/")
+            found = await self.resolve(Selector(group=group, version=version, kind=kind))
+            self._found_kinds[api_version, kind] = found
+        return found
 
     def forget(self, resource: Resource) -> None:
         """The resource is not what it was, e.g. it was not found: discover it anew next time."""
         self._found = {sel: res for sel, res in self._found.items() if res != resource}
+        self._found_kinds = {k: res for k, res in self._found_kinds.items() if res != resource}
 
     async def _discover(self, selector: Selector) -> Resource:
         # Where the group is not said, the core API is preferred, and is cheap to look at.

@@ -38,7 +38,7 @@ class _Call(NamedTuple):
     method: str
     url: str
     data: bytes | None
-    headers: dict[str, str] | None
+    headers: Mapping[str, str] | None
     timeout: aiohttp.ClientTimeout
 
 
@@ -340,7 +340,8 @@ def _decode(body: bytes) -> Any:
         raise errors.APIResponseError(f"the response is not JSON ({len(body)} bytes)") from None
 
 
-def _make_headers(content_type: str | None, accept: str | None) -> dict[str, str] | None:
+@functools.lru_cache(maxsize=100)
+def _make_headers(content_type: str | None, accept: str | None) -> Mapping[str, str] | None:
     """The headers of this request only; all others are those of the session."""
     if content_type is None and accept is None:
         return None

@@ -84,15 +84,27 @@ def _is_settled(wanted: Any, live: Any, owned: Tree) -> bool:
     if not owned:
         return bool(wanted == live) if isinstance(wanted, str | int) else covers(live, wanted)
     if isinstance(wanted, dict):
-        return len(wanted) == len(owned) - ("." in owned) and all(
-            key in live and f"f:{key}" in owned and _is_settled(value, live[key], owned[f"f:{key}"])
-            for key, value in wanted.items()
-        )
+        return len(wanted) == len(owned) - ("." in owned) and _are_settled(wanted, live, owned)
     if not isinstance(wanted, list) or len(wanted) != len(owned) - ("." in owned):
         return False
     # What is owned is there. There is as much of it as there are items, so it is all of them.
     is_whole = not any(below for element, below in owned.items() if element != ".")
     return is_whole and bool(wanted == live)
+
+
+def _are_settled(wanted: dict[str, Any], live: dict[str, Any], owned: Tree) -> bool:
+    """The same for all the fields of one mapping; most of them are strings, which need no calls."""
+    for key, value in wanted.items():
+        below = owned.get(f"f:{key}")
+        if below is None or key not in live:
+            return False
+        fact = live[key]
+        if type(value) is str and not below:
+            if type(fact) is not str or value != fact:
+                return False
+        elif not _is_settled(value, fact, below):
+            return False
+    return True
 
 
 def _compare_fields(

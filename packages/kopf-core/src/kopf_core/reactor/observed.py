@@ -298,9 +298,14 @@ def _share(tree: Any, known: dict[Any, Any]) -> tuple[Any, bool]:
     if not isinstance(tree, dict):
         return tree, False
     branches, is_common = {}, True
+    leaf = known.setdefault((), {})
     for key, branch in tree.items():
-        branches[key], is_shared = _share(branch, known)
-        is_common = is_common and is_shared and key[:2] not in ("k:", "v:")
+        if branch == leaf:  # so are most of them
+            branches[key] = leaf
+        else:
+            branches[key], is_shared = _share(branch, known)
+            is_common = is_common and is_shared
+        is_common = is_common and key[:2] not in ("k:", "v:")
     if not is_common:
         return branches, False
     return known.setdefault(tuple((key, id(b)) for key, b in branches.items()), branches), True

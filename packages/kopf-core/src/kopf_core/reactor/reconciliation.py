@@ -133,8 +133,11 @@ class Reconciler:
             is_behind = bool(item.events)
             if is_behind and not self._delivery.look_ahead(turn):
                 return DONE
-            if is_behind or (item.reasons and item.take_reasons()):
-                await self._adjust_background(turn)
+            has_reasons = bool(item.reasons and item.take_reasons())
+            if (is_behind or has_reasons) and item.latest is not None:
+                turn.renew()
+                if self._handlers.spawning:
+                    await self._adjust_background(turn)
             if not self._leaves_marks and self._is_left_as_is(turn):
                 result: TurnResult = DONE
             else:

@@ -346,8 +346,9 @@ class DesiredStates:
         known = self._objects.get(key)
         if known is not None and known.far:
             return True
-        is_unknown = is_held and not self._knowledge.is_complete()
-        return is_unknown or any(True for _ in self._find_out_of_reach(key))
+        if is_held and not self._knowledge.is_complete():
+            return True
+        return next(self._find_out_of_reach(key), None) is not None
 
     async def clean_up(self, step: Step) -> bool:
         """Delete what Kubernetes does not delete with its owner; get whether all of it is gone."""

@@ -4,7 +4,6 @@ It is so while they are listed, while this is forbidden, or while their API grou
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kopf_cogs.structs.keys import ObjectKey
@@ -25,24 +24,29 @@ class Sources(Protocol):
         """Whether no such kind is known, but only as some API groups cannot be discovered."""
 
 
-@dataclass(frozen=True, slots=True)
 class Knowledge:
     """What is known of the kinds that the reconcilers of one kind own and relate to."""
 
-    sources: Sources
-    handlers: Collection[ReconcilingHandler]
-    relations: Mapping[tuple[Any, Selector], Relation]
+    def __init__(
+        self,
+        sources: Sources,
+        handlers: Collection[ReconcilingHandler],
+        relations: Mapping[tuple[Any, Selector], Relation],
+    ) -> None:
+        self._sources = sources
+        self._relations = relations
+        self._owned = tuple(selector for handler in handlers for selector in handler.owns)
 
     @property
     def owned_sources(self) -> Collection[Source]:
         """Those of all owned kinds, each of them once, however many reconcilers have it."""
-        return self.sources.get_sources(_list_owned(self.handlers)).values()
+        return self._sources.get_sources(self._owned).values()
 
-    def is_complete(self, *handlers: ReconcilingHandler) -> bool:
-        """Whether all that can be owned is known; with handlers, only by these ones."""
-        selectors = _list_owned(handlers or self.handlers)
-        are_synced = all(s.is_synced for s in self.sources.get_sources(selectors).values())
-        return are_synced and not any(map(self.sources.is_undiscovered, selectors))
+    def is_complete(self, handler: ReconcilingHandler | None = None) -> bool:
+        """Whether all that can be owned is known; or only what this handler can own."""
+        selectors = self._owned if handler is None else handler.owns
+        are_synced = all(s.is_synced for s in self._sources.get_sources(selectors).values())
+        return are_synced and not any(map(self._sources.is_undiscovered, selectors))
 
     def find_unlisted(
         self, handler: ReconcilingHandler, key: ObjectKey, home: str | None
@@ -52,27 +56,23 @@ class Knowledge:
         There can be children in other namespaces, but usually there are none: only pruning
         and deletion wait for those.
         """
-        for resource, source in self.sources.get_sources(handler.owns).items():
+        for resource, source in self._sources.get_sources(handler.owns).items():
             if source.covers(home) and not source.is_synced_in(home):
                 return resource.name
         for selector in handler.related:
-            unlisted = self._find_unlisted(selector, self.relations[handler.id, selector], key)
+            unlisted = self._find_unlisted(selector, self._relations[handler.id, selector], key)
             if unlisted is not None:
                 return unlisted
         return None
 
     def _find_unlisted(self, selector: Selector, relation: Relation, key: ObjectKey) -> str | None:
-        if self.sources.is_undiscovered(selector):
+        if self._sources.is_undiscovered(selector):
             return ".".join(str(part) for part in (*selector.names, selector.group) if part)
         names = relation.get_names(key)
-        for resource, source in self.sources.get_sources([selector]).items():
+        for resource, source in self._sources.get_sources([selector]).items():
             if not _knows(source, names):
                 return resource.name
         return None
-
-
-def _list_owned(handlers: Iterable[ReconcilingHandler]) -> Collection[Selector]:
-    return [selector for handler in handlers for selector in handler.owns]
 
 
 def _knows(source: Source, names: Collection[Name] | None) -> bool:

@@ -77,10 +77,13 @@ class Badges:
             annotations[OWNED_BY] = str((owner.get("metadata") or {}).get("uid"))
         metadata["labels"] = {MANAGED_BY: self.manager, **(metadata.get("labels") or {})}
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
-        plain = _simplify(child)
-        if plain.get("kind") == "Secret" and plain.get("apiVersion") == "v1":
+        data = _serialize(child)
+        plain: dict[str, Any] = jsons.loads(data)
+        is_secret = plain.get("kind") == "Secret" and plain.get("apiVersion") == "v1"
+        if is_secret and "stringData" in plain:
             _encode_strings(plain)
-        plain["metadata"]["annotations"][self._digest] = _digest(plain)
+            data = _serialize(plain)
+        plain["metadata"]["annotations"][self._digest] = _digest(data)
         return plain
 
     def is_applied_by(self, body: AnyBody, reconciler: str) -> bool:
@@ -181,19 +184,18 @@ def _encode_strings(secret: dict[str, Any]) -> None:
         secret["data"] = {**(secret.get("data") or {}), **encoded}
 
 
-def _digest(plain: dict[str, Any]) -> str:
+def _digest(data: bytes) -> str:
     """What is different if the content is. It is made in every pass, so it has to be fast."""
-    return hashlib.sha256(jsons.dumps(plain, sort_keys=True)).hexdigest()[:DIGEST_LENGTH]
+    return hashlib.sha256(data).hexdigest()[:DIGEST_LENGTH]
 
 
-def _simplify(child: dict[str, Any]) -> dict[str, Any]:
-    """The same as it is going to be sent: a copy of its own, with nothing but JSON in it."""
+def _serialize(child: dict[str, Any]) -> bytes:
+    """The same as it is going to be sent: with nothing but JSON in it, always in the same order."""
     try:
-        data = jsons.dumps(child)
+        return jsons.dumps(child, sort_keys=True)
     except (TypeError, ValueError):
-        data = json.dumps(child, default=_plain).encode()
-    plain: dict[str, Any] = jsons.loads(data)
-    return plain
+        plain = json.loads(json.dumps(child, default=_plain))
+        return jsons.dumps(plain, sort_keys=True)
 
 
 def _plain(value: Any) -> Any:
