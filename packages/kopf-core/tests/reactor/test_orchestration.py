@@ -148,7 +148,7 @@ async def test_r8_d16_hanging_index_functions_hold_neither_their_kind_nor_the_st
         return {name: 1}
 
     @on.event("kopfexamples", registry=registry)
-    def fn(name: str, hanging: Any, **_: Any) -> None:
+    async def fn(name: str, hanging: Any, **_: Any) -> None:  # in order, unlike in threads
         journal((name, sorted(hanging)))
 
     for name in ("bad1", "bad2", "good"):
