@@ -108,6 +108,20 @@ def test_c8_releasing_touches_no_other_finalizers(world, invoke):
     assert world.get_finalizers("free") == ["example.com/first"]
 
 
+def test_i_release_tells_of_objects_that_are_held_by_other_operators(world, invoke):
+    finalizer = "websites.example.com/finalizer"
+    marks = {"websites.example.com/last-handled-configuration": HANDLED}
+    world.create(annotations=marks, finalizers=[finalizer])
+    result = invoke("release", "--all", "-A", "--dry-run")
+    assert result.stderr == (
+        "There is nothing to do.\n"
+        "There are marks of another operator: see with --operator websites.example.com.\n"
+    )
+    result = invoke("release", "--all", "-A", "--dry-run", "--operator", "websites.example.com")
+    assert result.stdout == f"KopfExample default/obj: remove the finalizer {finalizer}\n"
+    assert "another operator" not in result.stderr
+
+
 @pytest.mark.docs("cli/release")
 def test_c8_released_objects_are_gone_if_they_are_being_deleted(world, invoke):
     world.create(finalizers=[FINALIZER])

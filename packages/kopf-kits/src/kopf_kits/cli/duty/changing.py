@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kopf_kits.cli.duty.looking import finish, tell
+from kopf_kits.cli.duty.looking import finish, tell, tell_of_others
 from kopf_kits.cli.duty.options import (
     Selection,
     access_options,
@@ -143,10 +143,16 @@ def release(access: Access, selection: Selection, manner: Manner) -> None:
 
     Without KIND, with --all: of all kinds in the cluster. No other finalizers are touched.
     """
-    from kopf_core.engines.inspection import plan_release
+    from kopf_core.engines.inspection import find_others, plan_release
 
-    persistence = access.settings.persistence
-    _change(access, selection, manner, lambda state: plan_release(state, persistence))
+    others: set[str] = set()
+
+    def plan(state: ObjectState) -> Change:
+        others.update(find_others(state))
+        return plan_release(state, access.settings.persistence)
+
+    _change(access, selection, manner, plan)
+    tell_of_others(others)
 
 
 def _require_kind(selection: Selection) -> None:

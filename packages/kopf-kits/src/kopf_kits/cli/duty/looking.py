@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -134,8 +134,12 @@ def _tell_of_others(states: Sequence[ObjectState]) -> None:
     """What looks new or blocked by somebody can be handled by an operator with its own name."""
     from kopf_core.engines.inspection import find_others
 
-    names = {name for state in states for name in find_others(state)}
-    for name in sorted(names - {DEFAULT_PREFIX}):
+    tell_of_others({name for state in states for name in find_others(state)})
+
+
+def tell_of_others(names: Collection[str]) -> None:
+    """Name the operators whose marks were found, by the prefixes of the marks."""
+    for name in sorted({*names} - {DEFAULT_PREFIX}):
         click.echo(f"There are marks of another operator: see with --operator {name}.", err=True)
     if DEFAULT_PREFIX in names:
         click.echo("There are marks of an operator with no name: see with no --operator.", err=True)
