@@ -32,6 +32,7 @@ async def test_d1_r23_blocking_handlers_are_named_once(
         await execution.attempt(handler, cause, HandlerState(started=clock.now()))
     (message,) = [text for text in logged(logging.WARNING) if "blocked" in text]
     assert "Handler 'fn' of kopfexamples.v1.kopf.dev ns/obj" in message
+    assert "test_watchdog.py:" in message  # not where it is in our own code
 
 
 async def test_turning_loops_are_not_complained_of(watchdog, logged):

@@ -43,7 +43,7 @@ class AbandonedError(Exception):
 
     def __init__(self, names: Collection[str], bound: float) -> None:
         super().__init__(
-            f"The operator has exited, but this has not ended in {bound:g} seconds, "
+            f"The operator has exited, but this has not ended in {round(bound, 1):g} seconds, "
             f"and is left as is: {', '.join(names)}."
         )
 

@@ -20,6 +20,9 @@ PERIOD = 1.0
 PATIENCE = 5
 """How many checks in a row must fail until it is worth a warning. A suspended process fails one."""
 
+OWN_PACKAGES = frozenset({"kopf", "kopf_kits", "kopf_core", "kopf_cogs"})
+"""Where nothing is to be repaired by users."""
+
 
 class Watchdog:
     """Watches the loop it is started in, until it is stopped."""
@@ -69,10 +72,20 @@ class Watchdog:
 
 def describe_blocker(frame: FrameType | None) -> str:
     """Name the handler with its object, and the place in the code, by what is executed."""
-    place = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    innermost, theirs = frame, None
     while frame is not None:
+        # Users can misuse our functions, e.g. forget to await a flag: the place is theirs then.
+        theirs = frame if theirs is None and not _is_ours(frame) else theirs
         handler, cause = frame.f_locals.get("handler"), frame.f_locals.get("cause")
         if isinstance(handler, BaseHandler) and cause is not None:
-            return f"{describe_call(handler, cause)} ({place})"
+            return f"{describe_call(handler, cause)} ({_locate(theirs or innermost)})"
         frame = frame.f_back
-    return f"not in a handler ({place})"
+    return f"not in a handler ({_locate(innermost)})"
+
+
+def _locate(frame: FrameType | None) -> str:
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in OWN_PACKAGES
