@@ -6,6 +6,7 @@ import pytest
 
 from kopf_cogs.clients import errors
 from kopf_cogs.clients.patching import MAX_ATTEMPTS, MAX_CONFLICTS, patch_object
+from kopf_cogs.structs.conditions import PlannedConditions
 from kopf_cogs.structs.finalizers import block_deletion
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
@@ -462,3 +463,76 @@ async def test_e5_explanations_that_can_quote_secrets_are_hidden(server, client,
     assert "c2VjcmV0" not in str(excinfo.value)
     assert "c2VjcmV0" not in repr(excinfo.value.details)
     assert excinfo.value.__suppress_context__
+
+
+# --- Conditions ---
+
+OURS, THEIRS = {"type": "Ours", "status": "True"}, {"type": "Theirs", "status": "True"}
+OLD, NEW = {"type": "Old", "status": "False"}, {"type": "Old", "status": "True"}
+
+
+def with_conditions(version, *items, **status):
+    return body(version, status={"conditions": [*items], **status})
+
+
+def plan(*items, base=(OLD,), **status):
+    return Patch({"status": {"conditions": PlannedConditions(items, base=[*base]), **status}})
+
+
+def sent_conditions(server):
+    patches = [request.json for request in server.requests if request.method == "PATCH"]
+    versions = [patch.get("metadata", {}).get("resourceVersion") for patch in patches]
+    return [*zip(versions, (patch["status"]["conditions"] for patch in patches), strict=True)]
+
+
+async def test_h2_conditions_cost_one_request_if_nobody_else_sets_them(server, client, resource):
+    server.script(server.reply(with_conditions(2, OLD, OURS)))
+    result = await patch_object(
+        client, resource, "ns", "name1", plan(OLD, OURS), with_conditions(1, OLD)
+    )
+    assert sent_conditions(server) == [("1", [OLD, OURS])]
+    assert not result.inconsistencies
+
+
+async def test_h2_conditions_of_others_survive(server, client, resource):
+    """Those which were set, changed, or deleted meanwhile; and ours are as we want them."""
+    server.script(server.error(409))
+    server.script(server.reply(with_conditions(3, NEW, THEIRS)))
+    server.script(server.reply(with_conditions(4, NEW, THEIRS, OURS, x=1)))
+    result = await patch_object(
+        client, resource, "ns", "name1", plan(OLD, OURS, x=1), with_conditions(1, OLD)
+    )
+    assert sent_conditions(server) == [("1", [OLD, OURS]), ("3", [NEW, THEIRS, OURS])]
+    assert result.body["metadata"]["resourceVersion"] == "4"
+    assert not result.inconsistencies
+
+
+async def test_h2_conditions_planned_earlier_do_not_undo_what_is_known(server, client, resource):
+    server.script(server.reply(with_conditions(3, THEIRS, OURS)))
+    await patch_object(client, resource, "ns", "name1", plan(OURS), with_conditions(2, OLD, THEIRS))
+    assert sent_conditions(server) == [("2", [THEIRS, OURS])]
+
+
+async def test_h2_busy_objects_get_their_conditions(server, client, resource):
+    for version in range(2, 2 + MAX_CONFLICTS):
+        server.script(server.error(409))
+        server.script(server.reply(with_conditions(version, THEIRS)))
+    server.script(server.reply(with_conditions(9, THEIRS, OURS)))
+    await patch_object(client, resource, "ns", "name1", plan(OLD, OURS), with_conditions(1, OLD))
+    assert sent_conditions(server)[-1] == (None, [THEIRS, OURS])
+
+
+async def test_h2_conditions_are_set_even_if_the_object_cannot_be_read(server, client, resource):
+    server.script(server.error(409))
+    server.script(server.error(403))
+    server.script(server.reply(with_conditions(4, OLD, OURS)))
+    await patch_object(client, resource, "ns", "name1", plan(OLD, OURS), with_conditions(1, OLD))
+    assert sent_conditions(server) == [("1", [OLD, OURS]), (None, [OLD, OURS])]
+
+
+async def test_h2_dropped_conditions_are_noticed(server, client, resource):
+    server.script(server.reply(with_conditions(2, OLD)))
+    result = await patch_object(
+        client, resource, "ns", "name1", plan(OLD, OURS), with_conditions(1, OLD)
+    )
+    assert [item.field for item in result.inconsistencies] == [("status", "conditions")]

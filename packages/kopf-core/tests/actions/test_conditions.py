@@ -108,3 +108,17 @@ def test_junk_is_left_out(junk: Any) -> None:
     body = Body({"metadata": {}, "status": {"conditions": junk}})
     conditions = Conditions(body, Patch())
     assert len(conditions) == 0
+
+
+def test_h2_plans_for_an_older_state_change_only_what_they_change() -> None:
+    """E.g. those that could not be sent at once."""
+    patch = Patch()
+    make(READY, patch=patch).set("Other", True)
+    conditions = make({**READY, "status": "False"}, {**READY, "type": "New"}, patch=patch)
+    assert [*conditions] == ["Ready", "New", "Other"]
+    conditions.set("Third", True)
+    assert [item["type"] for item in patch["status"]["conditions"]] == [*conditions]
+    assert patch["status"]["conditions"][0]["status"] == "False"
+    for type in ("Other", "Third"):
+        conditions.delete(type)
+    assert patch == {}

@@ -8,6 +8,7 @@ import pytest
 
 from kopf_cogs.clients.errors import APIServerError, make_status_error
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.conditions import PlannedConditions
 from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import (
@@ -390,6 +391,15 @@ async def test_conditions_are_not_blamed_for_the_rest(client, apply, logged):
     assert client.sent[-1][1]["status"] == {"conditions": [READY]}
     [message] = [message for message in logged() if "rejected" in message]
     assert message.startswith("The patch made by the handlers is rejected and dropped: 422")
+
+
+async def test_h2_planned_conditions_are_known_beside_what_is_not_plain(client, apply):
+    """Here, it is a number with a fraction: the whole status is converted because of that."""
+    planned = PlannedConditions([READY], base=[])
+    await apply(patch=Patch({"status": {"conditions": planned, "x": 0.5}}))
+    [(_, payload)] = client.sent
+    assert payload["metadata"]["resourceVersion"]
+    assert payload["status"] == {"conditions": [READY], "x": 0.5}
 
 
 def test_rejections_of_conditions_are_told_of_once_until_they_are_accepted(resource, caplog):

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 
 from kopf_cogs.clients import errors, session
 from kopf_cogs.structs import bodies, dicts, diffs, jsonpatch, patches, resources, secrecy
+from kopf_cogs.structs.conditions import find_planned, rebase_conditions
 
 Logger: TypeAlias = logging.Logger | logging.LoggerAdapter[Any]
 
@@ -111,25 +112,27 @@ class _Target:
         return await self.merge(payload, subresource)
 
     async def merge_in_time(
-        self, payload: dict[str, Any], subresource: str | None, version: str | None
+        self, payload: dict[str, Any], subresource: str | None, known: Any
     ) -> bodies.RawBody:
         """Apply the fields, but not if it is on its way for so long that others have gone on.
 
         When this operator does not lead anymore, the next one changes the objects it handles.
         So what comes after that is refused, as the version is not the latest one. While this one
         leads, a conflict only means that somebody else has changed the object: it is read again.
+        So are the lists that must not be replaced with what was made of older ones: conditions.
         """
         for _ in range(MAX_CONFLICTS):
+            version = _get_version(known)
             if version is None:
                 break
+            payload = rebase_conditions(payload, known)
             try:
                 return await self.merge(payload, subresource, version)
             except errors.APIConflictError:
-                known, freshest = version, await self.get_if_permitted()
-                version = _get_version(freshest)
-                if version == known:
+                known = await self.get_if_permitted()
+                if _get_version(known) == version:
                     raise  # it is the change itself what is wrong
-        return await self.merge(payload, subresource)
+        return await self.merge(rebase_conditions(payload, known), subresource)
 
     async def modify(self, ops: jsonpatch.JSONPatch, subresource: str | None) -> bodies.RawBody:
         shown = secrecy.Shown(self.resource, ops)
@@ -261,14 +264,14 @@ async def _apply_fields(
     """Merge the fields into the object; return the new one, if there is anything to be merged."""
     result: Any = None
     for payload, subresource in _split_fields(target.resource, patch):
-        if target.client.fence is not None:
-            version = _get_version(result or body)
-            result = await target.merge_in_time(payload, subresource, version)
+        if target.client.fence is not None or find_planned(payload) is not None:
+            result = await target.merge_in_time(payload, subresource, result or body)
         elif subresource is not None and patch.keys() - {"status"}:
             result = await target.merge_status_first(payload, subresource, _get_version(body))
         else:
             result = await target.merge(payload, subresource)
-        _find_inconsistencies(payload, result, (), inconsistencies)
+        wish = rebase_conditions(payload, result)
+        _find_inconsistencies(wish, result, (), inconsistencies)
     return result
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.conditions import PlannedConditions, index_conditions
 from kopf_cogs.structs.patches import Patch
 
 Condition = Mapping[str, Any]
@@ -22,6 +23,7 @@ class Conditions(Mapping[str, Condition]):
     """The conditions of one object: as they are in its status, with the changes of the handlers.
 
     The changes go to the patch of the handlers at once, if anything has really changed.
+    What others do to other conditions meanwhile is not lost.
     """
 
     __slots__ = ("_body", "_now", "_patch")
@@ -71,7 +73,7 @@ class Conditions(Mapping[str, Condition]):
             "message": message or "",
             "lastTransitionTime": known.get("lastTransitionTime"),
         }
-        stored = _index(self._body.status.get("conditions")).get(type, {})
+        stored = index_conditions(self._stored).get(type, {})
         if stored.get("status") == item["status"] and stored.get("lastTransitionTime"):
             item["lastTransitionTime"] = stored["lastTransitionTime"]
         elif known.get("status") != item["status"] or not item["lastTransitionTime"]:
@@ -87,15 +89,23 @@ class Conditions(Mapping[str, Condition]):
 
     @property
     def _items(self) -> dict[str, dict[str, Any]]:
-        planned = self._patch.get("status")
-        if isinstance(planned, Mapping) and "conditions" in planned:
-            return _index(planned["conditions"])
-        return _index(self._body.status.get("conditions"))
+        status = self._patch.get("status")
+        if not isinstance(status, Mapping) or "conditions" not in status:
+            return index_conditions(self._stored)
+        planned = status["conditions"]
+        if isinstance(planned, PlannedConditions):  # maybe, for an older state of the object
+            planned = planned.rebase(self._stored)
+        return index_conditions(planned)
+
+    @property
+    def _stored(self) -> Any:
+        return self._body.status.get("conditions")
 
     def _store(self, items: Mapping[str, Condition]) -> None:
         """Plan the change of the list, which is always replaced as a whole; or of nothing."""
-        if items != _index(self._body.status.get("conditions")):
-            self._patch.setdefault("status", {})["conditions"] = [*items.values()]
+        if items != index_conditions(self._stored):
+            planned = PlannedConditions(items.values(), base=self._stored)
+            self._patch.setdefault("status", {})["conditions"] = planned
         elif "conditions" in (self._patch.get("status") or {}):
             del self._patch["status"]["conditions"]
             if not self._patch["status"]:
@@ -103,12 +113,3 @@ class Conditions(Mapping[str, Condition]):
 
 
 _STATUSES: Mapping[Any, str] = {True: "True", False: "False", None: "Unknown"}
-
-
-def _index(conditions: Any) -> dict[str, dict[str, Any]]:
-    """The conditions by their types, leaving out what is not understood: anything can be there."""
-    return {
-        item["type"]: dict(item)
-        for item in (conditions if isinstance(conditions, list) else ())
-        if isinstance(item, Mapping) and isinstance(item.get("type"), str)
-    }

@@ -17,6 +17,7 @@ from kopf_cogs.clients.patching import PatchResult, patch_object
 from kopf_cogs.clients.session import Client
 from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body, RawBody
+from kopf_cogs.structs.conditions import PlannedConditions, find_planned
 from kopf_cogs.structs.credentials import LoginError
 from kopf_cogs.structs.dicts import is_mapping
 from kopf_cogs.structs.diffs import EMPTY, Diff
@@ -284,6 +285,10 @@ def _drop_unusable(patch: Patch, logger: AnyLogger) -> Patch:
                 f"The patch made by the handlers cannot be sent, so its field {key!r} "
                 f"is dropped: {type(e).__name__}: {safe_message(e)}"
             )
+    planned = find_planned(patch)
+    if planned is not None and find_planned(usable) is None and "status" in usable:
+        conditions = usable["status"]["conditions"]
+        usable["status"]["conditions"] = PlannedConditions(conditions, base=planned.base)
     return usable
 
 
@@ -294,7 +299,7 @@ def _is_plain(value: Any, depth: int = PLAIN_DEPTH) -> bool:
         return depth > 0 and all(
             type(key) is str and _is_plain(item, depth - 1) for key, item in value.items()
         )
-    if kind is list:
+    if kind is list or kind is PlannedConditions:
         return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
     return kind is str or kind is int or kind is bool or value is None
 

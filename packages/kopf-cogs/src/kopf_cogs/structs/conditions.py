@@ -1,0 +1,52 @@
+"""Lists of conditions: many write to them at once, so it must be known who has changed what.
+
+API servers replace lists as a whole. Whoever sends a list which is made of what it was like
+some time ago, erases what others have set since then.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+class PlannedConditions(list[Any]):
+    """The list of conditions as it must become; and what it is made of, so it can be made anew."""
+
+    __slots__ = ("base",)
+
+    def __init__(self, items: Iterable[Any] = (), *, base: Any = None) -> None:
+        super().__init__(items)
+        self.base = base
+
+    def rebase(self, fresh: Any) -> "PlannedConditions":
+        """The same changes of the same conditions, in the list as it is now."""
+        wanted, base, items = (index_conditions(source) for source in (self, self.base, fresh))
+        for type in base.keys() - wanted.keys():
+            items.pop(type, None)
+        items |= {type: item for type, item in wanted.items() if item != base.get(type)}
+        return PlannedConditions(items.values(), base=fresh)
+
+
+def index_conditions(conditions: Any) -> dict[str, dict[str, Any]]:
+    """The conditions by their types, leaving out what is not understood: anything can be there."""
+    return {
+        item["type"]: dict(item)
+        for item in (conditions if isinstance(conditions, list) else ())
+        if isinstance(item, Mapping) and isinstance(item.get("type"), str)
+    }
+
+
+def find_planned(patch: Any) -> PlannedConditions | None:
+    """The planned conditions of the object that is going to be patched, if there are any."""
+    status = patch.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    return conditions if isinstance(conditions, PlannedConditions) else None
+
+
+def rebase_conditions(patch: dict[str, Any], body: Any) -> dict[str, Any]:
+    """The same patch for the object as it is now; the very same one if it plans no conditions."""
+    planned = find_planned(patch)
+    if planned is None or body is None:
+        return patch
+    status = body.get("status")
+    fresh = status.get("conditions") if isinstance(status, Mapping) else None
+    return {**patch, "status": {**patch["status"], "conditions": planned.rebase(fresh)}}
