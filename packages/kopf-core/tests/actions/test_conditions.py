@@ -122,3 +122,22 @@ def test_h2_plans_for_an_older_state_change_only_what_they_change() -> None:
     for type in ("Other", "Third"):
         conditions.delete(type)
     assert patch == {}
+
+
+@pytest.mark.parametrize(("generation", "is_news"), [(7, False), (8, False), (9, True)])
+def test_h2_changes_of_the_status_are_no_news_where_they_are_counted(
+    generation: int, is_news: bool
+) -> None:
+    """The generation is always one ahead of what is observed; more is a change of something else.
+
+    Another condition can have been set earlier, and then it was not changed because of this.
+    """
+    patch, earlier = Patch(), {**READY, "type": "Other", "observedGeneration": 5}
+    metadata = {"generation": generation}
+    body = Body({"metadata": metadata, "status": {"conditions": [READY, earlier]}})
+    conditions = Conditions(body, patch, is_counted=True, now=lambda: NOW)
+    for type in ("Ready", "Other") if generation == 8 else ("Ready",):
+        conditions.set(type, True, reason="Rollout", message="2 of 2")
+    assert bool(patch) == is_news
+    conditions.set("Ready", True, reason="Rollout", message="3 of 3")
+    assert conditions["Ready"]["observedGeneration"] == generation

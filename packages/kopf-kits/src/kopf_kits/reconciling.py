@@ -7,7 +7,7 @@ import copy
 import datetime
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kopf_cogs.configs.settings import OperatorSettings
@@ -117,8 +117,9 @@ class _PurePass:
         group, _, version = str(body.get("apiVersion") or "v1").rpartition("/")
         kind = str(body.get("kind") or "")
         home = body.metadata.namespace
+        resource = Resource(group, version, f"{kind.lower()}s", kind, namespaced=bool(home))
         return ReconcilingCause(
-            resource=Resource(group, version, f"{kind.lower()}s", kind, namespaced=bool(home)),
+            resource=replace(resource, subresources=frozenset({"status"})),
             body=body,
             patch=Patch(),
             settings=OperatorSettings(),

@@ -35,6 +35,19 @@ def index_conditions(conditions: Any) -> dict[str, dict[str, Any]]:
     }
 
 
+def is_seen(body: Mapping[str, Any]) -> bool:
+    """Whether the latest generation of the object is only the change of its status.
+
+    It is so if the status is not a subresource: its changes are counted, too, so the generation
+    is always one ahead of what the status says of it.
+    """
+    metadata, status = body.get("metadata") or {}, body.get("status") or {}
+    items = [status, *index_conditions(status.get("conditions")).values()]
+    seen = [item.get("observedGeneration") for item in items]
+    newest = max((value for value in seen if isinstance(value, int)), default=None)
+    return newest is not None and metadata.get("generation") == newest + 1
+
+
 def find_planned(patch: Any) -> PlannedConditions | None:
     """The planned conditions of the object that is going to be patched, if there are any."""
     status = patch.get("status")

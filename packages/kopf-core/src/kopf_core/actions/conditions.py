@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kopf_cogs.structs.bodies import Body
-from kopf_cogs.structs.conditions import PlannedConditions, index_conditions
+from kopf_cogs.structs.conditions import PlannedConditions, index_conditions, is_seen
 from kopf_cogs.structs.patches import Patch
 
 Condition = Mapping[str, Any]
@@ -24,13 +24,22 @@ class Conditions(Mapping[str, Condition]):
 
     The changes go to the patch of the handlers at once, if anything has really changed.
     What others do to other conditions meanwhile is not lost.
+
+    ``is_counted`` tells that each change of the status is counted as a generation of the object,
+    as it is with no subresource for it. Then, this is not a reason to change the status again.
     """
 
-    __slots__ = ("_body", "_now", "_patch")
+    __slots__ = ("_body", "_is_counted", "_now", "_patch")
 
     def __init__(
-        self, body: Body, patch: Patch, *, now: Callable[[], datetime.datetime] = _now
+        self,
+        body: Body,
+        patch: Patch,
+        *,
+        is_counted: bool = False,
+        now: Callable[[], datetime.datetime] = _now,
     ) -> None:
+        self._is_counted = is_counted
         self._body = body
         self._patch = patch
         self._now = now
@@ -81,7 +90,10 @@ class Conditions(Mapping[str, Condition]):
         generation = self._body.metadata.get("generation")
         if generation is not None:
             item["observedGeneration"] = generation
-        self._store(items | {type: {**known, **item}})
+        item = {**known, **item}
+        if self._is_counted and is_seen(self._body) and _differ_in_generations(item, stored):
+            item = stored
+        self._store(items | {type: item})
 
     def delete(self, type: str) -> None:
         """Remove the condition, if there is one."""
@@ -110,6 +122,11 @@ class Conditions(Mapping[str, Condition]):
             del self._patch["status"]["conditions"]
             if not self._patch["status"]:
                 del self._patch["status"]
+
+
+def _differ_in_generations(one: Condition, other: Condition) -> bool:
+    """Whether nothing else differs in these conditions."""
+    return {**one, "observedGeneration": None} == {**other, "observedGeneration": None}
 
 
 _STATUSES: Mapping[Any, str] = {True: "True", False: "False", None: "Unknown"}

@@ -138,6 +138,11 @@ class ResourceCause(Cause):
         self.patch = patch
         self.settings = settings
 
+    @property
+    def is_status_counted(self) -> bool:
+        """Whether each change of the status is a new generation of the object."""
+        return "status" not in self.resource.subresources
+
     def _make_kwargs(self) -> dict[str, Any]:
         body = self.body
         meta = body.metadata
@@ -156,7 +161,7 @@ class ResourceCause(Cause):
             "namespace": namespace,
             "labels": meta.labels,
             "annotations": meta.annotations,
-            "conditions": Conditions(body, self.patch),
+            "conditions": Conditions(body, self.patch, is_counted=self.is_status_counted),
         }
 
 

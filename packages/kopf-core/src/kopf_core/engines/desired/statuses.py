@@ -3,6 +3,7 @@
 import contextlib
 
 from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.conditions import is_seen
 from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
 from kopf_core.engines.desired.triggers import Essence, digest
@@ -54,6 +55,8 @@ def observe(cause: ResourceCause) -> None:
     the definition of the kind has no such field, and the server drops it every time.
     """
     generation, stored = cause.body.metadata.get("generation"), cause.body.status
+    if cause.is_status_counted and not _has_conditions(cause.patch) and is_seen(cause.body):
+        return  # it is our own latest change of the status, and there would be one more
     is_news = "observedGeneration" in stored or _has_conditions(cause.patch)
     if generation is not None and is_news and stored.get("observedGeneration") != generation:
         cause.patch.setdefault("status", {})["observedGeneration"] = generation
