@@ -2,6 +2,8 @@
 
 Usage: ``python -m bench.owners [--owners N] [--engines ours,go]``. It needs the control plane
 (``make e2e-assets``), and for ``go`` also the toolchain of Go: it builds ``bench/go`` first.
+With ``--instructions``, only those of ours are counted, under valgrind, from the first owner on:
+they do not depend on how busy the machine is; but they do on how many connections are opened.
 
 Three phases: all owners are created; a quiet time; the operator is restarted with all of them.
 Requests are counted by the API server itself, CPU and memory are those of the operator's process:
@@ -21,11 +23,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 from e2e.clusters import Cluster, open_cluster
+
+from bench.instructions import read_total
 
 HERE = pathlib.Path(__file__).parent
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -128,7 +133,9 @@ async def settle(process: asyncio.subprocess.Process) -> Usage:
     return Usage.of(process.pid)
 
 
-async def start(engine: str, kubeconfig: pathlib.Path, binary: str) -> asyncio.subprocess.Process:
+async def start(
+    engine: str, kubeconfig: pathlib.Path, binary: str, counter: Sequence[str] = ()
+) -> asyncio.subprocess.Process:
     """Start the operator. Its modules are compiled in advance, as they are where it is deployed."""
     args = [sys.executable, "-m", "kopf", "run", "-A", "--quiet", str(HERE / "handlers/owners.py")]
     if engine == "go":
@@ -136,7 +143,7 @@ async def start(engine: str, kubeconfig: pathlib.Path, binary: str) -> asyncio.s
     env = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONPYCACHEPREFIX": str(COMPILED)}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     return await asyncio.create_subprocess_exec(
-        *args, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        *counter, *args, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
 
 
@@ -163,6 +170,32 @@ async def measure(engine: str, count: int, binary: str) -> None:
             await api.close()
 
 
+async def count_instructions(count: int) -> None:
+    """Create the owners with our operator under valgrind: dozens of times slower than usual."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_cluster("envtest", pathlib.Path(folder)) as cluster,
+    ):
+        out = pathlib.Path(folder) / "callgrind.out"
+        options = ["--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
+        api = Api(cluster, cluster.make_ssl_context())
+        process: asyncio.subprocess.Process | None = None
+        try:
+            await api.request("POST", CRDS, CRD)
+            process = await start("ours", cluster.kubeconfig_path, "", ["valgrind", *options])
+            await settle(process)
+            switch = ["callgrind_control", "-i", "on", str(process.pid)]
+            await asyncio.to_thread(subprocess.run, switch, check=True, capture_output=True)
+            await create_all(api, count)
+            await until_ready(api, count)
+            await settle(process)
+        finally:
+            await api.close()
+            if process is not None:
+                await stop(process)
+        print(f"ours  created {read_total(out) / count / 1e6:.3f} M instructions per owner")
+
+
 async def run_phases(engine: str, count: int, binary: str, cluster: Cluster, api: Api) -> None:
     process = await start(engine, cluster.kubeconfig_path, binary)  # only to compile the modules
     await asyncio.sleep(3)
@@ -172,8 +205,7 @@ async def run_phases(engine: str, count: int, binary: str, cluster: Cluster, api
     try:
         await asyncio.sleep(3)
         idle, before = await settle(process), await api.count_requests()
-        limit = asyncio.Semaphore(10)
-        await asyncio.gather(*(create(api, n, limit) for n in range(count)))
+        await create_all(api, count)
         await until_ready(api, count)
         done, after = await settle(process), await api.count_requests()
         report(engine, "created", count, idle, done, difference(after, before))
@@ -194,6 +226,11 @@ async def until_ready(api: Api, count: int) -> None:
         if await api.count_ready() >= count:
             return
         await asyncio.sleep(0.5)
+
+
+async def create_all(api: Api, count: int) -> None:
+    limit = asyncio.Semaphore(10)
+    await asyncio.gather(*(create(api, n, limit) for n in range(count)))
 
 
 async def create(api: Api, n: int, limit: asyncio.Semaphore) -> None:
@@ -231,7 +268,10 @@ def main() -> None:
     parser.add_argument("--owners", type=int, default=1000)
     parser.add_argument("--engines", default="ours,go")
     parser.add_argument("--binary", default="", help="of the Go operator, if it is built already")
+    parser.add_argument("--instructions", action="store_true", help="count them under valgrind")
     options = parser.parse_args()
+    if options.instructions:
+        return asyncio.run(count_instructions(options.owners))
     for engine in options.engines.split(","):
         binary = options.binary or (build() if engine == "go" else "")
         asyncio.run(measure(engine, options.owners, binary))

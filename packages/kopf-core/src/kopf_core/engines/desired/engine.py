@@ -178,7 +178,7 @@ class DesiredStates:
         for id in self._places.keys() - {handler.id for handler in matching}:
             self._places[id].leave(step.key)
             known.plans.pop(id, None)
-            known.far -= {id}
+            known.set_far(id, False)
         for handler in matching:
             if handler.id not in known.plans:
                 known.plans[handler.id] = self._progress.make_plan(handler.id, step)
@@ -251,14 +251,12 @@ class DesiredStates:
             is_lasting = isinstance(outcome.exception, FieldConflictError)
             tell_of_conflict(cause, one.applier.warning, is_lasting=is_lasting)
         if one.is_interrupted:
-            known.far |= {handler.id}
+            known.set_far(handler.id, True)
             plan.triggers |= triggers
             return
         if one.is_complete:
             plan.is_partial = not self._knowledge.is_complete(handler)
-            known.far -= {handler.id}
-            if one.applier.is_far:
-                known.far |= {handler.id}
+            known.set_far(handler.id, one.applier.is_far)
             tell_of_peace(cause)
             if cause.kwargs["conditions"]:
                 observe(step.cause)

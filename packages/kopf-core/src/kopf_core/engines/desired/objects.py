@@ -32,6 +32,10 @@ class ObjectPlans:
     rejections: int = 0
     """How many times in a row the conditions, or whatever else is patched, were rejected."""
 
+    def set_far(self, id: HandlerId, is_far: bool) -> None:
+        """Remember whether the reconciler wants anything there; mostly, nobody does."""
+        self.far = (self.far | {id}) if is_far else (self.far - {id} or NOBODY)
+
     def keep_fights(self, id: HandlerId, fights: Fights) -> None:
         """Remember the fights of the reconciler, if there are any: mostly, there are none."""
         if fights:
