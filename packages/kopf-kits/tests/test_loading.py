@@ -217,6 +217,14 @@ def load(*paths: str) -> list[object]:
 
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="PyPy does not tell the names")
+def test_names_of_modules_above_are_suggested(tmp_path: Path) -> None:
+    path = tmp_path / "handlers.py"
+    path.write_text("import kopf\nkopf.on.reconcile\n")
+    with pytest.raises(LoadingError, match=r"py:2: .*\. Did you mean: 'kopf\.reconcile'\?"):
+        preload([str(path)])
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="PyPy does not tell the names")
 def test_misspelt_names_are_corrected(tmp_path: Path) -> None:
     path = tmp_path / "handlers.py"
     path.write_text("import asyncio\nasyncio.sleeep\n")

@@ -128,7 +128,11 @@ def _suggest(exc: Exception, line: str) -> str:
     """What was meant instead of an absent attribute: older Pythons say it only in tracebacks."""
     if not isinstance(exc, AttributeError) or "Did you mean" in line:
         return ""
-    close = find_similar(exc.name or "", dir(exc.obj))
+    name, title = exc.name or "", getattr(exc.obj, "__name__", "")
+    above = title.rpartition(".")[0] if isinstance(exc.obj, ModuleType) else ""
+    if name in dir(sys.modules.get(above)):
+        return f". Did you mean: '{above}.{name}'?"  # e.g. in `kopf.on` instead of `kopf`
+    close = find_similar(name, dir(exc.obj))
     return f". Did you mean: {close!r}?" if close else ""
 
 
