@@ -443,3 +443,23 @@ async def test_h2_statuses_of_manifests_are_not_wanted(websites: Any) -> None:
     async with websites.operating():
         await websites.wait(websites.kind, "web", check=is_ready("2"))
     assert "PATCH child" not in websites.writes(since)
+
+
+async def test_h2_objects_that_leave_the_filters_take_no_attempts_with_them(websites: Any) -> None:
+    """Otherwise, the count and the delay of long ago would come back with the label."""
+
+    @websites.reconcile(id="fn", labels={"served": "yes"})
+    def fn(**_: Any) -> None:
+        raise kopf.TemporaryError("Not now.", delay=3600)
+
+    await websites.apply()
+    labels: dict[str, Any] = {"metadata": {"labels": {"served": "yes"}}}
+    await websites.sandbox.patch(websites.kind, "web", labels, namespace="ns1")
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", jsonpath=PROGRESS)
+        labels = {"metadata": {"labels": None}}
+        await websites.sandbox.patch(websites.kind, "web", labels, namespace="ns1")
+        web = await websites.wait(
+            websites.kind, "web", check=lambda web: not web["metadata"].get("annotations")
+        )
+    assert "labels" not in web["metadata"]

@@ -179,6 +179,7 @@ class DesiredStates:
             self._places[id].leave(step.key)
             known.plans.pop(id, None)
             known.set_far(id, False)
+            self._progress.drop(id, step)
         for handler in matching:
             if handler.id not in known.plans:
                 known.plans[handler.id] = self._progress.make_plan(handler.id, step)

@@ -88,6 +88,12 @@ class Progress:
             storage.store(key=key, record=record, body=body, patch=marks)
         storage.flush()
 
+    def drop(self, id: HandlerId, step: Step) -> None:
+        """Forget the attempts of a reconciler that the object does not match anymore."""
+        storage = self._settings.persistence.progress_storage
+        storage.purge(key=self._name(id), body=step.cause.body, patch=step.marks)
+        storage.flush()
+
     def _correct(self, state: HandlerState) -> HandlerState:
         """Shift the start by as much as the wall clock has jumped since then, if it has."""
         assert state.since is not None
