@@ -146,7 +146,7 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
         for full_key in self.make_keys(self.key, body=body):
             encoded = annotations.get(full_key)
             if encoded is not None:
-                decoded = decode_json(encoded, f"annotation {full_key!r}", body)
+                decoded = decode_json(encoded, ("annotation", full_key), body)
                 return cast("BodyEssence | None", decoded)
         return None
 
@@ -248,7 +248,7 @@ class StatusDiffBaseStorage(DiffBaseStorage):
         encoded = resolve(body, self._field, None)
         if encoded is None:
             return None
-        decoded = decode_json(encoded, f"field {'.'.join(self._field)!r}", body)
+        decoded = decode_json(encoded, ("field", *self._field), body)
         return cast("BodyEssence | None", decoded)
 
     def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:

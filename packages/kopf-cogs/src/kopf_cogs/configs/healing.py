@@ -5,7 +5,7 @@ import functools
 import json
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.dicts import is_mapping
@@ -22,6 +22,9 @@ else:
     _dumps = functools.partial(
         orjson.dumps, option=orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
     )
+
+Place: TypeAlias = tuple[str, ...]
+"""What and where is read, for the logs: e.g. ``("field", "status", "kopf")``."""
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -58,7 +61,7 @@ def _has_exponents(encoded: bytes) -> bool:
     return encoded.translate(_DIGITS_TO_ZEROS).find(b"0e") >= 0
 
 
-def decode_json(encoded: object, where: str, body: Body) -> dict[str, Any] | None:
+def decode_json(encoded: object, where: Place, body: Body) -> dict[str, Any] | None:
     """Decode a JSON dictionary; if it is not such, log a warning and return nothing.
 
     The content is never logged: it can contain secrets.
@@ -80,7 +83,7 @@ def decode_json(encoded: object, where: str, body: Body) -> dict[str, Any] | Non
     return None
 
 
-def heal_record(record: object, where: str, body: Body) -> dict[str, Any] | None:
+def heal_record(record: object, where: Place, body: Body) -> dict[str, Any] | None:
     """Drop the values of wrong types from a record of progress, with one warning for all.
 
     The timestamps stay as they are written. If nothing remains, there is no record.
@@ -90,17 +93,18 @@ def heal_record(record: object, where: str, body: Body) -> dict[str, Any] | None
     if not is_mapping(record):
         _warn(where, body, "not an object")
         return None
-    healed = {
-        key: val
+    wrong = {
+        key
         for key, val in record.items()
-        if val is None or key not in _CHECKS or _CHECKS[key](val)
+        if val is not None
+        and type(val) is not _TYPES.get(key)
+        and key in _CHECKS
+        and not _CHECKS[key](val)
     }
-    if len(healed) < len(record):
-        wrong = ", ".join(sorted(str(key) for key in record.keys() - healed.keys()))
-        _warn(where, body, f"wrong values of: {wrong}")
-        if not healed:
-            return None
-    return healed
+    if not wrong:
+        return dict(record)
+    _warn(where, body, f"wrong values of: {', '.join(sorted(wrong))}")
+    return {key: val for key, val in record.items() if key not in wrong} or None
 
 
 def parse_record(encoded: object) -> dict[str, Any] | None:
@@ -155,7 +159,18 @@ _CHECKS: Final[Mapping[str, Callable[[object], bool]]] = {
 }
 
 
-def _warn(where: str, body: Body, reason: str) -> None:
+_TYPES: Final[Mapping[str, type]] = {
+    "purpose": str,
+    "message": str,
+    "success": bool,
+    "failure": bool,
+}
+"""Of which types they usually are, so that there is nothing else to be checked."""
+
+
+def _warn(where: Place, body: Body, reason: str) -> None:
     meta = body.metadata
     name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-    logger.warning("Ignoring the corrupted %s of %s %s: %s.", where, body.get("kind"), name, reason)
+    what, *path = where
+    place = f"{what} {'.'.join(path)!r}" if path else what
+    logger.warning("Ignoring the corrupted %s of %s %s: %s.", place, body.get("kind"), name, reason)

@@ -125,7 +125,7 @@ class AnnotationsProgressStorage(
         for full_key in self.make_keys(key, body=body):
             encoded = annotations.get(full_key)
             if encoded is not None:
-                where = f"annotation {full_key!r}"
+                where = ("annotation", full_key)
                 record = heal_record(decode_json(encoded, where, body), where, body)
                 return cast("ProgressRecord | None", record)
         return None
@@ -232,7 +232,7 @@ class StatusProgressStorage(ProgressStorage):
         if self._field[0] not in body:
             return None
         record = resolve(body, (*self._field, key), None)
-        where = f"field {'.'.join(self._field)!r}"
+        where = ("field", *self._field)
         return cast("ProgressRecord | None", heal_record(record, where, body))
 
     def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:

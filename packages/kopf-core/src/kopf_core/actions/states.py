@@ -6,8 +6,8 @@ so that an operator can carry on after a restart with nothing run twice.
 
 import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from kopf_cogs.configs.progress import ProgressRecord, ProgressStorage
 from kopf_cogs.structs.bodies import Body
@@ -24,9 +24,11 @@ LEAST_JUMP = 5.0
 """In seconds: the wall clock is adjusted all the time, but only a bit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandlerState:
-    """The progress of one handler in one handling cycle. All times are in UTC."""
+class HandlerState(NamedTuple):
+    """The progress of one handler in one handling cycle. All times are in UTC.
+
+    A tuple, as there are several for each object in each step: dataclasses are slower to make.
+    """
 
     started: datetime.datetime
     stopped: datetime.datetime | None = None
@@ -37,9 +39,9 @@ class HandlerState:
     failure: bool = False
     message: str | None = None
     subrefs: frozenset[HandlerId] = frozenset()
-    since: float | None = field(default=None, compare=False)
+    since: float | None = None
     """The monotonic time of the start, if it was in this process; it is never stored."""
-    written: datetime.datetime | None = field(default=None, compare=False)
+    written: datetime.datetime | None = None
     """The start as it is stored, if that is wrong: e.g. written by a clock that was ahead."""
 
     @property
@@ -176,7 +178,7 @@ class State(Mapping[HandlerId, HandlerState]):
             if known is None:
                 states[handler.id] = HandlerState(started=self.now, purpose=purpose)
             elif known.purpose != purpose:
-                states[handler.id] = replace(known, purpose=purpose)
+                states[handler.id] = known._replace(purpose=purpose)
             active.add(handler.id)
         return State(
             states, now=self.now, active=frozenset(active), stored=self._stored, purpose=purpose

@@ -138,7 +138,8 @@ class Cycles:
         seen: SeenStates | None = memory.seen
         if seen is None:  # as it was before the restart
             encoded = self._persistence.diffbase_storage.fetch_seen(body=cause.body)
-            stored = None if encoded is None else decode_json(encoded, "seen states", cause.body)
+            where = ("seen states",)
+            stored = None if encoded is None else decode_json(encoded, where, cause.body)
             seen = SeenStates.from_json(stored, state.since.isoformat())
         return seen.add(cause.new, finished) if seen else seen
 

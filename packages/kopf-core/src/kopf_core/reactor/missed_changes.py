@@ -9,7 +9,7 @@ The progress of those who have seen more than that is kept until then: they are 
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kopf_cogs.structs.bodies import BodyEssence
 from kopf_cogs.structs.dicts import FieldPath, resolve
@@ -65,7 +65,7 @@ def find_missed(
         kept.update(_keep_subhandlers(id, state, load_subhandlers, seen, earliest))
     if cause.reason is not Reason.CREATE:
         kept.update(_excuse(state, essence, seen.items[-1].essence, interests))
-    kept = {id: replace(known, purpose=Reason.UPDATE.value) for id, known in kept.items()}
+    kept = {id: known._replace(purpose=Reason.UPDATE.value) for id, known in kept.items()}
     return Missed(essence, kept, seen.keep(earliest + 1, kept))
 
 

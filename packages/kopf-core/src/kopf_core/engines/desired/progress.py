@@ -1,7 +1,6 @@
 """Progress of reconcilers: the attempts and the delays are kept on the objects, as everywhere."""
 
 from collections.abc import Collection
-from dataclasses import replace
 from datetime import timedelta
 
 from kopf_cogs.aiokits.clocks import Clock
@@ -43,8 +42,8 @@ class Progress:
             return HandlerState(started=now, since=monotonic, purpose=PURPOSE)
         state = HandlerState.from_record(record, now)
         if since is None:
-            return replace(state, since=monotonic - (now - state.started).total_seconds())
-        return self._correct(replace(state, since=since))
+            return state._replace(since=monotonic - (now - state.started).total_seconds())
+        return self._correct(state._replace(since=since))
 
     def make_plan(self, id: HandlerId, step: Step) -> Plan:
         """A plan for an object that is seen for the first time, maybe by a restarted operator."""
@@ -101,9 +100,9 @@ class Progress:
         jump = self._clock.now() - state.started - elapsed
         if abs(jump.total_seconds()) < LEAST_JUMP:
             return state
-        return replace(state, started=state.started + jump)
+        return state._replace(started=state.started + jump)
 
 
 def replace_delay(state: HandlerState) -> HandlerState:
     """The state of an attempt that is made now, whenever it was planned for."""
-    return state if state.delayed is None else replace(state, delayed=None)
+    return state if state.delayed is None else state._replace(delayed=None)
