@@ -236,6 +236,14 @@ def test_misspelt_names_are_corrected(tmp_path: Path) -> None:
     assert re.search(text, str(info.value))
 
 
+def test_relative_imports_of_files_are_explained(tmp_path: Path) -> None:
+    path = tmp_path / "handlers.py"
+    path.write_text("from . import helpers\n")
+    text = "no known parent package; load it by its full name: kopf run -m PACKAGE.MODULE$"
+    with pytest.raises(LoadingError, match=text):
+        preload([str(path)])
+
+
 def test_handlers_of_imported_files_are_not_registered_twice(tmp_path: Path) -> None:
     (tmp_path / "operators.py").write_text(HANDLERS)
     (tmp_path / "others.py").write_text("import operators")

@@ -219,6 +219,11 @@ def test_callables_without_names_need_ids(make, callback):
     assert make(on.create, callback, id="x").id == "x"
 
 
+def test_decorated_classes_are_explained(make):
+    with pytest.raises(ValueError, match=r"or decorate a function: calls of a class only make"):
+        make(on.create, Kex)
+
+
 @pytest.mark.docs("filtering/field")
 @pytest.mark.parametrize(
     ("field", "suffix"),

@@ -53,6 +53,22 @@ def test_options_are_the_same_in_all_forms():
     assert OperatorArguments.__annotations__.keys() == expected
 
 
+async def test_operators_are_not_run_in_handlers():
+    registry, stop = OperatorRegistry(), asyncio.Event()
+    seen = []
+
+    @on.startup(registry=registry)
+    def nest(**_):
+        with pytest.raises(RuntimeError) as info:
+            run(clusterwide=True)
+        seen.append(str(info.value))
+        stop.set()
+
+    vault = Vault({"x": ConnectionInfo(server="http://127.0.0.1:1")})
+    await operator(registry=registry, vault=vault, stop_flag=stop, clusterwide=True)
+    assert seen == ["kopf.run() is called in a handler: there is an operator already."]
+
+
 def test_other_collectors_of_garbage_are_left_alone(monkeypatch):
     """As of PyPy: they have no thresholds."""
     monkeypatch.delattr(gc, "get_threshold", raising=False)

@@ -125,7 +125,9 @@ def _explain(exc: Exception, title: str) -> LoadingError:
 
 
 def _suggest(exc: Exception, line: str) -> str:
-    """What was meant instead of an absent attribute: older Pythons say it only in tracebacks."""
+    """What was meant; instead of an absent attribute, older Pythons say it only in tracebacks."""
+    if isinstance(exc, ImportError) and "relative import with no known parent" in line:
+        return "; load it by its full name: kopf run -m PACKAGE.MODULE"
     if not isinstance(exc, AttributeError) or "Did you mean" in line:
         return ""
     name, title = exc.name or "", getattr(exc.obj, "__name__", "")

@@ -89,7 +89,8 @@ def name_of_fn(fn: Any) -> str:
         fn = fn.func
     name = getattr(fn, "__name__", None)
     if name is None or isinstance(fn, type):
-        raise ValueError(f"Cannot get the handler's id of {fn!r}; specify it with the id= option.")
+        hint = ", or decorate a function: calls of a class only make objects" if name else ""
+        raise ValueError(f"Cannot get the handler's id of {fn!r}; specify it with id={hint}.")
     if name == "<lambda>":
         code = fn.__code__
         return f"lambda:{code.co_filename}:{code.co_firstlineno}"

@@ -13,6 +13,7 @@ from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings, PeeringSettings
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.namespaces import NamespacePattern
+from kopf_core.actions.context import operator_var
 from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
 from kopf_core.engines.background.termination import disown
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
@@ -107,7 +108,8 @@ def run(
     If a loop is not specified, a new one is used, and closed in the end. The tasks that are
     started by handlers in the loop are cancelled in the end.
 
-    Raises :class:`RuntimeError` if called from a coroutine: there, use :func:`operator`.
+    Raises :class:`RuntimeError` if called in a handler; or from a coroutine: there, use
+    :func:`operator`.
     """
     _refuse_nesting()
     _relax_garbage_collector()
@@ -125,6 +127,8 @@ def run(
 
 
 def _refuse_nesting() -> None:
+    if operator_var.get(None) is not None:  # each operator would handle the same, and run others
+        raise RuntimeError("kopf.run() is called in a handler: there is an operator already.")
     try:
         asyncio.get_running_loop()
     except RuntimeError:
