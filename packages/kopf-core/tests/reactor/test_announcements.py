@@ -9,7 +9,11 @@ from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_cogs.structs.resources import Resource
 from kopf_core.intents import decorators as on
 from kopf_core.reactor import announcements
-from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
+from kopf_core.reactor.announcements import (
+    ConnectionAnnouncer,
+    announce_start,
+    describe_unresolved,
+)
 from kopf_core.reactor.essentials import OperatorOptions
 from kopf_core.reactor.serving import ServableResources
 
@@ -81,6 +85,16 @@ def test_lines_are_of_a_reasonable_length(caplog, registry):
     [message] = caplog.messages
     assert message.startswith("Serving things00.v1.kopf.dev (1 handler), things01.")
     assert message.endswith("things09.v1.kopf.dev (1 handler), and 40 more.")
+
+
+@pytest.mark.parametrize(
+    "selector", [("example.com", "examples"), ("kopf.dev", "v5", "Example"), ("v1", "examples")]
+)
+def test_wrong_groups_and_versions_are_corrected(registry, selector):
+    on.create(*selector, registry=registry)(lambda **_: None)
+    [wanted] = registry.selectors
+    text = describe_unresolved(wanted, registry, [EXAMPLES, PODS])
+    assert text.endswith(f". Did you mean '{EXAMPLES}'?")
 
 
 def on_everything(resource):
