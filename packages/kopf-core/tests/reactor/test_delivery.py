@@ -13,7 +13,7 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import Applied
 from kopf_core.actions.marks import Marks
-from kopf_core.engines.leasing import FencedError
+from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import ObjectMemories, ObjectMemory
 from kopf_core.reactor.delivery import Delivery, is_only_marked
 from kopf_core.reactor.turns import Turn

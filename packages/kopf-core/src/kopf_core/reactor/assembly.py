@@ -19,12 +19,12 @@ from kopf_core.reactor.places import Occupancy
 from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.queueing import Process, WorkQueue
 from kopf_core.reactor.reconciliation import Reconciler
-from kopf_core.reactor.takeovers import Takeovers
 from kopf_core.reactor.work import DONE, TurnResult, WorkItem
 
 if TYPE_CHECKING:
     from kopf_core.engines.desired.engine import DesiredStates, Enqueue
     from kopf_core.engines.desired.knowledge import Sources
+    from kopf_core.reactor.takeovers import Takeovers
 
 
 class HandlingFactory:
@@ -71,10 +71,12 @@ class HandlingFactory:
             takeovers=self._make_takeovers(resource, handlers),
         )
 
-    def _make_takeovers(self, resource: Resource, handlers: ResourceHandlers) -> Takeovers | None:
+    def _make_takeovers(self, resource: Resource, handlers: ResourceHandlers) -> "Takeovers | None":
         settings = self._execution.settings
         if settings.leasing.name is None:
             return None
+        from kopf_core.reactor.takeovers import Takeovers
+
         return Takeovers(
             self._client, resource, handlers, settings, is_clusterwide=self._is_clusterwide
         )

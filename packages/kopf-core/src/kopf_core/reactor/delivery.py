@@ -18,7 +18,7 @@ from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_newer, is_same, parse_version
 from kopf_core.actions.effects import Applied, apply_patches, tell_of_losses
-from kopf_core.engines.leasing import FencedError
+from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import Stage
 from kopf_core.reactor.conflicts import get_conflict_delay, keep_refused
 from kopf_core.reactor.cycles import FOREVER

@@ -11,14 +11,18 @@ import contextlib
 import logging
 import pathlib
 import uuid
+from typing import TYPE_CHECKING
 
 from kopf_cogs.helpers.hostnames import get_hostname
 from kopf_core.actions.retrying import safe_message
 from kopf_core.engines.activities import ActivityError
-from kopf_core.engines.leasing import Elector, Fence
+from kopf_core.engines.leasing.fences import Fence
 from kopf_core.intents.causes import Activity
 from kopf_core.reactor.essentials import Essentials
 from kopf_core.reactor.handling import Handling
+
+if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
+    from kopf_core.engines.leasing.elector import Elector
 
 logger = logging.getLogger("kopf.leasing")
 
@@ -64,6 +68,8 @@ class Leadership:
         """Begin as a follower; to be called before anything is handled."""
         if not self.is_needed:
             return
+        from kopf_core.engines.leasing.elector import Elector
+
         essentials, settings = self._essentials, self._essentials.settings.leasing
         fence = essentials.client.fence = Fence(essentials.options.clock)
         self._elector = Elector(
@@ -99,7 +105,7 @@ class Leadership:
             async with asyncio.timeout(RELEASE_TIMEOUT):
                 await self._elector.release()
 
-    async def _take_part(self, elector: Elector) -> None:
+    async def _take_part(self, elector: "Elector") -> None:
         settings = self._essentials.settings.leasing
         await self._essentials.vault.wait_for_readiness()
         settings.namespace = settings.namespace or await self._detect_namespace()

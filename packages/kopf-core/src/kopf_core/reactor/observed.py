@@ -189,6 +189,9 @@ class ObservedKinds:
         self._watchers: dict[StreamKey, _Watcher] = {}
         self._broken: Collection[str] = ()
 
+    def __contains__(self, key: StreamKey) -> bool:
+        return key in self._watchers
+
     async def adjust(
         self,
         resources: Collection[Resource],

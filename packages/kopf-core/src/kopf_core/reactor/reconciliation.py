@@ -28,7 +28,7 @@ from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.loggers import ObjectLogger, objects_logger
 from kopf_core.actions.retrying import safe_repr
-from kopf_core.engines.leasing import FencedError
+from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import ObjectMemories, Stage
 from kopf_core.intents.causes import (
     ChangingCause,
@@ -47,14 +47,14 @@ from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.object_pauses import ObjectPauses
 from kopf_core.reactor.refusals import list_rights
 from kopf_core.reactor.releases import plan_release
-from kopf_core.reactor.takeovers import Takeovers
 from kopf_core.reactor.throttling import Denials, Failure, throttle, unthrottle
 from kopf_core.reactor.turns import Background, Turn
 from kopf_core.reactor.work import DONE, Done, TurnResult, WorkItem
 
-if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
+if TYPE_CHECKING:  # they take time to be imported, and most of the operators do without them
     from kopf_core.engines.desired.engine import DesiredStates
     from kopf_core.engines.desired.objects import Step
+    from kopf_core.reactor.takeovers import Takeovers
 
 C = TypeVar("C", bound=ResourceCause)
 
@@ -79,7 +79,7 @@ class Reconciler:
         indices: Indices,
         background: Background,
         desired: "DesiredStates | None" = None,
-        takeovers: Takeovers | None = None,
+        takeovers: "Takeovers | None" = None,
     ) -> None:
         self.resource = resource
         self.settings: OperatorSettings = execution.settings

@@ -78,8 +78,8 @@ class OperatorStatus:
         if essentials.exit.requested.is_set():
             yield "the operator is stopping"
         for key, informer in handling.pool.informers.items():
-            is_awaited = not essentials.readiness.is_ready or key in handling.orchestrator.intakes
-            if is_awaited and not informer.is_listed:
+            is_used = key in handling.orchestrator.intakes or key in handling.observed
+            if not informer.is_listed and (is_used or not essentials.readiness.is_ready):
                 yield f"not listed: {key}: {informer.complaint or 'being listed'}"
 
     def _take(self, now: float) -> Snapshot:

@@ -15,7 +15,8 @@ from kopf_cogs.clients.errors import (
     APINotFoundError,
 )
 from kopf_cogs.configs.settings import LeasingSettings
-from kopf_core.engines.leasing import Elector, Fence
+from kopf_core.engines.leasing.elector import Elector
+from kopf_core.engines.leasing.fences import Fence
 
 Hook = Callable[[str], Awaitable[None]]
 

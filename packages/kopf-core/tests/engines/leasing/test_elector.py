@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kopf_cogs.clients.errors import APIForbiddenError, APIServerError
-from kopf_core.engines.leasing import LeaseLostError
+from kopf_core.engines.leasing.elector import LeaseLostError
 
 
 async def test_i_a_late_reply_is_not_counted_as_seen_when_it_was_requested(server, clock, join):

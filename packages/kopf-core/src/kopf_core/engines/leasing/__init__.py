@@ -4,8 +4,3 @@
 * :mod:`.elector`: the loop: acquire, renew, give up, release.
 * :mod:`.fences`: nothing is sent by those who are not sure to lead.
 """
-
-from kopf_core.engines.leasing.elector import Elector, LeaseLostError
-from kopf_core.engines.leasing.fences import Fence, FencedError
-
-__all__ = ["Elector", "Fence", "FencedError", "LeaseLostError"]
