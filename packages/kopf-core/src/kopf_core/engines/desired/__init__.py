@@ -8,7 +8,8 @@
 * :mod:`.wishes`: what is an object, and what is nonsense. Pure.
 * :mod:`.deletion`: what is not wanted anymore.
 * :mod:`.fights`, :mod:`.conflicts`: those who do not let the objects be as wanted.
-* :mod:`.ownership`: which objects belong to which ones, and by whom they were applied.
+* :mod:`.ownership`: which objects belong to which ones.
+* :mod:`.badges`: what is written on the applied objects: by whom, and what for.
 * :mod:`.children`: what is owned and related, as handlers see it.
 * :mod:`.relations`: which objects are related to which ones.
 * :mod:`.statuses`: what is said of the objects themselves.

@@ -14,12 +14,12 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.actions.loggers import AnyLogger
+from kopf_core.engines.desired.badges import Badges
 from kopf_core.engines.desired.children import Source
 from kopf_core.engines.desired.conflicts import FieldConflictError
 from kopf_core.engines.desired.driving import PassInterrupted
 from kopf_core.engines.desired.fights import Fights
 from kopf_core.engines.desired.ownership import (
-    Badges,
     Identity,
     find_other_owner,
     get_identity,

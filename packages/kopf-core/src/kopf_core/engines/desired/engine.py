@@ -17,13 +17,14 @@ from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.desired.applying import Applier
+from kopf_core.engines.desired.badges import PREFIX, Badges
 from kopf_core.engines.desired.children import Family, Source
 from kopf_core.engines.desired.conflicts import FieldConflictError, tell_of_conflict, tell_of_peace
 from kopf_core.engines.desired.deletion import delete_child
 from kopf_core.engines.desired.fights import FIGHT_DELAY, Fights
 from kopf_core.engines.desired.knowledge import Knowledge, Sources
 from kopf_core.engines.desired.objects import ObjectPlans, Step
-from kopf_core.engines.desired.ownership import PREFIX, Badges, get_identity, get_owners, show
+from kopf_core.engines.desired.ownership import get_identity, get_owners, show
 from kopf_core.engines.desired.passes import Pass
 from kopf_core.engines.desired.places import make_places
 from kopf_core.engines.desired.progress import Progress, replace_delay

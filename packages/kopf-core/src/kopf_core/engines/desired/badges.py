@@ -1,0 +1,143 @@
+"""Badges: what is written on the applied objects, so that it is known who has applied them.
+
+It is the operator and its reconciler; and a digest of what exactly was wanted.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_cogs.helpers import jsons
+from kopf_cogs.structs.dicts import FieldPath
+from kopf_cogs.structs.managedfields import get_applied_fields
+from kopf_core.actions.children import adopt_child
+from kopf_core.engines.desired.ownership import OWNED_BY, AnyBody, is_in_reach
+
+DIGEST_LENGTH = 16
+"""In hexadecimal digits."""
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+"""The label recommended by Kubernetes for the name of the tool that manages the object."""
+
+PREFIX = "kopf.dev"
+"""The prefix of the annotations, if the operator has no name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Badges:
+    """What the objects applied by one operator are recognised by."""
+
+    manager: str
+    """The name of the operator: its field manager, and the value of the label."""
+
+    prefix: str = PREFIX
+    """The prefix of the annotations."""
+
+    @property
+    def _reconciler(self) -> str:
+        return f"{self.prefix}/applied-by"
+
+    @property
+    def _digest(self) -> str:
+        return f"{self.prefix}/applied-digest"
+
+    @property
+    def digest_path(self) -> FieldPath:
+        """Where it is kept what exactly was wanted when the object was applied."""
+        return ("metadata", "annotations", self._digest)
+
+    def put_on(
+        self, wanted: AnyBody, owner: AnyBody, *, namespaced: bool, reconciler: str
+    ) -> dict[str, Any]:
+        """The object to be applied: adopted by its owner, and recognisable later.
+
+        The digest makes a difference where others cannot be seen: e.g. when something is not
+        wanted anymore inside of a field that is always set as a whole.
+        """
+        child = adopt_child(wanted, owner, namespaced=namespaced)
+        metadata = child["metadata"]
+        if not namespaced:
+            metadata.pop("namespace", None)  # as the server does
+        annotations = {self._reconciler: reconciler}
+        if not is_in_reach(owner, metadata.get("namespace") if namespaced else None):
+            annotations[OWNED_BY] = str((owner.get("metadata") or {}).get("uid"))
+        metadata["labels"] = {MANAGED_BY: self.manager, **(metadata.get("labels") or {})}
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
+        data = _serialize(child)
+        plain: dict[str, Any] = jsons.loads(data)
+        is_secret = plain.get("kind") == "Secret" and plain.get("apiVersion") == "v1"
+        if is_secret and "stringData" in plain:
+            _encode_strings(plain)
+            data = _serialize(plain)
+        plain["metadata"]["annotations"][self._digest] = _digest(data)
+        return plain
+
+    def is_applied_by(self, body: AnyBody, reconciler: str) -> bool:
+        """Whether the object was applied by this reconciler of this operator, as it says."""
+        return self.get_reconciler(body) == reconciler
+
+    def get_reconciler(self, body: AnyBody) -> str | None:
+        """Which reconciler has applied the object, if it was one of this operator."""
+        if self._is_copied(body):
+            return None
+        return ((body.get("metadata") or {}).get("annotations") or {}).get(self._reconciler)
+
+    def get_digest(self, body: AnyBody) -> str:
+        """What exactly was wanted when the object was applied; empty if it never was."""
+        annotations = (body.get("metadata") or {}).get("annotations") or {}
+        return str(annotations.get(self._digest) or "")
+
+    def is_same_wish(self, child: AnyBody, live: AnyBody) -> bool:
+        """Whether exactly this was already applied to the object, whatever it is like now."""
+        return self.get_digest(child) == self.get_digest(live) != ""
+
+    def is_out_of_reach(self, body: AnyBody, owner_uid: str) -> bool:
+        """Whether Kubernetes does not delete the object with its owner, so we have to."""
+        annotations = (body.get("metadata") or {}).get("annotations") or {}
+        return bool(annotations.get(OWNED_BY) == owner_uid) and not self._is_copied(body)
+
+    def _is_copied(self, body: AnyBody) -> bool:
+        """Whether others have made the object of one of ours, with all that is written on it.
+
+        The server knows who has applied what. The label does not tell: users set it as they like.
+        """
+        is_told = (body.get("metadata") or {}).get("managedFields") is not None
+        return is_told and get_applied_fields(body, self.manager) is None
+
+
+def _encode_strings(secret: dict[str, Any]) -> None:
+    """Put the strings where the server puts them: it never shows them as they were written."""
+    strings = secret.pop("stringData", None)
+    if isinstance(strings, dict):
+        encoded = {
+            key: base64.b64encode(str(value).encode()).decode()
+            for key, value in strings.items()
+            if value is not None
+        }
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+
+
+def _digest(data: bytes) -> str:
+    """What is different if the content is. It is made in every pass, so it has to be fast."""
+    return hashlib.sha256(data).hexdigest()[:DIGEST_LENGTH]
+
+
+def _serialize(child: dict[str, Any]) -> bytes:
+    """The same as it is going to be sent: with nothing but JSON in it, always in the same order."""
+    try:
+        return jsons.dumps(child, sort_keys=True)
+    except (TypeError, ValueError):
+        plain = json.loads(json.dumps(child, default=_plain))
+        return jsons.dumps(plain, sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    """Let views of objects (such as ``spec``) be what they show."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return list(value)
+    raise TypeError(f"Objects of type {type(value).__name__} cannot be a part of what is wanted.")
