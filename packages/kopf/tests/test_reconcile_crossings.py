@@ -463,3 +463,22 @@ async def test_h2_objects_that_leave_the_filters_take_no_attempts_with_them(webs
             websites.kind, "web", check=lambda web: not web["metadata"].get("annotations")
         )
     assert "labels" not in web["metadata"]
+
+
+async def test_h2_cluster_scoped_objects_are_related_by_their_names(websites: Any) -> None:
+    """As storage classes or issuers are: no namespace of the owner's is meant there."""
+
+    @websites.reconcile(id="fn", related={"namespaces": "spec.target"})
+    def fn(spec: Any, related: Any, conditions: Any, **_: Any) -> None:
+        target = related["Namespace"].get(spec["target"])
+        label = target["metadata"]["labels"]["x"] if target else "none"
+        conditions.set("Ready", True, message=label)
+
+    await websites.apply(target="far")
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=is_ready("none"))
+        for label in ("1", "2"):
+            namespace = far_namespace()
+            namespace["metadata"]["labels"] = {"x": label}
+            await websites.sandbox.apply(namespace)
+            await websites.wait(websites.kind, "web", check=is_ready(label))

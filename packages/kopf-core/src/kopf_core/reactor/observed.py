@@ -53,7 +53,8 @@ class KindView:
 
     def find(self, namespace: str | None, name: str) -> RawBody | None:
         store = self._select(namespace)
-        return None if store is None else store.find(namespace, name)
+        space = namespace if self.resource.namespaced else None
+        return None if store is None else store.find(space, name)
 
     def owned_by(self, uid: str) -> Iterator[RawBody]:
         for store in self.stores.values():

@@ -28,6 +28,18 @@ def test_fields_name_the_related() -> None:
     assert set(relation.get_names("u1")) == {("ns", "s1")}
 
 
+def test_cluster_scoped_objects_are_related_in_all_namespaces() -> None:
+    relation = Relation(("spec", "classes"), indices={})
+    relation.track("u1", primary("p1", classes=["c1", "c2"]))
+    relation.track("u2", primary("p2", classes="other/c2"))
+    classes: list[Any] = [{"metadata": {"name": name}} for name in ("c1", "c2")]
+    assert [relation.find_primaries(body) for body in classes] == [{"u1"}, {"u1", "u2"}]
+    relation.track("u1", primary("p1", classes=["other/c2"]))
+    assert [relation.find_primaries(body) for body in classes] == [set(), {"u1", "u2"}]
+    relation.forget("u1")
+    assert [relation.find_primaries(body) for body in classes] == [set(), {"u2"}]
+
+
 def test_changed_fields_change_the_relation() -> None:
     relation = Relation(("spec", "secretName"), indices={})
     relation.track("u1", primary("p1", secretName="s1"))

@@ -53,7 +53,8 @@ class Relation:
         for name in self._names.get(key, frozenset()) - names:
             self._forget(name, key)
         for name in names:
-            self._primaries.setdefault(name, set()).add(key)
+            for either in (name, (None, name[1])):  # cluster-scoped ones are in no namespace
+                self._primaries.setdefault(either, set()).add(key)
         self._names[key] = names
 
     def forget(self, key: ObjectKey) -> None:
@@ -170,11 +171,11 @@ class Relation:
         return self._indexed
 
     def _forget(self, name: Name, key: ObjectKey) -> None:
-        keys = self._primaries.get(name)
-        if keys is not None:
+        for either in (name, (None, name[1])):
+            keys = self._primaries.get(either, set())
             keys.discard(key)
             if not keys:
-                del self._primaries[name]
+                self._primaries.pop(either, None)
 
 
 def settle(source: Any, indices: Mapping[str, Any]) -> Any:
