@@ -23,7 +23,7 @@ def make_registry(greeting: str) -> kopf_core.OperatorRegistry:
             **kwargs
         )
 
-    @kopf_core.on.create("configmaps", labels={"greet": "please"}, registry=registry)
+    @kopf_core.on.create("configmaps", id="greet", labels={"greet": "please"}, registry=registry)
     async def greet(name, patch, retry, **_):
         if not retry:
             raise kopf_core.TemporaryError("Not that fast.", delay=0.1)

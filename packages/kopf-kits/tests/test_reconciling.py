@@ -18,8 +18,9 @@ BODY = {
 
 
 def website(spec: Any, name: str, conditions: Any, children: Any, **_: Any) -> Iterator[Any]:
-    config = yield {"kind": "ConfigMap", "metadata": {"name": name}}
-    live = yield {"kind": "Deployment", "metadata": {}, "spec": {"replicas": spec["replicas"]}}
+    config = yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+    replicas = {"replicas": spec["replicas"]}
+    live = yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {}, "spec": replicas}
     ready = live.get("status", {}).get("readyReplicas", 0)
     conditions.set("Ready", ready >= spec["replicas"], message=f"{len(children['Deployment'])}")
     assert config["metadata"]["name"] == name
@@ -56,6 +57,14 @@ def test_errors_are_those_of_the_function() -> None:
         reconcile(failing, BODY, triggers=[Trigger("child", "Pod ns/a")])
 
 
+def test_what_operators_refuse_is_refused_here_too() -> None:
+    def fn(**_: Any) -> Any:
+        return [{"kind": "Secret", "metadata": {"name": "s"}}]
+
+    with pytest.raises(TypeError, match="Secret s: apiVersion and kind must be there"):
+        reconcile(fn, BODY)
+
+
 def test_absent_kinds_are_not_there() -> None:
     with pytest.raises(KeyError):
         reconcile(lambda **_: [], BODY)["Deployment"]
@@ -63,7 +72,8 @@ def test_absent_kinds_are_not_there() -> None:
 
 async def test_async_functions_and_lists() -> None:
     async def fn(name: str, param: str, related: Any, **_: Any) -> list[Any]:
-        return [{"kind": "Secret", "metadata": {"name": f"{name}-{param}-{len(related)}"}}]
+        metadata = {"name": f"{name}-{param}-{len(related)}"}
+        return [{"apiVersion": "v1", "kind": "Secret", "metadata": metadata}]
 
     secret = {"kind": "Secret", "metadata": {"name": "s"}}
     result = reconcile(fn, BODY, param="x", related=[secret])

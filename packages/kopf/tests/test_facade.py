@@ -125,6 +125,11 @@ def test_absent_names_are_told_as_usual() -> None:
         kopf.nosuch  # noqa: B018
 
 
+def test_decorators_are_suggested_where_they_are() -> None:
+    with pytest.raises(AttributeError, match=r"'create'\. Did you mean: 'kopf\.on\.create'\?"):
+        kopf.create  # noqa: B018
+
+
 def test_type_checkers_see_the_same_names() -> None:
     """The stub is made by ``python tools/facade.py``."""
     source = Path(kopf.__file__).with_suffix(".pyi").read_text("utf-8")

@@ -53,7 +53,9 @@ def test_senseless_values_are_refused_naming_the_setting(name, value, expected):
 
 @pytest.mark.parametrize("value", [0, -1, "3", None])
 def test_workers_are_counted(value):
-    with pytest.raises(SettingError, match=r"settings\.execution\.max_workers must be at least 1"):
+    with pytest.raises(
+        SettingError, match=r"settings\.execution\.max_workers must be an integer, at least 1"
+    ):
         set_one("execution.max_workers", value)
 
 

@@ -200,7 +200,9 @@ def test_executor_can_be_replaced():
 @pytest.mark.parametrize("value", [0, -1])
 def test_max_workers_must_be_positive(value):
     settings = OperatorSettings()
-    with pytest.raises(ValueError, match=r"settings\.execution\.max_workers must be at least 1"):
+    with pytest.raises(
+        ValueError, match=r"settings\.execution\.max_workers must be an integer, at least 1"
+    ):
         settings.execution.max_workers = value
 
 

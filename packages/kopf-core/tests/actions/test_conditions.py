@@ -85,7 +85,17 @@ def test_newer_generations_are_observed() -> None:
     assert conditions["Ready"]["observedGeneration"] == 8
 
 
-@pytest.mark.parametrize(("status", "stored"), [(True, "True"), (None, "Unknown"), ("X", "X")])
+@pytest.mark.parametrize("status", ["yes", "true", "", 2])
+def test_statuses_unknown_to_kubernetes_are_refused(status: Any) -> None:
+    conditions = make()
+    with pytest.raises(ValueError, match=f"True, False, or None \\(unknown\\); not {status!r}"):
+        conditions.set("Ready", status)
+    assert "Ready" not in conditions
+
+
+@pytest.mark.parametrize(
+    ("status", "stored"), [(True, "True"), (None, "Unknown"), ("False", "False")]
+)
 def test_statuses(status: Any, stored: str) -> None:
     conditions = make(generation=None)
     conditions.set("Ready", status)

@@ -19,6 +19,7 @@ from kopf_core.actions.effects import merge_into
 from kopf_core.engines.desired.children import Family
 from kopf_core.engines.desired.driving import drive
 from kopf_core.engines.desired.triggers import Again, Trigger
+from kopf_core.engines.desired.wishes import check_wish
 from kopf_core.intents.causes import ReconcilingCause
 
 Obj = Mapping[str, Any]
@@ -102,9 +103,7 @@ class _PurePass:
             again = self.result.again
             self.result.again = item.after if again is None else min(again, item.after)
             return None
-        if not isinstance(item, Mapping):
-            raise TypeError(f"Reconcilers yield dictionaries or kopf.Again(), not {type(item)}.")
-        wanted = copy.deepcopy(dict(item))
+        wanted = copy.deepcopy(dict(check_wish(item)))
         self.result.objects.append(wanted)
         live: dict[str, Any] = next(
             (copy.deepcopy(dict(c)) for c in self.children if _is_same(c, wanted, self.body)), {}

@@ -88,9 +88,15 @@ def __getattr__(name: str) -> object:
         module = importlib.import_module(_MODULES[name])
         value = getattr(module, _ORIGINALS.get(name, name))
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_suggest(name)}")
     globals()[name] = value
     return value
+
+
+def _suggest(name: str) -> str:
+    """What is looked for here, as in ``@kopf.create``, but is in the module of decorators."""
+    known = () if name.startswith("_") else importlib.import_module(f"{__name__}.on").__all__
+    return f". Did you mean: '{__name__}.on.{name}'?" if name in known else ""
 
 
 def __dir__() -> list[str]:

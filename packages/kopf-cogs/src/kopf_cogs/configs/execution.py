@@ -60,7 +60,9 @@ class ExecutionSettings(SettingsGroup):
     @max_workers.setter
     def max_workers(self, value: int) -> None:
         if not isinstance(value, int) or value < 1:
-            raise SettingError(f"settings.execution.max_workers must be at least 1, not {value!r}.")
+            raise SettingError(
+                f"settings.execution.max_workers must be an integer, at least 1, not {value!r}."
+            )
         self._max_workers = value
         self._is_customized = True
         # There is no official way to change a running pool of the standard library. In CPython, it

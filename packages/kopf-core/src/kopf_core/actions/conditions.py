@@ -72,12 +72,16 @@ class Conditions(Mapping[str, Condition]):
 
         Without a reason, the reason is the type: API servers require some. Without a message,
         it is empty. The observed generation is that of the object as the handler sees it.
+
+        Raises :class:`ValueError` for other statuses: there are only three in Kubernetes.
         """
+        if status not in _STATUSES:
+            raise ValueError(f"Conditions are True, False, or None (unknown); not {status!r}.")
         items = self._items
         known = items.get(type, {})
         item: dict[str, Any] = {
             "type": type,
-            "status": _STATUSES.get(status, status),
+            "status": _STATUSES[status],
             "reason": reason or type,
             "message": message or "",
             "lastTransitionTime": known.get("lastTransitionTime"),
@@ -129,4 +133,7 @@ def _differ_in_generations(one: Condition, other: Condition) -> bool:
     return {**one, "observedGeneration": None} == {**other, "observedGeneration": None}
 
 
-_STATUSES: Mapping[Any, str] = {True: "True", False: "False", None: "Unknown"}
+_STATUSES: Mapping[Any, str] = {
+    **{True: "True", False: "False", None: "Unknown"},
+    **{name: name for name in ("True", "False", "Unknown")},
+}

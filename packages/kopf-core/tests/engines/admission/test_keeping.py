@@ -19,7 +19,11 @@ from kopf_core.intents.admission import WebhookType
 NAME = "auto.kopf.dev"
 URL = VALIDATING_WEBHOOK.get_url(name=NAME)
 PATIENCE = 30.0
-DENIAL = 'User "me" cannot {} resource "validatingwebhookconfigurations" at the cluster scope'
+GROUP = "admissionregistration.k8s.io"
+DENIAL = (
+    'User "me" cannot {} resource "validatingwebhookconfigurations" '
+    f'in API group "{GROUP}" at the cluster scope'
+)
 
 
 def make_webhook(id: str, **fields: Any) -> dict[str, Any]:
@@ -108,7 +112,9 @@ async def test_b4_forbidden_configurations_are_told_once_until_permitted(
     (warning,) = logged(logging.WARNING)
     assert warning.startswith(f"The validating webhook configuration '{NAME}' is not set up: 403")
     assert DENIAL.format(verb) in warning
-    assert "Grant the permissions" in warning
+    verbs = {"create": "create, patch", "patch": "patch, create"}[verb]
+    assert f'Add this rule to the role of the operator: {{apiGroups: ["{GROUP}"]' in warning
+    assert f"verbs: [{verbs}]}}. Grant the permissions, or do not set" in warning
 
 
 async def test_b4_forbidden_configurations_do_not_disturb_the_exit(served, keep, keeper, logged):

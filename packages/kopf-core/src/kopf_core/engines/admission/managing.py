@@ -22,6 +22,7 @@ from kopf_cogs.clients.errors import (
 )
 from kopf_cogs.clients.patching import JSON_PATCH, MERGE_PATCH
 from kopf_cogs.clients.reflector import Reflector
+from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.resources import Resource
@@ -259,7 +260,8 @@ class ConfigurationKeeper:
         """Log the problem, but only once while it lasts."""
         text = f"{self._explain(error).rstrip('.')}. Will retry."
         if isinstance(error, APIForbiddenError):
-            text += " Grant the permissions, or do not set `settings.admission.managed`."
+            rule = hint_at_role(error, also=("create", "patch")).removeprefix(".")
+            text += f"{rule} Grant the permissions, or do not set `settings.admission.managed`."
         logger.log(logging.DEBUG if text == self._complaint else logging.WARNING, text)
         self._complaint = text
 

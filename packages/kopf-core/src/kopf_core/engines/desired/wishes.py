@@ -19,6 +19,8 @@ def check_wish(wanted: Any) -> Mapping[str, Any]:
         raise NonsenseError(
             f"Reconcilers yield objects as dictionaries, or kopf.Again(); not {type(wanted)}."
         )
+    if not all(isinstance(body.get(field), str) for field in ("apiVersion", "kind")):
+        raise NonsenseError(f"{_show(body)}: apiVersion and kind must be there, as in manifests.")
     metadata = _check_type(body, "metadata", body.get("metadata"), Mapping, "a dictionary")
     for field in ("name", "namespace"):
         _check_type(body, f"metadata.{field}", metadata.get(field), str, "a string")
