@@ -482,3 +482,22 @@ async def test_h2_cluster_scoped_objects_are_related_by_their_names(websites: An
             namespace["metadata"]["labels"] = {"x": label}
             await websites.sandbox.apply(namespace)
             await websites.wait(websites.kind, "web", check=is_ready(label))
+
+
+async def test_h2_objects_that_are_not_related_anymore_are_told_of(websites: Any) -> None:
+    """The new state names nobody, or somebody else; but the pass has used what was there."""
+
+    @websites.reconcile(
+        id="fn", related={"secrets": lambda secret: secret["metadata"]["labels"]["to"]}
+    )
+    def fn(related: Any, conditions: Any, **_: Any) -> None:
+        conditions.set("Ready", True, message=",".join(related["Secret"]) or "none")
+
+    metadata = {"name": "secret", "namespace": "ns1", "labels": {"to": "web"}}
+    await websites.sandbox.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+    await websites.apply()
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=is_ready("secret"))
+        labels = {"metadata": {"labels": {"to": "other"}}}
+        await websites.sandbox.patch("secrets", "secret", labels, namespace="ns1")
+        await websites.wait(websites.kind, "web", check=is_ready("none"))

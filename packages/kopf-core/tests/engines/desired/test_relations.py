@@ -58,6 +58,17 @@ def test_functions_find_the_primary_ones() -> None:
     assert [*relation.find_related("u1", [secret("p1"), secret("p2")])] == [secret("p1")]
 
 
+def test_functions_find_those_who_were_related_before() -> None:
+    relation = Relation(lambda body: body["metadata"]["labels"]["to"], indices={})
+    relation.track("u1", primary("p1"))
+    relation.track("u2", primary("p2"))
+    assert [*relation.find_related("u1", [make_state("s", 1, to="p1")])]
+    assert relation.find_primaries(make_state("s", 2, to="p2")) == {"u1", "u2"}
+    assert relation.find_primaries(make_state("s", 3, to="p2")) == {"u2"}
+    assert relation.find_primaries(make_state("s", 4, to="nobody")) == {"u2"}
+    assert relation.find_primaries(make_state("s", 5, to="nobody")) == set()
+
+
 def make_state(name: str, version: int, to: str) -> Any:
     meta = {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(version)}
     return {"metadata": meta | {"labels": {"to": to}}}

@@ -70,7 +70,7 @@ class Relation:
                 self._homonyms.pop(home[1], None)
 
     def find_primaries(self, body: RawBody) -> Collection[ObjectKey]:
-        """The primary objects which this related object is of interest for.
+        """The primary objects which this related object is of interest for, or was before.
 
         Raises whatever the function of the user raises.
         """
@@ -78,7 +78,7 @@ class Relation:
             return set(self._primaries.get(_name(body), ()))
         keys = (
             self._keys.get((space, title)) or self._keys.get((None, title))  # if cluster-scoped
-            for space, title in self._name_primaries(body)
+            for space, title in self._rename_primaries(body)
         )
         return {key for key in keys if key is not None}
 
@@ -114,6 +114,17 @@ class Relation:
         elif not isinstance(self._source, tuple):
             found = call(self._source, body)
         return frozenset(parse_names(found, name[0]))
+
+    def _rename_primaries(self, body: RawBody) -> frozenset[Name]:
+        """The same, together with those whom the object was related to in its former state."""
+        names = self._name_primaries(body)
+        if isinstance(self._source, str):  # the index tells of its former values by itself
+            return names
+        uid, version = body["metadata"].get("uid"), body["metadata"].get("resourceVersion")
+        _, former = self._known.get(uid, (None, frozenset()))
+        if (names and self._homes) or uid in self._known:  # those of no interest are not kept
+            self._known[uid] = version, names
+        return names | former
 
     def _recall_primaries(self, body: RawBody) -> frozenset[Name]:
         """The same; nobody if the function fails: that was told when the object has come."""
