@@ -12,7 +12,7 @@ import yaml
 from e2e.tests.harness import World
 from kopf_cogs.clients.objects import APPLY_PATCH
 from kopf_cogs.structs.managedfields import find_drift
-from kopf_core.engines.desired.ownership import Badges
+from kopf_core.engines.desired.badges import Badges
 
 PLURALS = {
     "Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "Kex": "kexes",
