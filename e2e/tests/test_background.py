@@ -61,6 +61,7 @@ async def test_d7_disobedient_daemon_does_not_block_the_deletion_for_ever(world)
     def fn(**_):
         calls("started")
         release.wait()
+        calls("ended")
 
     with pytest.warns(ResourceWarning) as warned:  # noqa: PT031
         async with world.operator() as operator:
@@ -71,6 +72,7 @@ async def test_d7_disobedient_daemon_does_not_block_the_deletion_for_ever(world)
             await world.until_gone()
             assert len(operator.handling.background.orphans) == 1
             release.set()
+            await calls.until(lambda calls: calls == ["started", "ended"])
     assert "'fn' did not exit in time" in str(warned[0].message)
 
 
