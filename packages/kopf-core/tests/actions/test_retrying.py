@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from kopf_cogs.clients.errors import APIForbiddenError
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError
 from kopf_core.actions.retrying import (
@@ -121,9 +122,14 @@ class Unprintable(Exception):
 
 
 def test_s4_descriptions_go_on_with_what_to_add_to_the_role():
-    exc = Exception("forbidden.")
+    exc = APIForbiddenError(status=403, message="forbidden.")
+    assert describe(exc) == "403: forbidden."
     exc.role_hint = " Add this rule."
-    assert describe(exc) == "forbidden. Add this rule."
+    assert describe(exc) == "403: forbidden. Add this rule."
+
+
+def test_s4_errors_of_users_can_have_any_attributes():
+    exc = Exception("forbidden.")
     exc.role_hint = object()
     assert describe(exc) == "forbidden."
 

@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from kopf_cogs.clients.errors import APIForbiddenError
 from kopf_cogs.helpers.callbacks import call
 from kopf_core.actions.bases import AnyBackoff, BaseHandler
 from kopf_core.actions.errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError
@@ -138,8 +139,8 @@ def describe(exc: BaseException) -> str:
     """
     if isinstance(exc, KeyError):
         return f"{type(exc).__name__}: {safe_message(exc)}"
-    hint = getattr(exc, "role_hint", "")  # it can be anything in the errors of users
-    return (safe_message(exc) or safe_repr(exc)) + (hint if isinstance(hint, str) else "")
+    hint = exc.role_hint if isinstance(exc, APIForbiddenError) else ""
+    return (safe_message(exc) or safe_repr(exc)) + hint
 
 
 def safe_repr(exc: BaseException) -> str:
