@@ -1,4 +1,4 @@
-"""The rights which the chapter of reconcilers grants for children, on a real API server."""
+"""The rights to children which the chapter of reconcilers grants, or less, on a real API server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from e2e.tests.harness import GROUP, PATIENCE, World
 from kopf_core.intents import decorators as on
 
 CHAPTER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reconciling.md"
-CLUSTER_WIDE = pytest.mark.parametrize("account", ["cluster-wide"], indirect=True)
+KEX = (GROUP, "kexes")
 
 
 @pytest.fixture(autouse=True)
@@ -33,48 +33,58 @@ def rules() -> list[Any]:
 
 
 @pytest.fixture(autouse=True)
-def _handlers(world: World) -> None:
-    world.settings.peering.standalone = True  # the definitions for other tests can be there
+def _reconciler(world: World) -> None:
+    world.settings.scanning.disabled = True
 
-    @on.reconcile(GROUP, "kexes", id="keep", owns=["configmaps"], registry=world.registry)
-    def keep(name: str, spec: Any, **_: Any) -> Any:
-        if "mode" in spec:
-            data = {"mode": spec["mode"]}
-            yield {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": name},
-                "data": data,
-            }
+    @on.reconcile(*KEX, id="fn", owns=["configmaps"], backoff=0.1, registry=world.registry)
+    def fn(name: str, spec: Any, **_: Any) -> Any:
+        metadata = {"name": f"{name}-{spec['field']}"}
+        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
 
 
-async def until_child(world: World, mode: str | None) -> None:
-    url = f"/api/v1/namespaces/{world.namespace}/configmaps/obj"
+async def until_found(world: World, name: str, status: int = 200) -> None:
+    url = f"/api/v1/namespaces/{world.namespace}/configmaps/{name}"
     async with asyncio.timeout(PATIENCE):
-        while True:
-            answer = await world.attempt("GET", url)
-            if (answer.body.get("data") or {}).get("mode") == mode:
-                break
+        while (await world.attempt("GET", url)).status != status:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 
 
-@CLUSTER_WIDE
-async def test_documented_rights_to_children_are_enough(world, account, messages):
+def hint(*verbs: str) -> str:
+    rule = f'{{apiGroups: [""], resources: [configmaps], verbs: [{", ".join(verbs)}]}}'
+    return f". Add this rule to the role of the operator: {rule}."
+
+
+async def test_s1_documented_rights_to_children_are_enough(world, account, messages):
     async with world.operator():
-        await world.create({"mode": "slow"})
-        await until_child(world, "slow")
-        await world.patch({"spec": {"mode": "fast"}})
-        await until_child(world, "fast")
-        await world.patch({"spec": {"mode": None}})
-        await until_child(world, None)
+        await world.create(name="a", spec={"field": "one"})
+        await until_found(world, "a-one")
+        await world.patch({"spec": {"field": "two"}}, name="a")
+        await until_found(world, "a-two")
+        await until_found(world, "a-one", status=404)
     assert not messages.find()
 
 
-@CLUSTER_WIDE
-@pytest.mark.parametrize("verb", ["create", "patch"])
-async def test_children_need_both_creation_and_patching(world, account, messages, verb):
-    await account.restrict(verb, "configmaps")
+@pytest.mark.parametrize("verbs", [("create", "patch"), ("patch", "create")])
+async def test_s4_absent_rights_to_apply_children_are_named_and_recovered_from(
+    world, account, messages, verbs
+):
+    await account.restrict(verbs[0], "configmaps")
     async with world.operator():
-        await world.create({"mode": "slow"})
-        await messages.until(f'cannot {verb} resource "configmaps"')
-    await until_child(world, None)
+        await world.create(name="a", spec={"field": "one"})
+        await messages.until(hint(*verbs))
+        await until_found(world, "a-one", status=404)
+        await account.restore()
+        await until_found(world, "a-one")
+
+
+async def test_s4_absent_rights_to_delete_children_are_named_and_recovered_from(
+    world, account, messages
+):
+    await account.restrict("delete", "configmaps")
+    async with world.operator():
+        await world.create(name="a", spec={"field": "one"})
+        await until_found(world, "a-one")
+        await world.patch({"spec": {"field": "two"}}, name="a")
+        await messages.until(hint("delete"))
+        await account.restore()
+        await until_found(world, "a-one", status=404)
