@@ -114,7 +114,7 @@ async def test_b4_forbidden_configurations_are_told_once_until_permitted(
     assert DENIAL.format(verb) in warning
     verbs = {"create": "create, patch", "patch": "patch, create"}[verb]
     assert f'Add this rule to the role of the operator: {{apiGroups: ["{GROUP}"]' in warning
-    assert f"verbs: [{verbs}]}}. Grant the permissions, or do not set" in warning
+    assert f"verbs: [{verbs}]}}. Will retry. Grant the permissions, or do not set" in warning
 
 
 async def test_b4_forbidden_configurations_do_not_disturb_the_exit(served, keep, keeper, logged):

@@ -258,10 +258,10 @@ class ConfigurationKeeper:
 
     def _complain(self, error: APIError) -> None:
         """Log the problem, but only once while it lasts."""
-        text = f"{self._explain(error).rstrip('.')}. Will retry."
+        hint = hint_at_role(error, also=("create", "patch"))
+        text = f"{(self._explain(error) + hint).rstrip('.')}. Will retry."
         if isinstance(error, APIForbiddenError):
-            rule = hint_at_role(error, also=("create", "patch")).removeprefix(".")
-            text += f"{rule} Grant the permissions, or do not set `settings.admission.managed`."
+            text += " Grant the permissions, or do not set `settings.admission.managed`."
         logger.log(logging.DEBUG if text == self._complaint else logging.WARNING, text)
         self._complaint = text
 
