@@ -117,8 +117,8 @@ class ResourceHandlers:
     changing: tuple[ChangingHandler, ...] = ()
     reconciling: tuple[ReconcilingHandler, ...] = ()
 
-    stored_ids: frozenset[str] = field(init=False, compare=False)
-    """The names under which the progress of change handlers is on the objects."""
+    shared_ids: frozenset[HandlerId] = field(init=False, compare=False)
+    """The ids of reconcilers under which the progress of change handlers is stored."""
 
     is_unambiguous: bool = field(init=False, compare=False)
     """All ids of change handlers are stored differently: nothing is to be compared for objects."""
@@ -137,10 +137,11 @@ class ResourceHandlers:
 
     def __post_init__(self) -> None:
         finalizable: Sequence[ChangingHandler | SpawningHandler] = (*self.changing, *self.spawning)
-        unique = frozenset(get_stored_id(handler) for handler in self.changing)
+        unique = {get_stored_id(handler) for handler in self.changing}
+        shared = frozenset(h.id for h in self.reconciling if get_stored_id(h) in unique)
         is_filtering = any(handler.has_filters for handler in self.watching)
         set_field = partial(object.__setattr__, self)
-        set_field("stored_ids", unique)
+        set_field("shared_ids", shared)
         set_field("is_unambiguous", len(unique) == len(self.changing))
         set_field("is_unfiltered", not all(handler.has_filters for handler in self.changing))
         set_field("blocking", tuple(h for h in finalizable if h.requires_finalizer))

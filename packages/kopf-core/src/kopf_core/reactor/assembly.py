@@ -89,7 +89,7 @@ class HandlingFactory:
 
         return DesiredStates(
             handlers=handlers.reconciling,
-            taken=handlers.stored_ids,
+            shared_ids=handlers.shared_ids,
             execution=self._execution,
             api=self._api,
             indices=self._indices,

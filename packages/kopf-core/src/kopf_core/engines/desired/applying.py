@@ -169,7 +169,7 @@ class Applier:
         defaults = (None, name) if name == self.owner.metadata.name else (name,)
         return any((resource.kind, default) in self.unseen for default in defaults)
 
-    async def _look_up(self, body: Mapping[str, Any]) -> "_Wish":
+    async def _look_up(self, body: Mapping[str, Any]) -> _Wish:
         """Find out what exactly is wanted, and where it is known from."""
         resource = await self._resolve(body)
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
@@ -242,7 +242,7 @@ class Applier:
                 f"{self.reconciler!r}. Let only one of them yield it."
             )
 
-    async def _send(self, wish: "_Wish") -> RawBody:
+    async def _send(self, wish: _Wish) -> RawBody:
         child = wish.child
         try:
             live = await self.api.apply(child, kind=wish.resource, force=self.force)

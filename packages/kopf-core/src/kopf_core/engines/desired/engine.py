@@ -9,6 +9,7 @@ from typing import Any
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import Applied
@@ -53,7 +54,7 @@ class DesiredStates:
         self,
         *,
         handlers: tuple[ReconcilingHandler, ...],
-        taken: Collection[str] = (),
+        shared_ids: Collection[HandlerId] = (),
         execution: Execution,
         api: ObjectsAPI,
         indices: Mapping[str, Any],
@@ -63,7 +64,7 @@ class DesiredStates:
         self._handlers = handlers
         self._execution = execution
         self._clock: Clock = execution.clock
-        self._progress = Progress(execution.settings, execution.clock, taken=taken)
+        self._progress = Progress(execution.settings, execution.clock, shared_ids)
         self._api = api
         self._sources = sources.get_sources
         self._enqueue = enqueue

@@ -20,16 +20,16 @@ PURPOSE = "reconcile"
 class Progress:
     """The states of reconcilers, as they are stored on the objects; so, restarts lose nothing.
 
-    The names that are ``taken`` are those of other handlers whose progress is on the object, too:
-    e.g. with several decorators on one function.
+    The shared ids are also those of other handlers whose progress is on the object: e.g. with
+    several decorators on one function. There, it is under other names.
     """
 
     def __init__(
-        self, settings: OperatorSettings, clock: Clock, *, taken: Collection[str] = ()
+        self, settings: OperatorSettings, clock: Clock, shared_ids: Collection[HandlerId]
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._taken = taken
+        self._shared_ids = shared_ids
 
     def load(self, id: HandlerId, body: Body, since: float | None = None) -> HandlerState:
         """The state as it is stored, or a new one.
@@ -67,7 +67,7 @@ class Progress:
         return self._settings.persistence.progress_storage.fetch(key=self._name(id), body=body)
 
     def _name(self, id: HandlerId) -> HandlerId:
-        return HandlerId(f"{id}/{PURPOSE}") if id.replace("/", ".") in self._taken else id
+        return HandlerId(f"{id}/{PURPOSE}") if id in self._shared_ids else id
 
     def is_hastened(self, id: HandlerId, body: Body) -> bool:
         """Whether people have removed the delay, so that it is retried at once."""

@@ -78,7 +78,7 @@ class Relation:
             return set(self._primaries.get(_name(body), ()))
         keys = (
             self._keys.get((space, title)) or self._keys.get((None, title))  # if cluster-scoped
-            for space, title in self._rename_primaries(body)
+            for space, title in self._name_concerned(body)
         )
         return {key for key in keys if key is not None}
 
@@ -115,7 +115,7 @@ class Relation:
             found = call(self._source, body)
         return frozenset(parse_names(found, name[0]))
 
-    def _rename_primaries(self, body: RawBody) -> frozenset[Name]:
+    def _name_concerned(self, body: RawBody) -> frozenset[Name]:
         """The same, together with those whom the object was related to in its former state."""
         names = self._name_primaries(body)
         if isinstance(self._source, str):  # the index tells of its former values by itself
