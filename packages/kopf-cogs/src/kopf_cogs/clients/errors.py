@@ -27,6 +27,7 @@ from typing import Any, Self
 import aiohttp
 
 from kopf_cogs.helpers import jsons
+from kopf_cogs.helpers.hints import HintedError
 
 MAX_ERROR_BODY = 64 * 1024
 """How much of an error's body is read at most, in bytes. Real errors are much smaller."""
@@ -148,11 +149,8 @@ class APIUnauthorizedError(APIClientError):
     """The credentials are absent, wrong, or expired (401)."""
 
 
-class APIForbiddenError(APIClientError):
+class APIForbiddenError(APIClientError, HintedError):
     """The credentials are good, but the permissions are not sufficient (403)."""
-
-    role_hint = ""
-    """The rule that would permit it, a sentence to go on the message with; empty if unknown."""
 
 
 class APINotFoundError(APIClientError):

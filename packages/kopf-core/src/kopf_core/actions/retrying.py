@@ -7,8 +7,8 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from kopf_cogs.clients.errors import APIForbiddenError
 from kopf_cogs.helpers.callbacks import call
+from kopf_cogs.helpers.hints import HintedError
 from kopf_core.actions.bases import AnyBackoff, BaseHandler
 from kopf_core.actions.errors import ErrorsMode, HandlerRetriesError, HandlerTimeoutError
 
@@ -139,7 +139,7 @@ def describe(exc: BaseException) -> str:
     """
     if isinstance(exc, KeyError):
         return f"{type(exc).__name__}: {safe_message(exc)}"
-    hint = exc.role_hint if isinstance(exc, APIForbiddenError) else ""
+    hint = exc.role_hint if isinstance(exc, HintedError) else ""
     return (safe_message(exc) or safe_repr(exc)) + hint
 
 

@@ -1,0 +1,8 @@
+"""What errors can tell besides their messages. With no networking, unlike the errors themselves."""
+
+
+class HintedError(Exception):
+    """An error that can know what would help: a base class for others."""
+
+    role_hint = ""
+    """The rule that would permit it, a sentence to go on the message with; empty if unknown."""
