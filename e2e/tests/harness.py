@@ -27,7 +27,7 @@ from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.operator import Operator, OperatorOptions
 from kopf_kits.sandbox import Sandbox
 
-PATIENCE = 20.0  # seconds to wait for what must come
+PATIENCE = 45.0  # seconds to wait for what must come: busy machines are slow
 GROUP, VERSION = "e2e.kopf.dev", "v1"
 PREFIX = "kopf.zalando.org/"
 LAST_HANDLED = f"{PREFIX}last-handled-configuration"
