@@ -15,6 +15,8 @@ ELSEWHERE = (
     "with `AbandonedError` names what was left. The predecessor can wait for ever.",
     "**Interrupted while the files are loaded**, the process exits quietly with the code 0, as it "
     "does when it is interrupted later. The predecessor: with 1 on SIGINT, with 143 on SIGTERM.",
+    "**Operators run while the files are loaded**, with `kopf.run()` under no condition, are told "
+    "with their places, and are the only ones. There, another one is started after each of them.",
     "**Handlers that can never work** are refused at the start, with their names and places: those "
     "that ask for arguments that are never given, and those with a `yield`, whose code would never "
     "run. The predecessor starts, and fails for each object or does nothing.",

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 
 from kopf_cogs.helpers.similar import find_similar
@@ -30,18 +30,44 @@ class LoadingError(ImportError):
         self.details = details
 
 
-def preload(paths: Iterable[str] = (), modules: Iterable[str] = ()) -> None:
+def refuse_operator(_place: str) -> None:
+    """What is loaded for another purpose must not run operators: they would never let it go on."""
+    raise RuntimeError(
+        "An operator is run when the file is only loaded: put it under `if __name__ == '__main__':`"
+    )
+
+
+def preload(
+    paths: Iterable[str] = (),
+    modules: Iterable[str] = (),
+    on_operator: Callable[[str], None] = refuse_operator,
+) -> None:
     """Import the files and then the modules, in order.
 
     As with Python itself, files can import other files from their own folders,
     modules are looked for in the current folder, too. What is imported already (e.g. by a test,
     or by another file), and has its handlers registered, is not imported once more.
     Raises :class:`LoadingError` if something is absent or broken.
+
+    If they run operators (``kopf.run()`` with no condition around), ``on_operator`` is called with
+    the place in the code before each of them; it can refuse them by its errors.
     """
-    for number, path in enumerate(paths):
-        _load_file(path, name=_make_name(number, path))
-    for name in modules:
-        _load_module(name)
+    from kopf_core.actions.context import loading_var  # not for short answers
+
+    token = loading_var.set(lambda: on_operator(_find_caller()))
+    try:
+        for number, path in enumerate(paths):
+            _load_file(path, name=_make_name(number, path))
+        for name in modules:
+            _load_module(name)
+    finally:
+        loading_var.reset(token)
+
+
+def _find_caller() -> str:
+    """The place in the user's code that is being executed now."""
+    frame = [f for f in traceback.extract_stack() if not _is_machinery(f.filename)][-1]
+    return f"{_shorten(frame.filename)}:{frame.lineno}"
 
 
 def _make_name(number: int, path: str) -> str:

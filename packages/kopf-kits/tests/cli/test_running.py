@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -304,3 +305,48 @@ def test_absent_definition_is_explained_in_one_line(tmp_path: Path, obj_path: Pa
     assert done.returncode == 1
     reason = "kopf.dev/v1 has no kind KopfExample: add the file with its CRD by -f."
     assert done.stderr == f"Error: {obj_path}: {reason}\n"
+
+
+NESTED = """\
+import threading
+from kopf_cogs.clients.vault import Vault
+from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_core.intents.registries import OperatorRegistry
+from kopf_core.reactor.running import run
+
+stop = threading.Event()
+stop.set()
+vault = Vault({"x": ConnectionInfo(server="http://127.0.0.1:1")})
+run(registry=OperatorRegistry(), vault=vault, stop_flag=stop, clusterwide=True)
+"""
+
+
+@pytest.fixture
+def nested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file that runs an operator, with no condition around."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nested.py").write_text(NESTED)
+    return "nested.py"
+
+
+def test_operators_of_loaded_files_are_the_only_ones(
+    nested: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert invoke(nested).exit_code == 0
+    assert len([text for text in caplog.messages if text.startswith("Starting Kopf")]) == 1
+    [warning] = [text for text in caplog.messages if "is only loaded" in text]
+    assert warning.startswith("nested.py:10: an operator is run")
+
+
+@pytest.mark.parametrize(
+    ("args", "controls"),
+    [([], CLIControls(stop_flag=threading.Event())), (["--sandbox"], CLIControls())],
+    ids=["tests", "sandbox"],
+)
+def test_operators_of_loaded_files_are_refused_where_they_do_not_fit(
+    nested: str, args: list[str], controls: CLIControls
+) -> None:
+    """They would not be stopped by the test, or would not be those of the sandbox."""
+    result = invoke(*args, nested, obj=controls)
+    assert result.exit_code == 1
+    assert str(result.exception).startswith("An operator is run when the file is only loaded")

@@ -7,7 +7,7 @@ parameters. Two context variables serve them, each holding one immutable object.
 
 import asyncio
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -94,6 +94,9 @@ class Invocation:
 
 operator_var: ContextVar[OperatorContext] = ContextVar("kopf_operator")
 invocation_var: ContextVar[Invocation] = ContextVar("kopf_invocation")
+
+loading_var: ContextVar[Callable[[], None] | None] = ContextVar("kopf_loading", default=None)
+"""Who is told if the files that are only being loaded run an operator; errors refuse that."""
 
 
 def current_invocation() -> Invocation:

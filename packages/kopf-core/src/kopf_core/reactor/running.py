@@ -13,7 +13,7 @@ from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings, PeeringSettings
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.namespaces import NamespacePattern
-from kopf_core.actions.context import operator_var
+from kopf_core.actions.context import loading_var, operator_var
 from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
 from kopf_core.engines.background.termination import disown
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
@@ -193,6 +193,8 @@ async def spawn_tasks(
     _command: object | None = None,
 ) -> Tasks:
     """Start an operator in the current loop, and get its tasks for :func:`run_tasks`."""
+    if (on_operator := loading_var.get()) is not None:
+        on_operator()
     settings = settings if settings is not None else OperatorSettings()
     namespaces = [*namespaces, *([namespace] if namespace else [])]
     _check_scope(clusterwide, namespaces)

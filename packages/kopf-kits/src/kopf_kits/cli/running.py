@@ -104,16 +104,18 @@ def run(
         from kopf_core.reactor import running
         from kopf_kits.cli import spares
         from kopf_kits.cli.exits import clean_exit
-        from kopf_kits.loading import preload
         from kopf_kits.loops import proper_loop
 
         spares.wait_for_turn()
         if controls.registry is not None:
             set_default_registry(controls.registry)
-        preload(paths=paths, modules=modules)
+        is_controlled = controls.stop_flag is not None or controls.ready_flag is not None
+        needs_sandbox = sandbox and not supervised
+        if _load(paths, modules, refuses=is_controlled or needs_sandbox):
+            return
         if not paths and not modules and not get_default_registry().resource_handlers:
             logger.warning("Nothing is loaded: name files with handlers, or modules after -m.")
-        if sandbox and not supervised:
+        if needs_sandbox:
             stack.enter_context(_started_sandbox(engine, files))
         controls_kwargs = controls.as_kwargs()
         stack.enter_context(clean_exit())
@@ -130,6 +132,29 @@ def _check_usage(sandbox: bool, files: Collection[str], **options: Any) -> None:
         raise click.UsageError("Use --file with --sandbox: other clusters are not to be changed.")
     if is_given("engine") and not sandbox:
         raise click.UsageError("Use --engine with --sandbox: it is what the sandbox runs on.")
+
+
+def _load(paths: Collection[str], modules: Collection[str], *, refuses: bool) -> bool:
+    """Load the files; get whether they have run an operator themselves: there is none after it.
+
+    It is refused where it would not fit: not stopped by tests, not in the sandbox of the command.
+    """
+    from kopf_kits.loading import preload, refuse_operator
+
+    places: list[str] = []
+
+    def on_operator(place: str) -> None:
+        if refuses:
+            refuse_operator(place)
+        places.append(place)
+        logger.warning(
+            f"{place}: an operator is run while the file is only loaded, so all the code below "
+            "and the options of the command line are not for it. It is the only one; put it "
+            "under `if __name__ == '__main__':`, so that `kopf run` runs its own."
+        )
+
+    preload(paths, modules, on_operator)
+    return bool(places)
 
 
 @contextlib.contextmanager
