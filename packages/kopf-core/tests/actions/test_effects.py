@@ -358,9 +358,16 @@ def test_c12_inconsistencies_are_warned_about_once_for_a_field(resource, caplog)
         "DEBUG",
     ]
     assert caplog.messages[0] == (
-        "Merge-patching finished with inconsistencies: (('remove', ('status', 'x'), 1, None),)"
+        "Merge-patching finished with inconsistencies: (('remove', ('status', 'x'), 1, None),). "
+        "Not stored: status.x; most likely, the schema of the resource does not declare that."
     )
     assert "other" in warned
+
+
+def test_u4_schemas_are_not_blamed_for_what_is_stored_differently(resource, caplog):
+    diff = Diff([("change", ("status", "x"), 1, 2)])
+    warn_of_inconsistencies(diff, resource, frozenset(), objects_logger)
+    assert caplog.messages[0].endswith("inconsistencies: (('change', ('status', 'x'), 1, 2),)")
 
 
 # --- Conditions ---

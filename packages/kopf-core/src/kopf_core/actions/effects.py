@@ -178,8 +178,18 @@ def warn_of_inconsistencies(
     topics = {f"inconsistency:{'.'.join(item.field)}" for item in inconsistencies}
     level = logging.DEBUG if topics <= warned else logging.WARNING
     shown = show(resource, inconsistencies)
-    logger.log(level, f"Merge-patching finished with inconsistencies: {shown}")
+    hint = _explain_absence(inconsistencies)
+    logger.log(level, f"Merge-patching finished with inconsistencies: {shown}{hint}")
     return warned | topics
+
+
+def _explain_absence(inconsistencies: Diff) -> str:
+    """What is sent but is not there at all has its usual reason, which is not seen in a diff."""
+    absent = [".".join(item.field) for item in inconsistencies if item.operation == "remove"]
+    if not absent:
+        return ""
+    fields = ", ".join(absent)
+    return f". Not stored: {fields}; most likely, the schema of the resource does not declare that."
 
 
 def _is_hopeless(exc: Exception) -> bool:
