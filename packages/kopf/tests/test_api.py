@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -162,6 +163,30 @@ async def test_blocking_the_loop_is_refused(
 
     text = await handle(sandbox, registry)
     assert text == "kopf.sync_api would block the operator here; await kopf.api instead."
+
+
+async def test_u9_async_functions_are_refused_in_sync_handlers(
+    sandbox: Sandbox, registry: kopf.OperatorRegistry
+) -> None:
+    """They would do nothing, as nobody awaits them, and the handler would succeed."""
+    verbs = ["get", "list", "create", "apply", "patch", "delete"]
+
+    def get_error(verb: str) -> str:
+        with pytest.raises(RuntimeError) as info:
+            getattr(kopf.api, verb)("configmaps")
+        return str(info.value)
+
+    @kopf.on.create("kopfexamples", registry=registry)
+    def fn(memo: kopf.Memo, **_: Any) -> None:
+        answer(memo, [get_error(verb) for verb in verbs])
+
+    for verb, message in zip(verbs, await handle(sandbox, registry), strict=True):
+        assert message.endswith(f"in sync functions, call kopf.sync_api.{verb}().")
+
+
+def test_u9_async_functions_are_known_as_such() -> None:
+    with mock.patch.object(kopf.api, "create") as create:
+        assert isinstance(create, mock.AsyncMock)
 
 
 async def test_there_is_no_client_outside_of_operators() -> None:

@@ -8,9 +8,13 @@ Where the errors of the API are not caught, the handler is retried: as with a te
 it can go away by itself (conflicts, throttling, failures of the server), or else as usual.
 """
 
+import asyncio
 import enum
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, ParamSpec, TypeVar
 
 from kopf_cogs.clients.errors import APIConflictError as APIConflictError
 from kopf_cogs.clients.errors import APIError as APIError
@@ -23,6 +27,9 @@ from kopf_cogs.clients.objects import Listing, Obj, ObjectsAPI, Propagation
 from kopf_cogs.structs.bodies import Body
 from kopf_core.actions.children import adopt_child
 from kopf_core.actions.context import current_body, operator_var
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class _Here(enum.Enum):
@@ -38,6 +45,34 @@ HERE: Final = _Here.HERE
 Namespace = str | _Here | None
 
 
+def _async_only(fn: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Refuse the calls from where they cannot be awaited: they would do nothing, with no error."""
+
+    @functools.wraps(fn)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        _refuse_sync_callers(fn.__name__)
+        return fn(*args, **kwargs)
+
+    # It is still a coroutine function for those who look, such as mocks.
+    if sys.version_info >= (3, 12):
+        return inspect.markcoroutinefunction(call)
+    call._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
+    return call
+
+
+def _refuse_sync_callers(name: str) -> None:
+    if operator_var.get(None) is None:
+        return  # this will be said instead
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            f"kopf.api.{name}() is only for async functions, to be awaited there; "
+            f"in sync functions, call kopf.sync_api.{name}()."
+        ) from None
+
+
+@_async_only
 async def get(
     kind: Kind, name: str, *, namespace: Namespace = HERE, subresource: str | None = None
 ) -> Obj:
@@ -58,11 +93,13 @@ def list(
     With ``namespace=None``, those of the whole cluster. ``labels`` and ``fields`` are selectors
     as in kubectl, or mappings of exact values.
     """
+    _refuse_sync_callers("list")
     return current_api().list(
         kind, _resolve(namespace), labels=labels, fields=fields, chunk_size=chunk_size
     )
 
 
+@_async_only
 async def create(
     body: Mapping[str, Any],
     *,
@@ -80,6 +117,7 @@ async def create(
     return await api.create(payload, kind=kind, namespace=_resolve(namespace), dry_run=dry_run)
 
 
+@_async_only
 async def apply(
     body: Mapping[str, Any],
     *,
@@ -108,6 +146,7 @@ async def apply(
     )
 
 
+@_async_only
 async def patch(
     kind: Kind,
     name: str,
@@ -130,6 +169,7 @@ async def patch(
     )
 
 
+@_async_only
 async def delete(
     kind: Kind,
     name: str,

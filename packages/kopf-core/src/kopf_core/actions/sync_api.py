@@ -5,8 +5,9 @@ run in threads. The requests are made in the operator's event loop; the thread w
 """
 
 import asyncio
+import builtins
 import concurrent.futures
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any, ParamSpec, TypeVar
 
 from kopf_cogs.clients.objects import Obj
@@ -52,7 +53,11 @@ delete = _in_loop(async_api.delete)
 
 def list(*args: Any, **kwargs: Any) -> Iterator[Obj]:
     """List objects, page by page: to be iterated, or put into a list. See :func:`kopf.api.list`."""
-    pages = async_api.list(*args, **kwargs).pages()
+
+    async def open() -> AsyncIterator[builtins.list[Obj]]:
+        return async_api.list(*args, **kwargs).pages()
+
+    pages = _wait(open)
     while page := _wait(lambda: anext(pages, None)):
         yield from page
 
