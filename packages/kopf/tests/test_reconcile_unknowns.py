@@ -1,9 +1,13 @@
 """``@kopf.reconcile`` when something is not known yet: that is not the same as absent."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+import kopf
+from kopf_core.reactor import lateness
 
 from .conftest import config_map
 
@@ -96,3 +100,73 @@ async def test_h2_related_objects_are_waited_for_only_where_they_are_named(
         async with websites.operating(clusterwide=False, namespaces=["ns1", "ns2", "ns3"]):
             found = [] if name.startswith("ns9") else [name]
             await websites.wait(websites.kind, "web", check=is_ready(str(found)))
+
+
+@pytest.mark.parametrize("fault", ["fail", "hang"])
+@pytest.mark.parametrize("role", ["owned", "related"])
+async def test_h2_kinds_that_cannot_be_listed_hold_up_only_those_who_need_them(
+    websites: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    role: str,
+    fault: str,
+) -> None:
+    """E.g. those of an aggregated API the server of which is down for days."""
+    monkeypatch.setattr(lateness, "PATIENCE", 0.05)
+    needs = {"owns": ["v1/secrets"]} if role == "owned" else {"related": {"v1/secrets": "spec.x"}}
+
+    @websites.reconcile(id="fn", **{"owns": ["configmaps"]} | needs)
+    def fn(conditions: Any, **_: Any) -> None:
+        conditions.set("Ready", True, message="done")
+
+    @websites.reconcile(id="other")
+    def other(**_: Any) -> dict[str, Any]:
+        return config_map("other")
+
+    @kopf.on.event("namespaces", registry=websites.registry)
+    def seen(name: str, **_: Any) -> None:
+        namespaces.add(name)
+
+    namespaces: set[str] = set()
+    await websites.apply(x="token")
+    faults, where = websites.sandbox.faults, {"method": "GET", "path": "/api/v1/secrets"}
+    with faults.fail(503, **where) if fault == "fail" else faults.hang(**where) as broken:
+        async with websites.operating():
+            await websites.wait("configmaps", "other")
+            assert namespaces >= {"ns1", "ns2"}
+            web = await websites.wait(websites.kind, "web", jsonpath=PROGRESS)
+            assert "It must wait until secrets are listed" in str(web["metadata"]["annotations"])
+            broken.release()
+            await websites.wait(websites.kind, "web", check=is_ready("done"))
+    told = "secrets.v1 are not listed yet, so Reconciler 'fn' waits; all other handlers go on."
+    assert [line.startswith(told) for line in caplog.messages].count(True) == 1
+
+
+async def test_h2_indices_are_waited_for_whatever_happens_to_their_kinds(
+    websites: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not known which functions use them: what is not complete must not be seen by any."""
+    told: asyncio.Queue[str] = asyncio.Queue()
+    monkeypatch.setattr(lateness, "PATIENCE", 0.01)
+    monkeypatch.setattr(lateness.logger, "warning", told.put_nowait)
+
+    @kopf.index("secrets", id="tokens", registry=websites.registry)
+    def tokens(name: str, **_: Any) -> dict[str, int]:
+        return {name: 1}
+
+    @websites.reconcile(id="fn")
+    def fn(conditions: Any, **kwargs: Any) -> None:
+        conditions.set("Ready", True, message=str([*kwargs["tokens"]]))
+
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}}
+    await websites.sandbox.create(secret, namespace="ns1")
+    await websites.apply()
+    since = websites.now
+    where = {"method": "GET", "path": "/api/v1/secrets"}
+    with websites.sandbox.faults.fail(503, **where) as broken:
+        async with websites.operating():
+            line = await told.get()
+            assert "no handlers are called: the index 'tokens' must be filled first." in line
+            assert not websites.writes(since)
+            broken.release()
+            await websites.wait(websites.kind, "web", check=is_ready("['token']"))

@@ -14,6 +14,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.intake import Intake
+from kopf_core.reactor.lateness import Lateness
 from kopf_core.reactor.observation import Insights
 from kopf_core.reactor.observed import ObservedKinds
 from kopf_core.reactor.pool import InformerPool
@@ -70,6 +71,7 @@ class Orchestrator:
         self._pool = pool
         self._factory = factory
         self._observed = observed
+        self._lateness = Lateness(registry, readiness, pool, observed)
         self._on_removed = on_removed
         self._served: dict[Resource, _Served] = {}
         self._intakes: dict[StreamKey, Intake] = {}
@@ -86,7 +88,12 @@ class Orchestrator:
         Raises an error if any of the streams fails in a way that it cannot be restarted:
         an operator that is blind to some of the resources must not pretend to work.
         """
-        parts = [self._follow(), self._open_when_ready(), self._pool.wait_failed()]
+        parts = [
+            self._follow(),
+            self._open_when_ready(),
+            self._lateness.run(),
+            self._pool.wait_failed(),
+        ]
         tasks = [asyncio.create_task(part, name="kopf-orchestration") for part in parts]
         try:
             pending = {*tasks}

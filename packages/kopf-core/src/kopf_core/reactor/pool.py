@@ -67,6 +67,11 @@ class InformerPool:
     def informers(self) -> Mapping[StreamKey, Informer]:
         return {key: stream.informer for key, stream in self._streams.items()}
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether nothing is watched for now."""
+        return self._is_suspended
+
     async def wait_failed(self) -> None:
         """Wait for a failure that no restart can help with, and raise it."""
         await asyncio.shield(self._failed)
