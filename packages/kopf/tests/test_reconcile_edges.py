@@ -325,15 +325,30 @@ async def test_a_thousand_of_children(websites: Any) -> None:
 
 
 async def test_a_timeout_amid_a_thread_ends_the_pass_in_order(
-    websites: Any, caplog: pytest.LogCaptureFixture
+    websites: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, closed = threading.Event(), list[str]()
+    """The time is over when the function says so, while its thread still works."""
+    loop, make_timeout = asyncio.get_running_loop(), asyncio.timeout
+    gate, closed, scopes = threading.Event(), list[str](), list[asyncio.Timeout]()
 
-    @websites.reconcile(id="fn", timeout=0.5)
+    def remember(delay: float | None) -> asyncio.Timeout:
+        scope = make_timeout(delay)
+        if delay is not None and delay > 10_000:  # nobody else waits for so long
+            scopes.append(scope)
+        return scope
+
+    def expire() -> None:
+        scopes[0].reschedule(loop.time())
+        loop.call_soon(gate.set)  # right after it has expired
+
+    monkeypatch.setattr(asyncio, "timeout", remember)
+
+    @websites.reconcile(id="fn", timeout=20_000)
     def fn(**_: Any) -> Iterator[Any]:
         try:
             yield config_map("before")
-            gate.wait(2)
+            loop.call_soon_threadsafe(expire)
+            gate.wait(30)
             yield config_map("after")
         finally:
             closed.append("closed")
