@@ -45,6 +45,9 @@ class APIError(Exception):
     is_temporary = False
     """It can go away by itself, so it is worth to try again with nothing changed."""
 
+    is_repeated = False
+    """The same request was sent before, and maybe executed: its reply was lost or senseless."""
+
 
 class APIConnectionError(APIError):
     """There was no reply: the network, TLS, or a timeout. The original error is the cause."""

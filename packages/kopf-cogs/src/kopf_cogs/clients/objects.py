@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from kopf_cogs.clients import errors, listing, patching, rights, session
+from kopf_cogs.clients import errors, listing, patching, repeats, rights, session
 from kopf_cogs.clients.kinds import Kind, Kinds
 from kopf_cogs.structs import resources
 
@@ -137,14 +137,31 @@ class ObjectsAPI:
     ) -> Obj:
         """Create the object. Raises :class:`APIConflictError` if there is one of this name already.
 
-        Objects with generated names are never sent twice: the first reply could have been lost.
+        If the reply is lost, the request is repeated; what it has created before is no conflict.
+        Objects with generated names are never sent twice, as it would not be known.
         """
         resource, payload = await self._prepare(body, kind)
-        metadata = payload["metadata"]
-        url = resource.get_url(namespace=_in_namespace(resource, metadata, namespace))
+        metadata, since = payload["metadata"], self.client.clock.now()
+        space = _in_namespace(resource, metadata, namespace)
         options = {} if metadata.get("name") else {"backoffs": ()}
         params = self._make_params(dry_run)
-        return await self._request(resource, "POST", url, payload, params=params, **options)
+        try:
+            return await self._request(
+                resource,
+                "POST",
+                resource.get_url(namespace=space),
+                payload,
+                params=params,
+                **options,
+            )
+        except errors.APIConflictError as e:
+            if not e.is_repeated or dry_run:
+                raise
+            url = _locate(resource, space, metadata.get("name"), None)
+            live = await self._request(resource, "GET", url)
+            if not repeats.is_created(live, payload, manager=self.manager, since=since):
+                raise
+            return live
 
     async def apply(
         self,

@@ -33,6 +33,11 @@ def is_retriable(exc: errors.APIError) -> bool:
     return isinstance(exc, _RETRIABLE) and not isinstance(exc, errors.APITooDeepError)
 
 
+def is_outcome_unknown(exc: errors.APIError) -> bool:
+    """Whether the failed request could have been executed nevertheless."""
+    return is_retriable(exc) and not isinstance(exc, errors.APITooManyRequestsError)
+
+
 def parse_retry_after(value: str | None, clock: clocks.Clock) -> float | None:
     """Parse the ``Retry-After`` header: seconds, or an HTTP date. In seconds from now.
 

@@ -191,11 +191,14 @@ class Client:
     async def _retry(
         self, call: "_Call", error: errors.APIError, backoffs: float | Iterable[float]
     ) -> Any:
+        is_repeated = False
         for number, backoff in enumerate(retries.iter_backoffs(backoffs), start=1):
             await self._back_off(call, number, backoff, error)
+            is_repeated |= retries.is_outcome_unknown(error)
             try:
                 return await self._attempt(call)
             except errors.APIError as e:
+                e.is_repeated = is_repeated
                 if not retries.is_retriable(e):
                     raise
                 error = e

@@ -1,0 +1,97 @@
+"""Creations whose reply is lost: they are repeated, and what is there then can be our own."""
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kopf_cogs.clients import errors
+from kopf_cogs.clients.objects import ObjectsAPI
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.resources import Resource
+
+WANTED = {
+    "apiVersion": "kopf.dev/v1",
+    "kind": "KopfExample",
+    "metadata": {"name": "x", "labels": None},
+    "spec": {"ports": [{"port": 80}]},
+    "stringData": {"key": "value"},
+}
+
+Repeat = Callable[..., Any]
+
+
+def make_live(*, manager: str = "kopf", minutes: int = 0, port: int = 80) -> dict[str, Any]:
+    """The object as the server keeps it, with the defaults added."""
+    moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=minutes)
+    entry = {"manager": manager, "operation": "Update", "fieldsV1": {}}
+    metadata = {
+        "name": "x",
+        "namespace": "ns",
+        "uid": "u",
+        "creationTimestamp": moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "managedFields": [entry],
+    }
+    return {**WANTED, "metadata": metadata, "spec": {"ports": [{"port": port, "tls": False}]}}
+
+
+@pytest.fixture
+def create(server: Any, client: Client, resource: Resource, settings: OperatorSettings) -> Repeat:
+    settings.networking.error_backoffs = [0]
+
+    async def create(*steps: Any, live: dict[str, Any], **options: Any) -> Any:
+        server.script(*steps, server.error(409, reason="AlreadyExists"), server.reply(live))
+        return await ObjectsAPI(client).create(WANTED, kind=resource, namespace="ns", **options)
+
+    return create
+
+
+@pytest.fixture(params=["500", "504", "RST", "EOF", "cut"])
+def lost(server: Any, request: pytest.FixtureRequest) -> Any:
+    return {
+        "500": server.error(500),
+        "504": server.error(504),
+        "RST": server.raw(server.RST),
+        "EOF": server.raw(server.EOF),
+        "cut": server.reply(b'{"kind": "Ko'),
+    }[request.param]
+
+
+async def test_h2_what_is_created_with_no_reply_is_no_conflict(
+    create: Repeat, server: Any, lost: Any
+) -> None:
+    live = make_live()
+    assert await create(lost, live=live) == live
+    assert [request.method for request in server.requests] == ["POST", "POST", "GET"]
+    assert server.requests[2].path.endswith("/namespaces/ns/kopfexamples/x")
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        pytest.param({"manager": "kubectl"}, id="made by others"),
+        pytest.param({"minutes": 10}, id="made long ago"),
+        pytest.param({"port": 443}, id="different"),
+    ],
+)
+async def test_h2_what_was_there_before_is_a_conflict(
+    create: Repeat, server: Any, live: Any
+) -> None:
+    with pytest.raises(errors.APIConflictError):
+        await create(server.error(500), live=make_live(**live))
+
+
+@pytest.mark.parametrize("status", [None, 429])
+async def test_h2_conflicts_of_what_was_not_executed_before_are_conflicts(
+    create: Repeat, server: Any, status: int | None
+) -> None:
+    with pytest.raises(errors.APIConflictError):
+        await create(*([] if status is None else [server.error(status)]), live=make_live())
+    assert {request.method for request in server.requests} == {"POST"}
+
+
+async def test_h2_dry_runs_create_nothing(create: Repeat, server: Any) -> None:
+    with pytest.raises(errors.APIConflictError):
+        await create(server.error(500), live=make_live(), dry_run=True)
