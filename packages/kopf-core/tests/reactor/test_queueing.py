@@ -297,6 +297,37 @@ async def test_waking_up_of_unknown_objects_is_nothing(make_queue, process):
     assert not process.calls
 
 
+async def test_no_turn_is_made_for_the_last_event_that_an_object_waits_for(make_queue, process):
+    queue = make_queue(is_last=lambda item, event: event["object"]["metadata"]["name"] == "last")
+    awaited = AwaitChange("3", until=time.monotonic() + 999)
+    process.responses["a"] = [awaited, awaited]
+    queue.put("a", event(1, name="last"))  # it does not wait for anything yet
+    await process.until(lambda: process.calls and not process.active)
+    queue.put("a", event(3, name="other"))
+    await process.until(lambda: len(process.calls) == 2 and not process.active)
+    queue.put("a", event(3, name="last"))
+    assert len(queue) == 0
+    await settle()
+    assert process.calls == [("a", [1]), ("a", [3])]
+
+
+async def test_no_turn_is_made_if_the_last_event_has_come_in_the_middle_of_the_one_before_it(
+    make_queue, process
+):
+    """Usually, the stream is not slower than the reply."""
+    queue = make_queue(is_last=lambda item, event: item.rest is not DONE)
+    process.responses["a"] = [AwaitChange("2", until=time.monotonic() + 999)]
+    process.gate.clear()
+    queue.put("a", event(1))
+    await process.until(lambda: process.active)
+    queue.put("a", event(2))
+    process.gate.set()
+    await process.until(lambda: not process.active)
+    await settle()
+    assert len(queue) == 0
+    assert process.calls == [("a", [1])]
+
+
 async def test_the_latest_state_is_kept_between_delays(make_queue):
     seen = []
     done = asyncio.Event()

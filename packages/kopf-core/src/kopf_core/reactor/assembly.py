@@ -17,9 +17,9 @@ from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.intake import Intake
 from kopf_core.reactor.places import Occupancy
 from kopf_core.reactor.pool import InformerPool
-from kopf_core.reactor.queueing import Process, WorkQueue
+from kopf_core.reactor.queueing import WorkQueue
 from kopf_core.reactor.reconciliation import Reconciler
-from kopf_core.reactor.work import DONE, TurnResult, WorkItem
+from kopf_core.reactor.work import DONE, Process, TurnResult, WorkItem
 
 if TYPE_CHECKING:
     from kopf_core.engines.desired.engine import DesiredStates, Enqueue
@@ -112,6 +112,7 @@ class HandlingFactory:
             occupancy=self._occupancy,
             lookup=lookup,
             is_known=self._memories.__contains__,
+            is_last=reconciler.echoes.is_last,
         )
         return Intake(
             queue,

@@ -14,22 +14,17 @@ costs a timer in the event loop; an object that waits for nothing costs nothing.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_core.reactor.places import (
-    PATIENCE,
-    WORKING_PATIENCE,
-    Backlog,
-    Gate,
-    Line,
-    Occupancy,
-)
+from kopf_core.reactor.places import PATIENCE, WORKING_PATIENCE, Backlog, Gate, Line, Occupancy
 from kopf_core.reactor.work import (
     DONE,
     AwaitChange,
+    Lookup,
+    Process,
     Requeue,
     Stage,
     TurnResult,
@@ -41,9 +36,6 @@ logger = logging.getLogger("kopf.reactor.queueing")
 FAILURE_DELAY = 1.0
 """How soon (in seconds) to repeat a turn that was broken by somebody else's cancellation."""
 
-Process = Callable[[WorkItem], Awaitable[TurnResult]]
-Lookup = Callable[[ObjectKey], RawBody | None]
-
 
 class WorkQueue:
     """The queue of one stream of events.
@@ -52,6 +44,7 @@ class WorkQueue:
     and says what comes next. Nothing is processed until the queue is opened.
     ``lookup`` finds the states of objects that are to be processed with no events.
     ``is_known`` tells whether an object was ever processed: its deletion must be noticed then.
+    ``is_last`` tells whether an object waits only for this event, with nothing to be done for it.
     """
 
     def __init__(
@@ -64,6 +57,7 @@ class WorkQueue:
         occupancy: Occupancy | None = None,
         lookup: Lookup | None = None,
         is_known: Callable[[ObjectKey], bool] = lambda _: True,
+        is_last: Callable[[WorkItem, RawEvent], bool] = lambda *_: False,
     ) -> None:
         self._process = process
         self._limit = limit
@@ -72,6 +66,7 @@ class WorkQueue:
         self._occupancy = occupancy or Occupancy()
         self._lookup = lookup
         self._is_known = is_known
+        self._is_last = is_last
         self._gate = Gate.SHUT
         self._items: dict[ObjectKey, WorkItem] = {}
         self._line = Line(self._clock)
@@ -114,6 +109,8 @@ class WorkQueue:
             self._backlog.leave(item)
             if item.stage is Stage.QUEUED:
                 self._line_up(item)
+        elif item.stage is Stage.DELAYED and self._is_last(item, event):
+            return self._drop(item)
         is_paused = self._gate is Gate.PAUSED
         item.take(event, keep=self._keeps_events and not is_paused)
         if is_paused and event["type"] == "DELETED" and self._is_forgettable(item):
@@ -313,6 +310,9 @@ class WorkQueue:
                 item.rest = await self._process(item)
             except (Exception, asyncio.CancelledError) as e:
                 item.rest = self._recover(item, e)
+            if item.events and self._is_last(item, item.events[-1]):  # it has come already
+                item.events.clear()
+                item.rest, item.observed = DONE, item.generation
             if item.is_backlog:
                 self._backlog.leave(item)
             if item.generation == item.observed or not self._is_to_continue(item):

@@ -44,6 +44,7 @@ from kopf_core.intents.pauses import get_pause
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles, sooner
 from kopf_core.reactor.delivery import Delivery
+from kopf_core.reactor.echoes import Echoes
 from kopf_core.reactor.object_pauses import ObjectPauses
 from kopf_core.reactor.refusals import list_rights
 from kopf_core.reactor.releases import plan_release
@@ -100,6 +101,7 @@ class Reconciler:
         self._delivery = Delivery(
             client=client, resource=resource, settings=self.settings, clock=self._clock
         )
+        self.echoes = Echoes(handlers, memories)
         self._pauses = ObjectPauses(memories, self._delivery, background, desired)
 
     def redefine(self, resource: Resource) -> None:
@@ -336,12 +338,8 @@ class Reconciler:
         return self.desired.must_wait(turn.item.key)
 
     def _is_echo(self, turn: Turn) -> bool:
-        """Whether this is how we have left the object ourselves, with nothing to be done.
-
-        Daemons and timers can end without any change of the object, so they are always checked.
-        """
-        has_others = self._handlers.spawning or self._handlers.reconciling
-        if has_others or not turn.memory.is_settled(turn.item.latest):
+        """Whether this is how we have left the object ourselves, with nothing to be done."""
+        if not self.echoes.is_echo(turn):
             return False
         if objects_logger.isEnabledFor(logging.DEBUG):
             ObjectLogger(body=turn.body, settings=self.settings).debug(NOT_INTERESTED)

@@ -7,6 +7,7 @@ and only the work queue waits.
 import asyncio
 import enum
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -180,6 +181,11 @@ class WorkItem:
         return rest if isinstance(rest, Requeue) and rest.is_held else None
 
     @property
+    def has_wishes(self) -> bool:
+        """Whether somebody wants it to be processed, now or later, even if nothing happens."""
+        return self.wanted_at is not None or bool(self.reasons)
+
+    @property
     def is_deleted(self) -> bool:
         """Whether the object does not exist anymore."""
         return (self.events[-1]["type"] if self.events else self.type) == "DELETED"
@@ -195,3 +201,7 @@ class WorkItem:
             and self.latest is not None
             and not self.latest["metadata"].get("deletionTimestamp")
         )
+
+
+Process = Callable[[WorkItem], Awaitable[TurnResult]]
+Lookup = Callable[[ObjectKey], RawBody | None]

@@ -1,0 +1,88 @@
+"""Echoes: which events of our own patches need no turns."""
+
+import logging
+
+import pytest
+
+from kopf_core.engines.memories import ObjectMemories
+from kopf_core.intents.registries import ResourceHandlers
+from kopf_core.reactor.echoes import Echoes
+from kopf_core.reactor.work import DONE, AwaitChange, Requeue, WorkItem
+
+
+def event(version="5", type="MODIFIED"):
+    return {"type": type, "object": {"metadata": {"resourceVersion": version}}}
+
+
+@pytest.fixture(autouse=True)
+def usual_logs(caplog):
+    caplog.set_level(logging.INFO, logger="kopf.objects")
+
+
+@pytest.fixture
+def memories():
+    memories = ObjectMemories(None)
+    memories.recall("a").settled_version = "5"
+    return memories
+
+
+@pytest.fixture
+def item():
+    item = WorkItem("a")
+    item.rest = AwaitChange("5", until=999)
+    return item
+
+
+@pytest.fixture
+def echoes(memories):
+    return Echoes(ResourceHandlers(), memories)
+
+
+def test_the_state_that_we_have_left_is_the_last_one(echoes, item):
+    assert echoes.is_last(item, event())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [event("6"), event("4"), event(type="DELETED"), event(type=None)],
+    ids=["changed", "older", "deleted", "listed"],
+)
+def test_all_other_events_need_turns(echoes, item, other):
+    assert not echoes.is_last(item, other)
+
+
+@pytest.mark.parametrize("rest", [DONE, Requeue(at=999), AwaitChange("4", until=999)])
+def test_those_who_wait_for_something_else_need_turns(echoes, item, rest):
+    item.rest = rest
+    assert not echoes.is_last(item, event())
+
+
+def test_cycles_that_go_on_need_turns(echoes, item, memories):
+    memories["a"].settled_version = None
+    assert not echoes.is_last(item, event())
+
+
+def test_unknown_objects_need_turns(echoes, item, memories):
+    memories.forget("a")
+    assert not echoes.is_last(item, event())
+
+
+def test_objects_that_are_to_be_processed_anyway_need_turns(echoes, item):
+    item.reasons = frozenset({"background"})
+    assert not echoes.is_last(item, event())
+    item.reasons, item.wanted_at = frozenset(), 123.0
+    assert not echoes.is_last(item, event())
+
+
+@pytest.mark.parametrize("kind", ["watching", "spawning", "reconciling"])
+def test_those_who_need_more_than_changes_need_turns(item, memories, kind):
+    class Handlers:
+        watching = spawning = reconciling = ()
+
+    setattr(Handlers, kind, ("handler",))
+    assert not Echoes(Handlers(), memories).is_last(item, event())
+
+
+def test_turns_are_made_if_people_look_at_all_details(echoes, item, caplog):
+    caplog.set_level(logging.DEBUG, logger="kopf.objects")
+    assert not echoes.is_last(item, event())
