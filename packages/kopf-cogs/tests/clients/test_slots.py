@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import itertools
 
 import pytest
 
 from kopf_cogs.clients import slots
 from kopf_cogs.clients.session import Client
-from kopf_cogs.clients.slots import LIMIT, USUAL, Slots
+from kopf_cogs.clients.slots import GROWTH, LIMIT, USUAL, Slots
 from kopf_cogs.structs.credentials import ConnectionInfo
 
 
@@ -95,6 +96,14 @@ async def test_there_are_more_slots_if_others_are_slow_up_to_the_limit(impatient
     assert requests.slots.taken == len(requests.running) == LIMIT
     await requests.end(3)
     assert requests.slots.taken == LIMIT
+
+
+async def test_a_short_pause_of_the_server_opens_only_a_few_connections(impatient, make):
+    requests, sizes = make(LIMIT), [USUAL]
+    while sizes[-1] < LIMIT:
+        await asyncio.sleep(0)
+        sizes.append(max(USUAL, len(requests.running)))
+    assert all(new - old <= old // GROWTH for old, new in itertools.pairwise(sizes))
 
 
 async def test_there_are_no_more_slots_while_it_is_us_who_are_slow(busy, make):

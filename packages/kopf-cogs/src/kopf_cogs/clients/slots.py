@@ -2,7 +2,8 @@
 
 A new connection, with its TLS handshake, costs more than ten requests, and takes memory.
 A server that answers in milliseconds is not served better by more of them: it is us who are busy.
-A slow server is; so, there are more slots as soon as somebody waits for one for too long.
+A slow server is; so, there are more slots as soon as somebody waits for one for too long:
+a few at a time, as a server that has only paused for a moment goes on with those that there are.
 """
 
 import asyncio
@@ -22,6 +23,9 @@ LONG_PATIENCE = 1.0
 
 LATENESS = 0.002
 """How late (in seconds) our own timers are when we are busy."""
+
+GROWTH = 4
+"""How many slots make one more when there are too few: it is by a quarter each time."""
 
 Waiter = asyncio.Future[None]
 
@@ -86,7 +90,8 @@ class Slots:
         self._timer = None
         now = loop.time()
         since = now - (LONG_PATIENCE if now - planned > LATENESS else PATIENCE)
-        while self._line and self._size < LIMIT and self._line[0][0] <= since:
+        enough = min(LIMIT, self._size + self._size // GROWTH)
+        while self._line and self._size < enough and self._line[0][0] <= since:
             self._size += 1
             self._grant()
         self._watch(loop)
