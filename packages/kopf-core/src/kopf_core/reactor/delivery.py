@@ -132,6 +132,17 @@ class Delivery:
         turn.item.awaited = AwaitChange(_get_version(patched) or "", until)
         return turn.item.awaited
 
+    def settle_status(self, turn: Turn, before: RawBody | None) -> None:
+        """Remember that nothing but the status was changed by the latest patch, if it is so.
+
+        With our finalizer on the object, it can be its turn to be removed.
+        """
+        after = None if turn.applied is None else turn.applied.body
+        if before is None or after is None or not _is_same_but_status(before, after):
+            return
+        if not is_deletion_blocked(after, self._settings.persistence.finalizer):
+            turn.memory.settled_version = _get_version(after)
+
     async def protect(self, turn: Turn, passes: Awaitable[T]) -> T:
         """Wait for what can take long; whatever happens to it, what was done before is not lost."""
         try:
@@ -192,6 +203,14 @@ def is_only_marked(before: RawBody, after: RawBody, turn: Turn) -> bool:
         and _without(before["metadata"], *_VOLATILE) == _without(after["metadata"], *_VOLATILE)
         and _merge(before["metadata"].get("annotations"), marks)
         == after["metadata"].get("annotations")
+    )
+
+
+def _is_same_but_status(before: RawBody, after: RawBody) -> bool:
+    """Whether neither we nor anybody else has changed anything else in the object."""
+    ignored = ("resourceVersion", "managedFields")
+    return _without(before, "metadata", "status") == _without(after, "metadata", "status") and (
+        _without(before["metadata"], *ignored) == _without(after["metadata"], *ignored)
     )
 
 

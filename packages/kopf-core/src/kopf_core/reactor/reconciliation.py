@@ -103,6 +103,9 @@ class Reconciler:
         )
         self.echoes = Echoes(handlers, memories)
         self._pauses = ObjectPauses(memories, self._delivery, background, desired)
+        has_others = handlers.changing or handlers.spawning
+        self._is_status_free = bool(desired and desired.is_indifferent and not has_others)
+        """Whether nothing is ever to be done because of the status of an object."""
 
     def redefine(self, resource: Resource) -> None:
         """The definition of the same resource has changed, e.g. its subresources."""
@@ -236,9 +239,12 @@ class Reconciler:
             delay = sooner(delay, await self._delivery.protect(turn, passes))
         if cause.reason is Reason.DELETE and delay is None:
             self._release(turn, cause)
+        before = turn.item.latest
         result = await self._delivery.apply(turn, delay)
         if self.desired is not None and turn.applied is not None:
             self.desired.on_delivered(turn.item.key, turn.applied)
+            if self._is_status_free:
+                self._delivery.settle_status(turn, before)
         return result
 
     async def _clean_up(self, turn: Turn, cause: ChangingCause) -> bool:
@@ -324,6 +330,9 @@ class Reconciler:
             return await self._delivery.apply_early(turn) if turn.is_changing else awaited
         if turn.memory.is_outdated(item.latest) or self._is_echo(turn):
             return await self._delivery.apply(turn)
+        rest = self._get_rest(turn)
+        if rest:
+            return await self._delivery.apply(turn, rest)
         if self._must_wait(turn):
             return DONE
         if self._takeovers is not None:
@@ -336,6 +345,13 @@ class Reconciler:
         if self.desired is None or has_others or is_deletion_ongoing(turn.body):
             return False
         return self.desired.must_wait(turn.item.key)
+
+    def _get_rest(self, turn: Turn) -> float:
+        """For how long to do nothing: if passes have left the object so, with its new status."""
+        is_settled = self._is_status_free and turn.memory.is_settled(turn.item.latest)
+        if self.desired is None or not is_settled:
+            return 0.0
+        return self.desired.get_rest(turn.item.key)
 
     def _is_echo(self, turn: Turn) -> bool:
         """Whether this is how we have left the object ourselves, with nothing to be done."""

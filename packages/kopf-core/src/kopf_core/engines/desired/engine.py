@@ -173,6 +173,18 @@ class DesiredStates:
             return False
         return self._places[self._handlers[0].id].wait(key)
 
+    @property
+    def is_indifferent(self) -> bool:
+        """Whether the status of an object never decides on what to make passes for."""
+        return not self._relations and not any(handler.has_filters for handler in self._handlers)
+
+    def get_rest(self, key: ObjectKey) -> float:
+        """For how many seconds there is nothing to do for the object if nothing happens to it."""
+        known, now = self._objects.get(key), self._clock.monotonic()
+        if known is None or known.far or len(known.plans) < len(self._handlers):
+            return 0.0
+        return max(0.0, min(plan.next_time(now) for plan in known.plans.values()) - now)
+
     async def make_passes(self, step: Step) -> float | None:
         """Make all the passes that are due; in how many seconds to come back, if at all."""
         known = self._objects.setdefault(step.key, ObjectPlans())

@@ -1,0 +1,78 @@
+"""What passes say in the status comes back as an event: there is nothing to be done for that."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import kopf
+from kopf_core.engines.desired.engine import DesiredStates
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The versions of the objects for which it was looked if a pass must be made."""
+    versions: list[str] = []
+    original = DesiredStates.make_passes
+
+    async def make_passes(self: Any, step: Any) -> Any:
+        versions.append(step.cause.body.metadata["resourceVersion"])
+        return await original(self, step)
+
+    monkeypatch.setattr(DesiredStates, "make_passes", make_passes)
+    return versions
+
+
+async def test_own_status_is_not_looked_at_again(websites: Any, steps: list[str]) -> None:
+    @websites.reconcile(id="fn")
+    def fn(name: str, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map(name)
+        conditions.set("Ready", True)
+
+    await websites.apply(x="1")
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", condition="Ready")
+        await websites.apply("last", x="1")
+        await websites.wait(websites.kind, "last", condition="Ready")
+        await websites.sandbox.delete("configmaps", "web", namespace="ns1")
+        await websites.sandbox.journal.wait("PATCH", "*/configmaps/web", count=2)
+        await websites.wait("configmaps", "web")
+    assert len(steps) == 3
+    assert len({*steps}) == 3  # the last one is for the state with our status in it
+
+
+async def test_own_status_is_looked_at_if_a_filter_can_depend_on_it(
+    websites: Any, steps: list[str]
+) -> None:
+    @websites.reconcile(id="fn", when=lambda status, **_: "conditions" not in status)
+    def fn(name: str, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map(name)
+        conditions.set("Ready", True)
+
+    await websites.apply(x="1")
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", condition="Ready")
+        await websites.apply("last", x="1")
+        await websites.wait(websites.kind, "last", condition="Ready")
+    assert len(steps) >= 3
+
+
+async def test_those_who_want_it_are_called_again_after_their_own_status(websites: Any) -> None:
+    calls: list[int] = []
+
+    @websites.reconcile(id="fn")
+    def fn(name: str, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map(name)
+        calls.append(len(calls))
+        conditions.set("Ready", len(calls) > 2, message=str(len(calls)))
+        if len(calls) < 3:
+            yield kopf.Again(after=0.01)
+
+    await websites.apply(x="1")
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", condition="Ready")
+    assert calls == [0, 1, 2]
