@@ -1,5 +1,6 @@
 """What passes say in the status comes back as an event: there is nothing to be done for that."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -76,3 +77,27 @@ async def test_those_who_want_it_are_called_again_after_their_own_status(website
     async with websites.operating():
         await websites.wait(websites.kind, "web", condition="Ready")
     assert calls == [0, 1, 2]
+
+
+async def test_changes_amid_a_pass_are_not_taken_for_own_status(websites: Any) -> None:
+    seen: list[str] = []
+    stored, go = asyncio.Event(), asyncio.Event()
+
+    @websites.reconcile(id="fn")
+    async def fn(name: str, spec: Any, conditions: Any, **_: Any) -> list[Any]:
+        seen.append(spec["x"])
+        if len(seen) == 1:
+            stored.set()
+            await go.wait()
+        conditions.set("Ready", True, message=spec["x"])
+        return [config_map(name, x=spec["x"])]
+
+    await websites.apply(x="1")
+    async with websites.operating():
+        await stored.wait()
+        await websites.apply(x="2")
+        await websites.apply("other", x="0")  # when it is handled, the change has come, too
+        await websites.wait(websites.kind, "other", condition="Ready")
+        go.set()
+        await websites.sandbox.journal.wait("PATCH", "*/configmaps/web", count=2)
+    assert seen == ["1", "0", "2"]
