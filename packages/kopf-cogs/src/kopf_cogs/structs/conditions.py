@@ -7,6 +7,8 @@ some time ago, erases what others have set since then.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kopf_cogs.structs.dicts import is_mapping
+
 
 class PlannedConditions(list[Any]):
     """The list of conditions as it must become; and what it is made of, so it can be made anew."""
@@ -19,6 +21,8 @@ class PlannedConditions(list[Any]):
 
     def rebase(self, fresh: Any) -> "PlannedConditions":
         """The same changes of the same conditions, in the list as it is now."""
+        if fresh == self.base or fresh == self:  # so it is nearly always
+            return self
         wanted, base, items = (index_conditions(source) for source in (self, self.base, fresh))
         for type in base.keys() - wanted.keys():
             items.pop(type, None)
@@ -31,7 +35,7 @@ def index_conditions(conditions: Any) -> dict[str, dict[str, Any]]:
     return {
         item["type"]: dict(item)
         for item in (conditions if isinstance(conditions, list) else ())
-        if isinstance(item, Mapping) and isinstance(item.get("type"), str)
+        if is_mapping(item) and isinstance(item.get("type"), str)
     }
 
 
@@ -51,7 +55,7 @@ def is_seen(body: Mapping[str, Any]) -> bool:
 def find_planned(patch: Any) -> PlannedConditions | None:
     """The planned conditions of the object that is going to be patched, if there are any."""
     status = patch.get("status")
-    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    conditions = status.get("conditions") if is_mapping(status) else None
     return conditions if isinstance(conditions, PlannedConditions) else None
 
 
@@ -61,5 +65,7 @@ def rebase_conditions(patch: dict[str, Any], body: Any) -> dict[str, Any]:
     if planned is None or body is None:
         return patch
     status = body.get("status")
-    fresh = status.get("conditions") if isinstance(status, Mapping) else None
-    return {**patch, "status": {**patch["status"], "conditions": planned.rebase(fresh)}}
+    rebased = planned.rebase(status.get("conditions") if is_mapping(status) else None)
+    if rebased is planned:
+        return patch
+    return {**patch, "status": {**patch["status"], "conditions": rebased}}

@@ -54,7 +54,7 @@ def resolve(d: Any, path: FieldPath, default: Any = _MISSING) -> Any:
     """
     here = d._here() if isinstance(d, _View) else d
     for key in path:
-        if type(here) is not dict and not isinstance(here, Mapping):
+        if type(here) is not dict and (here is None or not isinstance(here, Mapping)):
             if default is _MISSING:
                 raise TypeError(f"Not a mapping where the field {key!r} is looked for: {here!r}")
             return default
@@ -184,7 +184,7 @@ class MappingView(_View, Mapping[_K, _V], Generic[_K, _V]):
         here: Any = self._cell[0]
         for key in self._path:
             here = here.get(key)
-            if type(here) is not dict and not isinstance(here, Mapping):
+            if type(here) is not dict and (here is None or not isinstance(here, Mapping)):
                 return _EMPTY
         return here  # type: ignore[no-any-return]
 

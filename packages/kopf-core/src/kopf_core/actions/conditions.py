@@ -10,6 +10,7 @@ from typing import Any
 
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.conditions import PlannedConditions, index_conditions, is_seen
+from kopf_cogs.structs.dicts import is_mapping
 from kopf_cogs.structs.patches import Patch
 
 Condition = Mapping[str, Any]
@@ -106,7 +107,7 @@ class Conditions(Mapping[str, Condition]):
     @property
     def _items(self) -> dict[str, dict[str, Any]]:
         status = self._patch.get("status")
-        if not isinstance(status, Mapping) or "conditions" not in status:
+        if not is_mapping(status) or "conditions" not in status:
             return index_conditions(self._stored)
         planned = status["conditions"]
         if isinstance(planned, PlannedConditions):  # maybe, for an older state of the object
