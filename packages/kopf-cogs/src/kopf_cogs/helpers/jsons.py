@@ -118,17 +118,8 @@ def dumps(obj: Any, *, sort_keys: bool = False) -> bytes:
     Raises :class:`TypeError` or :class:`ValueError` for what JSON cannot express: sets, bytes,
     dates, NaNs, circular structures, too deep structures.
     """
-    if orjson is not None:
-        options = _ORJSON_SORTED if sort_keys else _ORJSON_OPTIONS
-        try:
-            data = orjson.dumps(obj, _default, options)
-        except TypeError:
-            pass  # incl. orjson's own errors; the details are below
-        else:
-            # Orjson turns NaNs to nulls, and nulls delete fields when used in patches.
-            if b"null" not in data or not _has_nans(obj):
-                return data
-    return _dumps_slowly(obj, sort_keys)
+    data = _dumps_quickly(obj, sort_keys)
+    return _dumps_slowly(obj, sort_keys) if data is None else data
 
 
 def clone(obj: Any) -> Any:
@@ -137,9 +128,32 @@ def clone(obj: Any) -> Any:
     That is for what has come from JSON; all else is copied slowly.
     """
     try:
-        return loads(dumps(obj))
+        return dumps_and_loads(obj)[1]
     except (TypeError, ValueError):
         return copy.deepcopy(obj)
+
+
+def dumps_and_loads(obj: Any, *, sort_keys: bool = False) -> tuple[bytes, Any]:
+    """Serialise it, and parse that back: so, all of it is dictionaries, lists, and scalars.
+
+    Raises the same errors as these two do.
+    """
+    data = _dumps_quickly(obj, sort_keys)
+    if data is not None and _REFUSES_DEPTH:  # it would not be here if it were too deep
+        return data, orjson.loads(data)
+    data = _dumps_slowly(obj, sort_keys) if data is None else data
+    return data, loads(data)
+
+
+def _dumps_quickly(obj: Any, sort_keys: bool) -> bytes | None:
+    if orjson is None:
+        return None
+    try:
+        data = orjson.dumps(obj, _default, _ORJSON_SORTED if sort_keys else _ORJSON_OPTIONS)
+    except TypeError:
+        return None  # incl. orjson's own errors; the details are told by the standard library
+    # Orjson turns NaNs to nulls, and nulls delete fields when used in patches.
+    return data if b"null" not in data or not _has_nans(obj) else None
 
 
 def _dumps_slowly(obj: Any, sort_keys: bool) -> bytes:

@@ -66,12 +66,11 @@ class Badges:
             annotations[OWNED_BY] = str((owner.get("metadata") or {}).get("uid"))
         metadata["labels"] = {MANAGED_BY: self.manager, **(metadata.get("labels") or {})}
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
-        data = _serialize(child)
-        plain: dict[str, Any] = jsons.loads(data)
+        data, plain = _serialize(child)
         is_secret = plain.get("kind") == "Secret" and plain.get("apiVersion") == "v1"
         if is_secret and "stringData" in plain:
             _encode_strings(plain)
-            data = _serialize(plain)
+            data, _ = _serialize(plain)
         plain["metadata"]["annotations"][self._digest] = _digest(data)
         return plain
 
@@ -125,13 +124,15 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:DIGEST_LENGTH]
 
 
-def _serialize(child: dict[str, Any]) -> bytes:
-    """The same as it is going to be sent: with nothing but JSON in it, always in the same order."""
+def _serialize(child: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+    """The same as it is going to be sent: with nothing but JSON in it, always in the same order;
+    and the child made of that, with no views in it.
+    """
     try:
-        return jsons.dumps(child, sort_keys=True)
+        return jsons.dumps_and_loads(child, sort_keys=True)
     except (TypeError, ValueError):
         plain = json.loads(json.dumps(child, default=_plain))
-        return jsons.dumps(plain, sort_keys=True)
+        return jsons.dumps_and_loads(plain, sort_keys=True)
 
 
 def _plain(value: Any) -> Any:
