@@ -16,7 +16,7 @@ from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, ObjectReference
 from kopf_cogs.structs.ids import HandlerId
-from kopf_core.actions.bases import BaseCause, BaseHandler
+from kopf_core.actions.bases import BaseCause, BaseHandler, Fn
 from kopf_core.actions.lifecycles import Lifecycle
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.states import State
@@ -90,6 +90,9 @@ class Invocation:
     subrefs: set[HandlerId] = field(default_factory=set)
     executed: list[bool] = field(default_factory=list)
     """Not empty if the handler has run its sub-handlers explicitly."""
+
+    run: Fn | None = None
+    """The async function that is called on behalf of the handler instead of its own one, if so."""
 
 
 operator_var: ContextVar[OperatorContext] = ContextVar("kopf_operator")

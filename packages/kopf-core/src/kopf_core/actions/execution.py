@@ -18,7 +18,7 @@ from kopf_cogs.configs.checks import SettingError
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.ids import HandlerId
-from kopf_core.actions.bases import BaseCause, BaseHandler
+from kopf_core.actions.bases import BaseCause, BaseHandler, Fn
 from kopf_core.actions.context import Invocation, invocation_var
 from kopf_core.actions.errors import (
     ErrorsMode,
@@ -123,25 +123,25 @@ class Execution:
         handler: BaseHandler,
         cause: BaseCause,
         state: HandlerState,
+        run: Fn | None = None,
     ) -> Outcome:
-        """Call the handler once, and say what came out of it. Never raises but on cancellation."""
+        """Call the handler once, and say what came out of it. Never raises but on cancellation.
+
+        If it takes more than a call, ``run`` is the async function that does it all.
+        """
+        invocation = Invocation(handler, cause, self, run=run)
         instruments = self.panel.instruments
         if instruments is None:
-            return await self._attempt(handler, cause, state)
+            return await self._attempt(invocation, state)
         with instruments.trace_attempt(handler):
             began = self.clock.monotonic()
-            outcome = await self._attempt(handler, cause, state)
+            outcome = await self._attempt(invocation, state)
             instruments.on_attempt(handler, outcome, self.clock.monotonic() - began)
         return outcome
 
-    async def _attempt(
-        self,
-        handler: BaseHandler,
-        cause: BaseCause,
-        state: HandlerState,
-    ) -> Outcome:
+    async def _attempt(self, invocation: Invocation, state: HandlerState) -> Outcome:
+        handler, cause = invocation.handler, invocation.cause
         began, runtime = self.clock.monotonic(), self._get_runtime(state)
-        invocation = Invocation(handler, cause, self)
         try:
             if handler.timeout is not None or handler.retries is not None:
                 self._get_policy(handler).check_limits(
@@ -217,7 +217,7 @@ class Execution:
         handler.adjust_kwargs(kwargs)
         token = invocation_var.set(invocation)
         try:
-            if handler.timeout is None or not handler.is_async:
+            if handler.timeout is None or not (handler.is_async or invocation.run):
                 return await self._call_with_subhandlers(invocation, kwargs)
             remaining = handler.timeout - runtime.total_seconds()
             try:
@@ -248,13 +248,14 @@ class Execution:
     ) -> Any:
         handler = invocation.handler
         self.ongoing.enter(invocation)
-        if handler.is_async:
+        fn = invocation.run or handler.fn
+        if handler.is_async or invocation.run:
             try:
-                return await invoke(handler.fn, kwargs=kwargs, is_async=True, executor=None)
+                return await invoke(fn, kwargs=kwargs, is_async=True, executor=None)
             finally:
                 self.ongoing.leave(invocation)
         return await invoke(
-            handler.fn,
+            fn,
             kwargs=kwargs,
             is_async=False,
             executor=self.threads,

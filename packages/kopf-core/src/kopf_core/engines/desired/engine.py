@@ -3,7 +3,6 @@
 import logging
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock
@@ -253,7 +252,7 @@ class DesiredStates:
         cause = self._make_cause(handler, step, triggers)
         one = self._prepare(handler, known, cause, step)
         try:
-            outcome = await self._execution.attempt(replace(handler, fn=one.run), cause, state)
+            outcome = await self._execution.attempt(handler, cause, state, one.run)
         except BaseException:  # of a pause, or of a lost lease
             plan.triggers |= triggers
             raise
