@@ -118,7 +118,9 @@ class KindView:
         """Tell of what they had if it is not theirs anymore: the new state does not name them."""
         store = self._select(body["metadata"].get("namespace"))
         former = None if store is None else store.former
-        if former is not None and {*get_owners(former)} - {*get_owners(body)}:
+        if former is None or is_same(former, body):
+            return
+        if {*get_owners(former)} - {*get_owners(body)}:
             self._on_change(self.resource, former)
 
     def is_own_echo(self, key: ObjectKey, body: RawBody) -> bool:

@@ -136,17 +136,21 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
 
     def _set(self, key: ObjectKey, body: RawBody) -> bool:
         old = self._bodies.get(key)
-        if old is not None:
-            if is_newer(old, body):
-                return False
-            self._unlink(key, old)
+        if old is not None and is_newer(old, body):
+            return False
         if self._transform is not None:
             body = self._transform(body)
         self._bodies[key] = body
+        if old is None or not _is_linked_alike(old, body):
+            if old is not None:
+                self._unlink(key, old)
+            self._link(key, body)
+        return True
+
+    def _link(self, key: ObjectKey, body: RawBody) -> None:
         self._by_name[_get_name(body)] = key
         for uid in get_owners(body):
             self._by_owner.setdefault(uid, {})[key] = None
-        return True
 
     def _unlink(self, key: ObjectKey, body: RawBody) -> None:
         name = _get_name(body)
@@ -157,6 +161,10 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
             owned.pop(key, None)
             if not owned:
                 self._by_owner.pop(uid, None)
+
+
+def _is_linked_alike(one: RawBody, other: RawBody) -> bool:
+    return _get_name(one) == _get_name(other) and get_owners(one) == get_owners(other)
 
 
 def _get_name(body: RawBody) -> tuple[str | None, str | None]:

@@ -5,10 +5,11 @@ it deletes the owned objects when their owner is gone. Elsewhere, it is an annot
 and it is we who delete the owned objects before their owner is let go.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.dicts import is_mapping
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.children import can_own
 
@@ -20,18 +21,14 @@ OWNED_BY = "kopf.dev/owned-by"
 """The annotation with the uid of the owner, where Kubernetes permits no owner reference."""
 
 
-def get_owners(body: AnyBody) -> Iterator[str]:
+def get_owners(body: AnyBody) -> Collection[str]:
     """The uids of the owners of the object, in any of the ways."""
     metadata = body.get("metadata") or {}
-    refs = metadata.get("ownerReferences")
-    for ref in refs if isinstance(refs, list) else ():
-        uid = ref.get("uid") if isinstance(ref, Mapping) else None
-        if isinstance(uid, str):
-            yield uid
-    annotations = metadata.get("annotations")
-    owner = annotations.get(OWNED_BY) if isinstance(annotations, Mapping) else None
-    if isinstance(owner, str):
-        yield owner
+    refs, annotations = metadata.get("ownerReferences"), metadata.get("annotations")
+    uids = [ref.get("uid") for ref in refs if is_mapping(ref)] if isinstance(refs, list) else []
+    if is_mapping(annotations) and OWNED_BY in annotations:
+        uids.append(annotations[OWNED_BY])
+    return [uid for uid in uids if isinstance(uid, str)]
 
 
 def find_other_owner(body: AnyBody, uid: str) -> str | None:
