@@ -230,6 +230,55 @@ async def test_o2_r15_outcomes_of_endured_threads_are_not_lost():
         assert task.cancelling() == 1
 
 
+async def test_o2_r15_the_second_cancellation_interrupts_the_waiting_for_endured_threads():
+    started, release, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def handler():
+        started.set()
+        release.wait()
+
+    with concurrent.futures.ThreadPoolExecutor() as executor:
+        call = invoke(
+            handler,
+            kwargs={},
+            is_async=False,
+            executor=executor,
+            is_endured=True,
+            on_ended=ended.set,
+        )
+        task = asyncio.create_task(call)
+        await asyncio.to_thread(started.wait)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert not ended.is_set()  # the thread goes on, and it is known of
+        release.set()
+    assert ended.is_set()
+
+
+async def test_threads_can_end_when_the_loop_is_closed(caplog):
+    started, release, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def handler():
+        started.set()
+        release.wait()
+
+    async def leave(executor):
+        call = invoke(handler, kwargs={}, is_async=False, executor=executor, on_ended=ended.set)
+        task = asyncio.create_task(call)
+        await asyncio.to_thread(started.wait)
+        task.cancel()
+        await asyncio.wait([task])
+
+    with concurrent.futures.ThreadPoolExecutor() as executor:
+        await asyncio.to_thread(asyncio.run, leave(executor))
+        release.set()
+    assert ended.is_set()
+    assert not caplog.records
+
+
 async def test_f3_endured_calls_that_have_not_begun_never_do():
     called, release = [], threading.Event()
     with concurrent.futures.ThreadPoolExecutor(1) as executor:

@@ -1,19 +1,19 @@
 """Calling users' functions: coroutines in the loop, regular functions in threads."""
 
 import asyncio
+import concurrent.futures
 import contextvars
 import inspect
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Executor
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kopf_cogs.aiokits.endurance import endure
 from kopf_cogs.helpers.callbacks import Interrupted
 from kopf_core.actions.bases import Fn
 from kopf_core.actions.forking import leave_fork
-from kopf_core.actions.threads import TakenBack
+from kopf_core.actions.threads import TakenBack, follow
 
 
 async def invoke(
@@ -21,7 +21,7 @@ async def invoke(
     *args: Any,
     kwargs: Mapping[str, Any],
     is_async: bool,
-    executor: Executor | None,
+    executor: concurrent.futures.Executor | None,
     is_endured: bool = False,
     on_ended: Callable[[], None] | None = None,
 ) -> Any:
@@ -43,8 +43,14 @@ async def invoke(
             finally:
                 if os.getpid() != pid:
                     leave_fork(sys.exception())
-        captured = _call_in_thread(fn, args, kwargs, executor, on_ended, is_endured)
-        return await _get_outcome(captured)
+        error, result = await _call_in_thread(fn, args, kwargs, executor, on_ended, is_endured)
+        if inspect.iscoroutine(result):  # e.g. from a lambda that calls an async function
+            result = await result
+        if isinstance(error, StopIteration | StopAsyncIteration):
+            raise Interrupted() from error
+        if error is not None:
+            raise error
+        return result
     except (Exception, asyncio.CancelledError) as e:
         if isinstance(e, asyncio.CancelledError):
             if is_being_cancelled() or isinstance(e, TakenBack):
@@ -77,7 +83,7 @@ async def _call_in_thread(
     fn: Fn,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    executor: Executor | None,
+    executor: concurrent.futures.Executor | None,
     on_ended: Callable[[], None] | None,
     is_endured: bool,
 ) -> _Captured:
@@ -92,26 +98,16 @@ async def _call_in_thread(
         if on_ended is not None:
             on_ended()
         raise
-    if on_ended is not None:
-        call.add_done_callback(lambda _: on_ended())
-    future = asyncio.wrap_future(call)
     try:
-        return await (endure(future, give_up=call.cancel) if is_endured else future)
+        await follow(call, on_ended)
     except asyncio.CancelledError:
-        if call.cancelled() and not is_being_cancelled():
-            raise TakenBack from None
-        raise
-
-
-async def _get_outcome(captured: Awaitable[_Captured]) -> Any:
-    error, result = await captured
-    if inspect.iscoroutine(result):  # e.g. from a lambda that calls an async function
-        result = await result
-    if isinstance(error, StopIteration | StopAsyncIteration):
-        raise Interrupted() from error
-    if error is not None:
-        raise error
-    return result
+        if call.cancel() or not is_endured:
+            raise
+        await follow(call)
+    try:
+        return call.result()
+    except concurrent.futures.CancelledError:
+        raise (asyncio.CancelledError if is_being_cancelled() else TakenBack) from None
 
 
 def _capture(

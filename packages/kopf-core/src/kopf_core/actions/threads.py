@@ -45,3 +45,28 @@ class _Watched(Executor):
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         return future
+
+
+def follow(call: Future[Any], on_ended: Callable[[], None] | None = None) -> "asyncio.Future[None]":
+    """Get what is done when the call is over in whatever way; its cancellation is not of the call.
+
+    It is for the one who waits in the event loop; ``on_ended`` is called in the thread anyway.
+    It is done for every call, so it is less than :func:`asyncio.wrap_future` with a shield.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    def on_done(_: Future[Any]) -> None:
+        if on_ended is not None:
+            on_ended()
+        try:
+            loop.call_soon_threadsafe(wake)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits
+
+    call.add_done_callback(on_done)
+    return ended
