@@ -33,25 +33,17 @@ class SteadyClock:
     For what lives within one process, and is not compared with the times of others.
     """
 
-    __slots__ = ("_clock", "_started", "_wall_time")
+    __slots__ = ("monotonic", "offset")
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
-        self._clock = clock
-        self._started = clock.monotonic()
-        self._wall_time = clock.now()
-
-    @property
-    def offset(self) -> float:
+        self.monotonic = clock.monotonic
+        started = clock.monotonic()
+        self.offset = clock.now().timestamp() - started
         """How far (in seconds since the epoch) its wall time is ahead of the monotonic one."""
-        return self._wall_time.timestamp() - self._started
-
-    def monotonic(self) -> float:
-        return self._clock.monotonic()
 
     def now(self) -> datetime.datetime:
-        elapsed = self._clock.monotonic() - self._started
-        return self._wall_time + datetime.timedelta(seconds=elapsed)
+        return datetime.datetime.fromtimestamp(self.offset + self.monotonic(), datetime.UTC)
 
 
 class FakeClock:

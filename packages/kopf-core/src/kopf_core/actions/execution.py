@@ -164,7 +164,7 @@ class Execution:
                 runtime + datetime.timedelta(seconds=self.clock.monotonic() - began),
                 invocation.subrefs,
             ).judge(e)
-        cause.logger.log(handler.success_level, f"{handler} succeeded.")
+        _tell_of_success(handler, cause)
         if result is None and not invocation.subrefs:
             return _SUCCESS
         return Outcome(final=True, result=result, subrefs=invocation.subrefs)
@@ -188,7 +188,7 @@ class Execution:
             return None
         finally:
             invocation_var.reset(token)
-        cause.logger.log(handler.success_level, f"{handler} succeeded.")
+        _tell_of_success(handler, cause)
         return result
 
     def _get_runtime(self, state: HandlerState) -> datetime.timedelta:
@@ -340,6 +340,11 @@ class _Attempt:
 
     def _again(self, exc: Exception, delay: float | None) -> Outcome:
         return Outcome(final=False, exception=exc, delay=delay, subrefs=self.subrefs)
+
+
+def _tell_of_success(handler: BaseHandler, cause: BaseCause) -> None:
+    # The records have the line they come from, and the shorter the function, the quicker it is.
+    cause.logger.log(handler.success_level, f"{handler} succeeded.")
 
 
 def _complain(logger: AnyLogger, message: str, exc: BaseException) -> None:

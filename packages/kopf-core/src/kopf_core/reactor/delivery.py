@@ -199,8 +199,8 @@ def is_only_marked(before: RawBody, after: RawBody, turn: Turn) -> bool:
         and not marks.results
         and marks.keys() == {"metadata"}
         and marks["metadata"].keys() == {"annotations"}
-        and _without(before, "metadata") == _without(after, "metadata")
-        and _without(before["metadata"], *_VOLATILE) == _without(after["metadata"], *_VOLATILE)
+        and {**before, "metadata": None} == {**after, "metadata": None}
+        and {**before["metadata"], **_VOLATILE} == {**after["metadata"], **_VOLATILE}
         and _merge(before["metadata"].get("annotations"), marks)
         == after["metadata"].get("annotations")
     )
@@ -208,20 +208,17 @@ def is_only_marked(before: RawBody, after: RawBody, turn: Turn) -> bool:
 
 def _is_same_but_status(before: RawBody, after: RawBody) -> bool:
     """Whether neither we nor anybody else has changed anything else in the object."""
-    ignored = ("resourceVersion", "managedFields")
-    return _without(before, "metadata", "status") == _without(after, "metadata", "status") and (
-        _without(before["metadata"], *ignored) == _without(after["metadata"], *ignored)
+    return {**before, **_REPORTED} == {**after, **_REPORTED} and (
+        {**before["metadata"], **_VERSIONED} == {**after["metadata"], **_VERSIONED}
     )
 
 
-_VOLATILE = ("annotations", "resourceVersion", "managedFields")
+_REPORTED: Mapping[str, Any] = {"metadata": None, "status": None}
+_VERSIONED: Mapping[str, Any] = {"resourceVersion": None, "managedFields": None}
+"""What differs in the metadata if anything else is changed."""
 
-
-def _without(mapping: Mapping[str, Any], *ignored: str) -> dict[str, Any]:
-    rest = dict(mapping)
-    for key in ignored:
-        rest.pop(key, None)
-    return rest
+_VOLATILE: Mapping[str, Any] = {"annotations": None, **_VERSIONED}
+"""What differs in the metadata if only annotations are changed."""
 
 
 def _merge(annotations: Mapping[str, str] | None, marks: Patch) -> Mapping[str, str]:

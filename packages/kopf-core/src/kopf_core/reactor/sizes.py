@@ -58,11 +58,11 @@ def _measure(body: Body, marks: Patch) -> int:
     planned = (marks.get("metadata") or {}).get("annotations") or {}
     if not planned:
         return 0
-    merged = {**(resolve(body, ("metadata", "annotations"), None) or {}), **planned}
-    annotations = {key: value for key, value in merged.items() if value is not None}
-    if _is_short(annotations):
+    current = resolve(body, ("metadata", "annotations"), None) or {}
+    if _is_short(current, sum(map(len, filter(None, planned.values())))):
         return 0
     return sum(
         len(key.encode()) + len(value.encode("utf-8", "replace"))
-        for key, value in annotations.items()
+        for key, value in {**current, **planned}.items()
+        if value is not None
     )
