@@ -398,7 +398,7 @@ def invocation(make, make_cause, execution):
 def test_subhandlers_are_collected_with_prefixed_ids(invocation):
     assert on.subhandler(id="x", param=1, retries=2)(fn) is fn
     assert on.register(fn, id="y", timeout=3) is fn
-    on.register(fn)
+    on.register(fn=fn)
     x, y, z = invocation.subhandlers
     assert [x.id, y.id, z.id] == ["parent/x", "parent/y", "parent/fn"]
     assert (x.param, x.retries, y.timeout) == (1, 2, 3)

@@ -183,6 +183,9 @@ def wrapper(**kwargs):
     wrapped(kwargs["spec"])
 
 
+REMOVE = "remove the `/` that is after it."
+
+
 @pytest.mark.docs("arguments/kwargs")
 @pytest.mark.parametrize(
     ("decorate", "fn", "name", "hint"),
@@ -193,7 +196,7 @@ def wrapper(**kwargs):
         (on.resume, lambda stopped, **_: None, "stopped", None),
         (on.validate, lambda warning, **_: None, "warning", " Did you mean 'warnings'?"),
         (on.delete, lambda indx, **_: None, "indx", " Did you mean 'index'?"),
-        (on.create, positional, "spec", " Did you mean 'spec'?"),
+        (on.create, positional, "spec", f" Arguments are given by their names: {REMOVE}"),
         (on.create, functools.partial(lambda a, b, **_: None, 1), "b", ""),
     ],
 )

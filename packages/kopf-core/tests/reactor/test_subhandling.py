@@ -449,6 +449,20 @@ async def test_execution_is_only_for_changes(execution, make_event_cause, regist
     assert errors
 
 
+@pytest.mark.parametrize("executes", [execute_fns_by_ids, execute_handlers, execute_registry])
+async def test_w1_explicit_subhandlers_do_not_hide_the_registered_ones(cycle, executes):
+    calls = []
+    run_explicitly = executes({"explicit": lambda **_: calls.append("explicit")})
+
+    async def fn(**_):
+        on.register(lambda **_: calls.append("registered"), id="registered")
+        await run_explicitly()
+
+    outcome = await cycle().complete(parent(fn))
+    assert calls == ["explicit", "registered"]
+    assert outcome.subrefs == {"parent/explicit", "parent/registered"}
+
+
 async def test_nothing_to_execute_is_a_success(cycle):
     async def fn(**_):
         await execute(fns={})

@@ -89,7 +89,7 @@ class Invocation:
     subhandlers: list[BaseHandler] = field(default_factory=list)
     subrefs: set[HandlerId] = field(default_factory=set)
     executed: list[bool] = field(default_factory=list)
-    """Not empty if the handler has run its sub-handlers explicitly."""
+    """Not empty if the handler has run those ``subhandlers`` explicitly."""
 
     run: Fn | None = None
     """The async function that is called on behalf of the handler instead of its own one, if so."""

@@ -115,8 +115,9 @@ def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator
     known = get_arguments(type(handler))
     if not known:
         return  # it is not a handler of ours
-    for name in find_missing(handler.fn, known | {*registry.index_ids}):
-        hint = _suggest(name, [*known, *registry.index_ids])
+    given = known | {*registry.index_ids}
+    for name in find_missing(handler.fn, given):
+        hint = _suggest(name, given)
         yield f"{handler} is never given {name!r}, see {locate(handler.fn)}.{hint}"
     if not isinstance(handler, ReconcilingHandler) and _is_generator(handler.fn):
         yield (
@@ -128,6 +129,8 @@ def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator
 def _suggest(name: str, known: Collection[str]) -> str:
     if name == "self":
         return " Decorate functions, not methods; or decorate the methods of existing objects."
+    if name in known:
+        return " Arguments are given by their names: remove the `/` that is after it."
     close = find_similar(name, known)
     return f" Did you mean {close!r}?" if close else ""
 

@@ -72,12 +72,14 @@ async def execute(
     lifecycle: Lifecycle | None = None,
     cause: ChangingCause | None = None,
 ) -> None:
-    """Run the sub-handlers of the current handler now, in place of doing so when it returns.
+    """Run sub-handlers of the current handler now.
 
     ``fns`` are functions, or a mapping of ids to functions; or else ``handlers`` are handlers;
     or else ``registry`` is a registry of handlers. If nothing is specified, those registered
-    with ``@kopf.subhandler`` are run. Raises an error until all of them are finished:
-    the handler must not catch it, as it is called again because of it.
+    with ``@kopf.subhandler`` are run, in place of doing so when the current handler returns.
+
+    Raises an error until all of them are finished: the handler must not catch it, as it is called
+    again because of it.
     """
     if len([arg for arg in (fns, handlers, registry) if arg is not None]) > 1:
         raise TypeError("Only one of the fns, handlers, registry can be passed. Got more.")
@@ -93,7 +95,7 @@ async def execute(
         subhandlers = [handler for handler in known if isinstance(handler, ChangingHandler)]
     else:
         subhandlers = [h for h in invocation.subhandlers if isinstance(h, ChangingHandler)]
-    invocation.executed.append(True)
+        invocation.executed.append(True)
     await run_subhandlers(invocation, subhandlers, lifecycle)
 
 

@@ -24,11 +24,12 @@ def spelled_out(fn: F) -> F:
     *positional, variadic = signature.parameters.values()
     [options] = get_args(variadic.annotation)
     known, required = set(options.__annotations__), options.__required_keys__
+    named = {param.name for param in positional if param.kind is param.POSITIONAL_OR_KEYWORD}
 
     @functools.wraps(fn)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs.keys() <= known:
-            raise TypeError(_explain_unknown(fn.__name__, sorted(kwargs.keys() - known), known))
+        if unknown := kwargs.keys() - known - named:
+            raise TypeError(_explain_unknown(fn.__name__, sorted(unknown), known))
         if not required <= kwargs.keys():
             names = ", ".join(f"{name}=" for name in sorted(required - kwargs.keys()))
             raise TypeError(f"{fn.__name__}() needs the keyword argument {names}")
