@@ -7,6 +7,7 @@ import datetime
 import json
 import logging
 import threading
+from functools import partial
 
 import pytest
 
@@ -599,6 +600,26 @@ async def test_c11_no_place_for_annotations_is_found_out_before_handling(world, 
         await world.until(is_done)
     assert logged("no place for the last handled state", logging.ERROR)
     assert sorted(world.calls) == ["last", "obj", "other"]
+
+
+@pytest.mark.parametrize("size", [140_000, 250_000])
+async def test_w4_what_is_remembered_amid_a_cycle_takes_no_place_from_what_is_handled(
+    world, logged, size
+):
+    """The last handled state fits, as well as what the first one has seen; but not both."""
+    for id in "ab":
+        on.create(*KEX, id=id, registry=world.registry)(lambda **_: None)
+        fn = partial(lambda id, **_: world.calls(id), id)
+        on.update(*KEX, id=id, registry=world.registry)(fn)
+
+    async with world.operator():
+        await world.create({"data": "x" * size})
+        await world.until_handled(spec={"data": "x" * size})
+        await world.patch({"spec": {"data": "y" * size}})
+        obj = await world.until_handled(spec={"data": "y" * size})
+    assert sorted(world.calls) == ["a", "b"]
+    assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
+    assert not logged("", logging.WARNING)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,23 @@ async def test_r1_changes_in_the_middle_of_creation_are_updates(world):
     assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
 
 
+async def test_w4_changes_in_the_middle_are_updates_also_of_objects_that_hardly_fit(world):
+    """There is no place for both the last handled state and what the others have seen."""
+    blocked, big = {"b"}, "x" * 140_000
+    registry = make_registry(world, blocked, delay=0.1)
+    on.update(*KEX, id="b", registry=registry)(lambda **_: None)  # so, its progress is kept
+    async with world.operator(registry):
+        await world.create({"n": 1, "data": big})
+        await world.until(is_over("a"))
+        await world.patch({"spec": {"n": 2}})
+        await world.until(lambda _: ("b", "create", None, 2) in world.calls)
+        blocked.clear()
+        obj = await world.until_handled(spec={"n": 2, "data": big})
+    calls = [call for call in world.calls if call[0] != "b"]
+    assert calls == [("a", "create", None, 1), ("u", "update", 1, 2)]
+    assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
+
+
 async def test_what_handlers_do_to_their_arguments_is_not_stored_as_handled(world):
     registry = OperatorRegistry()
     on.create(*KEX, id="a", registry=registry)(lambda **_: None)

@@ -17,7 +17,7 @@ from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.secrecy import show
-from kopf_core.actions.effects import deliver_results, merge_into
+from kopf_core.actions.effects import deliver_results, merge_into, merge_patches
 from kopf_core.actions.execution import Execution, collect_results
 from kopf_core.actions.states import LEAST_JUMP, NO_JUMP, HandlerState, State
 from kopf_core.engines.memories import ObjectMemory, Stage
@@ -164,16 +164,30 @@ class Cycles:
         turn.memory.has_progress = True
         turn.memory.clock_offset = turn.clock_offset
 
-    def _store_seen(self, turn: Turn, cause: ChangingCause, state: State, seen: SeenStates) -> None:
+    def _store_seen(
+        self,
+        turn: Turn,
+        cause: ChangingCause,
+        state: State,
+        seen: SeenStates,
+        essence: Patch | None = None,
+    ) -> None:
+        """Remember the states if there is room; also for the essence, if it goes with them.
+
+        What is stored already is better than nothing, unless the essence needs that place.
+        """
         turn.memory.seen = seen or None
+        planned = self._plan_seen(cause, seen.encode(state.started.isoformat()) if seen else None)
+        marks = planned if essence is None else merge_patches(planned, essence)
+        if seen and not has_room(cause.body, marks):
+            planned = Patch() if essence is None else self._plan_seen(cause, None)
+        merge_into(turn.marks, planned)
+
+    def _plan_seen(self, cause: ChangingCause, encoded: str | None) -> Patch:
         planned = Patch()
-        self._persistence.diffbase_storage.store_seen(
-            body=cause.body,
-            patch=planned,
-            seen=seen.encode(state.started.isoformat()) if seen else None,
-        )
-        if planned and (not seen or has_room(cause.body, planned)):
-            merge_into(turn.marks, planned)
+        storage = self._persistence.diffbase_storage
+        storage.store_seen(body=cause.body, patch=planned, seen=encoded)
+        return planned
 
     def _recall(self, turn: Turn, cause: ChangingCause) -> BodyEssence:
         """What was there before the handlers: they can modify what they are given.
@@ -235,11 +249,11 @@ class Cycles:
         known_ids = {handler.id for handler in self._handlers.changing}
         tops = {id: known for id, known in missed.kept.items() if id in known_ids}
         kept = State(tops, now=self._prepare(turn).clock.now())
-        self._store_seen(turn, cause, kept, missed.seen if missed.kept else NOTHING_SEEN)
         planned = Patch()
         self._persistence.diffbase_storage.store(
             body=cause.body, patch=planned, essence=missed.essence
         )
+        self._store_seen(turn, cause, kept, missed.seen if missed.kept else NOTHING_SEEN, planned)
         return planned
 
     def purge(self, turn: Turn, cause: ChangingCause, state: State | None = None) -> None:
@@ -262,11 +276,14 @@ class Cycles:
         if seen.size is not None and surely_has_room(cause.body, seen.size):
             return True  # the current state is the last one of them
         turn.essence = self._plan_essence(cause, cause.new)
-        return (
+        if (
             turn.essence is None
             or cause.reason is Reason.DELETE
-            or not is_too_large(cause.body, turn.essence, cause.logger)
-        )
+            or has_room(cause.body, turn.essence)
+        ):
+            return True
+        marks = merge_patches(turn.essence, self._plan_seen(cause, None))  # in place of those
+        return not is_too_large(cause.body, marks, cause.logger)
 
     def _plan_essence(self, cause: ChangingCause, essence: BodyEssence) -> Patch | None:
         """Prepare the last handled state; it will be stored only when everything is handled.
