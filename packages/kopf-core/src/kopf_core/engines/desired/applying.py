@@ -109,6 +109,9 @@ class Applier:
     wanted: dict[Identity, int] = field(default_factory=dict)
     """What was wanted so far in this pass, and how many times."""
 
+    digests: dict[Identity, str] = field(default_factory=dict)
+    """What exactly it was."""
+
     unseen: set[Any] = field(default_factory=set)
     """What was also wanted, but could not be looked at: the kinds and the names."""
 
@@ -225,6 +228,12 @@ class Applier:
             raise PermanentError(
                 f"{show(child)} is wanted more than {REPEATS_LIMIT} times in one pass: "
                 f"the function must come to its end."
+            )
+        digest = self.badges.get_digest(child)
+        if self.digests.setdefault(identity, digest) != digest:
+            raise PermanentError(
+                f"{show(child)} is wanted twice in one pass, and not the same: "
+                f"let it be yielded once, with all that it must have."
             )
         return identity
 
