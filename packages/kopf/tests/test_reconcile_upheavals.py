@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import pytest
 
 import kopf
 from kopf_cogs.aiokits.clocks import SystemClock
+
+from .conftest import make_crd
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
@@ -327,3 +329,56 @@ async def test_r12_d11_jumps_of_the_clock_do_not_time_out_passes(
         datetime.fromisoformat(get_progress(obj)[k]) for k in ("started", "delayed")
     )
     assert timedelta(seconds=600) <= delayed - started < timedelta(hours=1)
+
+
+@pytest.fixture
+def wait_for_line(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str], Awaitable[Any]]]:
+    """Waits for a line in any of the logs, since it is called."""
+    lines: list[Line] = []
+
+    def wait(text: str) -> Awaitable[Any]:
+        lines.append(Line(text))
+        logging.getLogger("kopf").addHandler(lines[-1])
+        return lines[-1].logged.wait()
+
+    yield wait
+    for line in lines:
+        logging.getLogger("kopf").removeHandler(line)
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "terminating"])
+async def test_h2_children_come_back_with_their_kind_whatever_the_retries(
+    websites: Any, caplog: pytest.LogCaptureFixture, wait_for_line: Any, is_gone: bool
+) -> None:
+    """The definition is deleted amid a pass: at once, or it waits for something."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+    definition, name = make_crd("gadgets", "Gadget"), "gadgets.example.com"
+
+    @kopf.on.event(name, registry=websites.registry)
+    def seen(**_: Any) -> None:
+        pass
+
+    @websites.reconcile(id="fn", owns=["gadgets"], retries=1)
+    async def fn(**_: Any) -> AsyncIterator[Any]:
+        begun.set()
+        await gate.wait()
+        metadata = {"name": "gadget"}
+        yield {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": metadata, "spec": {}}
+
+    held = {**definition, "metadata": {**definition["metadata"], "finalizers": ["a.b/hold"]}}
+    await websites.sandbox.apply(definition if is_gone else held)
+    await websites.apply()
+    left, failed = wait_for_line("Unresolved resources"), wait_for_line("must wait until")
+    async with websites.operating():
+        await begun.wait()
+        await websites.sandbox.delete("crd", name)
+        if is_gone:
+            await left
+        gate.set()
+        await failed
+        if not is_gone:
+            await websites.sandbox.patch("crd", name, {"metadata": {"finalizers": None}})
+            await left
+        await websites.sandbox.apply(definition)
+        await websites.wait("gadgets", "gadget")
+    assert "--namespace" not in caplog.text

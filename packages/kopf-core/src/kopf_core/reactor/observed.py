@@ -42,6 +42,11 @@ class KindView:
         """Whether all objects that exist are known, in all the namespaces."""
         return all(store.is_synced for store in self.stores.values())
 
+    @property
+    def is_observed(self) -> bool:
+        """Whether the kind is served anywhere, as far as it is known."""
+        return bool(self.stores)
+
     def is_synced_in(self, namespace: str | None) -> bool:
         """Whether all objects that exist in this namespace are known."""
         store = self._select(namespace)

@@ -35,6 +35,9 @@ UNBLOCKING_DELAY = 60.0
 UNTOLD = ("metadata", "managedFields")
 """What is dropped if the server does not tell who has set the fields: maybe, by a webhook."""
 
+KIND_LEAVING = "custom resource definition is terminating"
+"""What the server says of the kinds that are going to vanish: there is no other sign of that."""
+
 REPEATS_LIMIT = 100
 """How many times one object can be wanted in one pass: more than that looks endless."""
 
@@ -200,6 +203,8 @@ class Applier:
     ) -> Source:
         for known, source in self.sources.items():
             if (known.group, known.plural) == (resource.group, resource.plural):
+                if not source.is_observed:
+                    break  # it was when the pass began
                 if not source.covers(namespace):
                     raise UnwatchedNamespaceError(
                         f"{show(child)} is wanted in a namespace which the operator "
@@ -265,12 +270,19 @@ class Applier:
         except APINotFoundError as e:
             if e.details.get("name"):
                 raise
-            raise BlockedError(f"{show(child)} must wait until its kind is served: {e}") from e
+            raise self._await_kind(wish, e) from e
         except APIForbiddenError as e:
+            if KIND_LEAVING in (e.message or ""):
+                raise self._await_kind(wish, e) from e
             is_leaving = any(cause.get("reason") == "NamespaceTerminating" for cause in e.causes)
             if is_leaving and wish.namespace == self.owner.metadata.namespace:
                 raise NamespaceLeavingError() from e
             raise
+
+    def _await_kind(self, wish: _Wish, exc: Exception) -> BlockedError:
+        """The error of an object the kind of which is not served, or not for long."""
+        self.unseen.add((wish.resource.kind, wish.name))
+        return BlockedError(f"{show(wish.child)} must wait until its kind is served: {exc}")
 
     def _check_fight(
         self, identity: Any, child: Mapping[str, Any], live: RawBody | None, drift: str

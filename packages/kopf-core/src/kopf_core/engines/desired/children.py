@@ -19,6 +19,10 @@ class Source(Protocol):
     def is_synced(self) -> bool:
         """Whether all objects that exist are known, wherever they are observed."""
 
+    @property
+    def is_observed(self) -> bool:
+        """Whether its objects are known anywhere: not anymore if the kind is not served."""
+
     def is_synced_in(self, namespace: str | None) -> bool:
         """Whether all objects that exist in this namespace are known."""
 

@@ -268,8 +268,8 @@ class DesiredStates:
             known.set_far(handler.id, True)
             plan.triggers |= triggers
             return
+        plan.is_partial = one.is_unsure or not self._knowledge.is_complete(handler)
         if one.is_complete:
-            plan.is_partial = not self._knowledge.is_complete(handler)
             known.set_far(handler.id, one.applier.is_far)
             tell_of_peace(cause)
             if cause.kwargs["conditions"]:

@@ -52,6 +52,11 @@ class Pass:
     is_complete: bool = False
     """Everything that is wanted is known, and applied."""
 
+    @property
+    def is_unsure(self) -> bool:
+        """Whether something that mattered could not be looked at."""
+        return self.unlisted is not None or bool(self.applier.unseen)
+
     async def run(self, **kwargs: Any) -> None:
         """Call the function with these arguments. Raises whatever it raises."""
         if self.unlisted is not None:

@@ -78,7 +78,7 @@ class Plan:
     """When the first of the attempts has started that have not succeeded yet."""
 
     is_partial: bool = False
-    """Whether something can be left to be pruned: some of the owned kinds were not listed yet."""
+    """Whether something can be left to be applied or pruned: some of the kinds were not listed."""
 
     awaited: frozenset[Any] = NOBODY
     """Which objects of others must be gone or released before this one can be as wanted."""
