@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -330,3 +331,29 @@ async def test_h2_children_wanted_twice_in_different_forms_are_an_error(websites
         child = await websites.wait("configmaps", "child")
     assert child["data"] == {"x": "1"}
     assert websites.writes().count("PATCH child") == 1
+
+
+@pytest.mark.parametrize("status", [404, 409])
+async def test_h2_refused_deletions_are_repeated(websites: Any, status: int) -> None:
+    """They are denied by a webhook, or the kind is not served for a moment."""
+    body = json.dumps({"kind": "Status", "code": status, "message": "not now"}).encode()
+
+    @websites.reconcile(id="fn", owns=["configmaps", "namespaces"], backoff=0.01)
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "far"}}
+        if spec["wanted"]:
+            yield config_map("child")
+        conditions.set("Ready", True, message=str(spec["wanted"]))
+
+    await websites.apply(wanted=True)
+    faults = websites.sandbox.faults
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=has_condition("True"))
+        with faults.fail(status, method="DELETE", path="*/child", body=body, times=1):
+            await websites.patch(wanted=False)
+            await websites.wait("configmaps", "child", gone=True)
+            await websites.wait(websites.kind, "web", check=has_condition("False"))
+        with faults.fail(status, method="DELETE", path="*/far", body=body, times=1):
+            await websites.sandbox.delete(websites.kind, "web", namespace="ns1")
+            await websites.wait(websites.kind, "web", gone=True)
+    assert "far" not in await websites.names("namespaces", namespace=None)

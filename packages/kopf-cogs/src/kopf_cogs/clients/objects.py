@@ -1,5 +1,6 @@
 """Objects of any kind by their names: what operators do with objects but the handled ones."""
 
+import re
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -12,6 +13,9 @@ APPLYING_VERBS = ("create", "patch")
 """What the server-side apply needs: the first one, if the object does not exist yet."""
 
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+
+_OTHER_UID = re.compile(r"UID in (the )?precondition")
+"""Both the API server and its storage say so; there is no other sign of that."""
 
 Obj = dict[str, Any]
 """An object of any kind: they differ in what they have besides the metadata."""
@@ -231,7 +235,8 @@ class ObjectsAPI:
         """Delete the object: it vanishes at once, or when all its finalizers are removed.
 
         With ``uid``, only that very object; another one of the same name is not touched.
-        ``grace_period`` is in seconds. With ``missing_ok``, an absent object is not an error.
+        ``grace_period`` is in seconds. With ``missing_ok``, an absent object is not an error;
+        but it is if the server does not say so of the object, but e.g. of the whole kind.
         """
         resource = await self.kinds.resolve(kind)
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -245,11 +250,8 @@ class ObjectsAPI:
         params = {"dryRun": "All"} if dry_run else {}
         try:
             await self._request(resource, "DELETE", url, options, params=params)
-        except errors.APINotFoundError:
-            if not missing_ok:
-                raise
-        except errors.APIConflictError:
-            if not (missing_ok and uid is not None):
+        except (errors.APINotFoundError, errors.APIConflictError) as e:
+            if not missing_ok or not _is_gone(e):
                 raise
 
     async def _prepare(
@@ -306,6 +308,16 @@ def _locate(
         raise ValueError(f"The name is not specified for an object of {resource}.")
     namespace = namespace if resource.namespaced else None
     return resource.get_url(namespace=namespace, name=name, subresource=subresource)
+
+
+def _is_gone(exc: errors.APINotFoundError | errors.APIConflictError) -> bool:
+    """Whether it is said that there is no such object, or another one instead of it.
+
+    Everything else is of no use: the kind is not served, somebody denies the deletion, and so on.
+    """
+    if isinstance(exc, errors.APINotFoundError):
+        return bool(exc.details.get("name"))
+    return _OTHER_UID.search(exc.message or "") is not None
 
 
 def _selector(value: Mapping[str, str] | str | None) -> str:
