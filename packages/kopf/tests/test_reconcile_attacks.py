@@ -357,3 +357,27 @@ async def test_h2_refused_deletions_are_repeated(websites: Any, status: int) -> 
             await websites.sandbox.delete(websites.kind, "web", namespace="ns1")
             await websites.wait(websites.kind, "web", gone=True)
     assert "far" not in await websites.names("namespaces", namespace=None)
+
+
+async def test_h3_typos_in_children_hold_nobody_up(websites: Any) -> None:
+    """The server says to such applies that it has failed, but it always will."""
+    message = "failed to create typed patch object (...): .dta: field not declared in schema"
+    body = json.dumps({"kind": "Status", "code": 500, "message": message}).encode()
+
+    @websites.reconcile(id="fn")
+    async def fn(spec: Any, conditions: Any, **_: Any) -> Any:
+        try:
+            yield config_map(spec["child"])
+        except kopf.api.APIError as e:
+            conditions.set("Ready", False, message=str(e))
+        else:
+            conditions.set("Ready", True, message="")
+
+    await websites.apply(child="bad")
+    where = {"method": "PATCH", "path": "*/configmaps/bad"}
+    with websites.sandbox.faults.fail(500, body=body, **where) as fault:
+        async with websites.operating():
+            await websites.wait(websites.kind, "web", check=has_condition(f"500: {message}"))
+            await websites.patch(child="good")
+            await websites.wait(websites.kind, "web", check=has_condition(""))
+    assert fault.hits == 1

@@ -39,6 +39,20 @@ def test_statuses_of_responses_take_precedence():
     assert (error.status, error.code) == (503, 404)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "failed to create typed patch object (ns/x; v1, Kind=Service): .spec.prots: "
+        "field not declared in schema",
+        "failed to convert new object (ns/x; v1, Kind=Event) to smd typed: .eventTime: wrong",
+    ],
+)
+def test_h3_applies_of_what_is_not_in_the_schema_are_no_failures_of_the_server(message):
+    error = errors.make_status_error({"code": 500, "message": message}, status=500)
+    assert type(error) is errors.APIUnprocessableError
+    assert str(error) == f"500: {message}"
+
+
 def test_long_messages_are_cut():
     error = errors.make_status_error({"message": "x" * 1_000_000}, status=500)
     assert len(str(error)) < 1100

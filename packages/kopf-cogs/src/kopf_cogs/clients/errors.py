@@ -171,7 +171,10 @@ class APIGoneError(APIClientError):
 
 
 class APIUnprocessableError(APIClientError):
-    """The object or the patch is not valid, or a test in a JSON patch has failed (422)."""
+    """The object or the patch is not valid, or a test in a JSON patch has failed (422).
+
+    Also a server-side apply of fields or values that are not in the schema (500, regrettably).
+    """
 
 
 class APITooManyRequestsError(APIClientError):
@@ -196,6 +199,13 @@ _CLASSES: Mapping[int, type[APIStatusError]] = {
     429: APITooManyRequestsError,
 }
 
+_SENSELESS_APPLIES = (
+    "failed to create typed patch object",
+    "failed to convert new object",
+    "unable to convert unstructured object",
+)
+"""What the server says, with the status 500 and no reason, of what can never be applied."""
+
 
 def make_status_error(
     payload: object,
@@ -212,18 +222,19 @@ def make_status_error(
     code = data.get("code")
     if status is None:
         status = code if isinstance(code, int) and code >= 300 else 500
-    cls = _CLASSES.get(status)
-    if cls is None:
-        cls = (
-            APIServerError
-            if status >= 500
-            else APIClientError
-            if status >= 400
-            else APIRedirectError
-            if status >= 300
-            else APIStatusError
-        )
+    cls = _choose_class(status, data)
     return cls(data, status=status, message=message, retry_after=retry_after)
+
+
+def _choose_class(status: int, payload: Mapping[str, Any]) -> type[APIStatusError]:
+    if status in _CLASSES:
+        return _CLASSES[status]
+    if status >= 500:
+        is_senseless = str(payload.get("message")).startswith(_SENSELESS_APPLIES)
+        return APIUnprocessableError if is_senseless else APIServerError
+    if status >= 400:
+        return APIClientError
+    return APIRedirectError if status >= 300 else APIStatusError
 
 
 async def parse_status_error(response: aiohttp.ClientResponse) -> APIStatusError:
