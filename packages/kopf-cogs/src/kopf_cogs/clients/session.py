@@ -174,7 +174,7 @@ class Client:
         call = _Call(
             method=method,
             url=f"{url}?{_encode(*params.items())}" if params else url,
-            data=None if payload is None else jsons.dumps(payload),
+            data=None if payload is None else _serialize(payload, content_type),
             headers=_make_headers(None if payload is None else content_type, accept),
             timeout=self._get_timeout(timeout),
         )
@@ -350,3 +350,9 @@ def _make_headers(content_type: str | None, accept: str | None) -> Mapping[str, 
         return None
     headers = {"Content-Type": content_type, "Accept": accept}
     return {name: value for name, value in headers.items() if value is not None}
+
+
+def _serialize(payload: object, content_type: str) -> bytes:
+    """All types of the content are JSON, even where they are also YAML."""
+    data = jsons.dumps(payload)
+    return jsons.as_yaml(data) if content_type.endswith("+yaml") else data

@@ -32,6 +32,9 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b'{}[]"'))
 _ALIKE = bytes.maketrans(b"[]", b"{}")
 _STRINGS = re.compile(rb'"[^"]*"')
 
+_NOT_YAML = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
+"""In UTF-8: the control characters, the line breaks, and others that YAML treats differently."""
+
 
 _HARMLESS = frozenset({str, int, bool, type(None)})
 _ABSENT: Any = object()
@@ -120,6 +123,18 @@ def dumps(obj: Any, *, sort_keys: bool = False) -> bytes:
     """
     data = _dumps_quickly(obj, sort_keys)
     return _dumps_slowly(obj, sort_keys) if data is None else data
+
+
+def as_yaml(data: bytes) -> bytes:
+    """Make the serialised JSON mean the same when it is parsed as YAML.
+
+    It is nearly so always; but YAML refuses some characters, and takes others for line breaks.
+    """
+    return _NOT_YAML.sub(_escape, data)
+
+
+def _escape(found: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(found.group().decode())
 
 
 def clone(obj: Any) -> Any:
