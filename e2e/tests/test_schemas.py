@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.tests.harness import GROUP, PREFIX, get_essence, get_progress
+from kopf_cogs.configs.progress import StatusProgressStorage
 from kopf_core.actions.errors import TemporaryError
 from kopf_core.intents import decorators as on
 
@@ -132,3 +133,26 @@ async def test_c12_finalizers_work_with_any_schema(world, plural):
         await world.delete()
         await world.until_gone()
     assert world.calls == [0, 1]
+
+
+@pytest.mark.parametrize("plural", STRICT)
+@pytest.mark.parametrize("error", [None, TemporaryError("not yet", delay=60)])
+async def test_w5_pruned_progress_is_no_storm_of_calls(world, plural, error, logged):
+    """Neither while the object is changed by that, nor if somebody else changes it."""
+    world.plural = plural
+    world.settings.persistence.progress_storage = StatusProgressStorage()
+
+    @on.create(GROUP, plural, id="a", registry=world.registry)
+    def fn(patch, **_):
+        world.calls("a")
+        patch.status["phase"] = f"attempt {len(world.calls)}"
+        if error is not None:
+            raise error
+
+    on.create(GROUP, plural, id="b", registry=world.registry)(lambda **_: world.calls("b"))
+    async with world.operator():
+        await world.create({"n": 1})
+        await world.calls.until(lambda calls: len(calls) >= 3)
+    [warning] = logged("The progress of the handlers is not on the object", logging.WARNING)
+    assert warning.endswith("The handlers will be called anew in 1.0 seconds.")
+    assert world.calls == ["a"] * 3

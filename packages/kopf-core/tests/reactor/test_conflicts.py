@@ -15,6 +15,7 @@ from kopf_core.reactor.conflicts import (
     MAX_CONFLICTS,
     get_conflict_delay,
     get_lost_marks_delay,
+    get_lost_progress_delay,
     keep_refused,
 )
 
@@ -32,6 +33,14 @@ def test_c15_lost_marks_are_handled_slower_and_slower(memory, logged):
     assert delays == sorted(delays)
     assert delays[-1] == LOST_MARKS_DELAYS[-1] > 10
     assert len(logged(logging.WARNING)) == 10
+
+
+def test_w5_handlers_with_lost_progress_are_called_slower_and_slower(memory, logged):
+    delays = [get_lost_progress_delay(memory, objects_logger) for _ in range(10)]
+    assert delays[0] == 0
+    assert delays == sorted(delays)
+    assert delays[-1] == LOST_MARKS_DELAYS[-1]
+    assert len(logged(logging.WARNING)) == 9  # it can be removed by a person, once
 
 
 def test_b10_functions_refused_too_many_times_in_a_row_are_dropped(memory, logged):

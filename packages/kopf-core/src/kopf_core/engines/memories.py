@@ -99,7 +99,7 @@ class ObjectMemory:
         """How far the wall clock was from the monotonic one when the progress was stored."""
 
         self.held_until = 0.0
-        """Until when (in the monotonic time) the lost object is not handled as a new one."""
+        """Until when (in the monotonic time) the object that has lost our marks is not handled."""
 
         self.pending: tuple[Marks, Patch] | None = None
         """What could not be sent to the API: the framework's marks and the handlers' changes."""

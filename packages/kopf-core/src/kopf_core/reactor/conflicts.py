@@ -20,8 +20,7 @@ def get_lost_marks_delay(memory: ObjectMemory, logger: AnyLogger) -> float:
 
     Such an object has lost its last handled state: another tool or person has removed it.
     """
-    memory.losses += 1
-    delay = LOST_MARKS_DELAYS[min(memory.losses, len(LOST_MARKS_DELAYS)) - 1]
+    delay = _count_loss(memory)
     if memory.losses == 1:
         logger.warning(
             "The last handled state was removed from the object, so it is handled as a new one."
@@ -33,6 +32,26 @@ def get_lost_marks_delay(memory: ObjectMemory, logger: AnyLogger) -> float:
             f"The object will be handled as a new one in {delay} seconds."
         )
     return delay
+
+
+def get_lost_progress_delay(memory: ObjectMemory, logger: AnyLogger) -> float:
+    """How long to wait (in seconds) before calling the handlers anew, amid their cycle.
+
+    Their progress has never got to the object, e.g. by its schema, or is removed by others.
+    """
+    delay = _count_loss(memory)
+    if memory.losses > 1:  # once, it can be a person
+        logger.warning(
+            f"The progress of the handlers is not on the object, though it was stored there, "
+            f"{memory.losses} times; is it in the schema, is there another tool that removes it? "
+            f"The handlers will be called anew in {delay} seconds."
+        )
+    return delay
+
+
+def _count_loss(memory: ObjectMemory) -> float:
+    memory.losses += 1
+    return LOST_MARKS_DELAYS[min(memory.losses, len(LOST_MARKS_DELAYS)) - 1]
 
 
 def keep_refused(

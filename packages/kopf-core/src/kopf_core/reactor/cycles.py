@@ -24,7 +24,7 @@ from kopf_core.engines.memories import ObjectMemory, Stage
 from kopf_core.intents.causes import TITLES, ChangingCause, Reason
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.conflicts import get_lost_marks_delay
+from kopf_core.reactor.conflicts import get_lost_marks_delay, get_lost_progress_delay
 from kopf_core.reactor.missed_changes import Missed, find_missed
 from kopf_core.reactor.seen_states import NOTHING_SEEN, SeenStates
 from kopf_core.reactor.sizes import has_room, is_too_large, surely_has_room
@@ -71,10 +71,10 @@ class Cycles:
                 self._finish(turn, cause, known, self._load_seen(turn.memory, cause, known))
             self._conclude(turn, cause)
             return None
-        delay = self._get_hold(turn.memory, cause)
+        known = self._load(turn, cause)
+        delay = self._get_hold(turn.memory, cause, known)
         if delay:
             return delay
-        known = self._load(turn, cause)
         seen = self._load_seen(turn.memory, cause, known)
         if not self._has_room(turn, cause, seen):
             return FOREVER
@@ -227,7 +227,7 @@ class Cycles:
                 turn.essence = self._plan_essence(cause, seen.items[-1].essence)
         else:
             turn.essence = self._leave(turn, cause, missed)
-        turn.memory.has_progress = missed is not None
+        turn.memory.has_progress = missed is not None and bool(missed.kept)
         turn.is_finished = missed is None
 
     def _load_subhandlers(
@@ -267,7 +267,7 @@ class Cycles:
     def _conclude(self, turn: Turn, cause: ChangingCause) -> None:
         if turn.essence is not None:
             merge_into(turn.marks, turn.essence)
-        turn.memory.stage = Stage.HANDLED
+        turn.memory.stage, turn.memory.held_until = Stage.HANDLED, 0.0
         if not turn.is_changing and cause.reason is not Reason.DELETE:
             turn.logger.debug("Handling cycle is finished, waiting for new changes.")
 
@@ -296,15 +296,18 @@ class Cycles:
         self._persistence.diffbase_storage.store(body=cause.body, patch=planned, essence=essence)
         return planned
 
-    def _get_hold(self, memory: ObjectMemory, cause: ChangingCause) -> float:
-        """For how long not to handle the object as a new one, if it has lost our marks."""
-        if cause.reason is not Reason.CREATE:
-            return 0.0
-        now = self._clock.monotonic()
-        if memory.stage is Stage.HANDLED:
+    def _get_hold(self, memory: ObjectMemory, cause: ChangingCause, known: State) -> float:
+        """For how long not to handle the object anew, if it has lost our marks."""
+        now, was_stored = self._clock.monotonic(), memory.clock_offset is not None
+        if cause.reason is Reason.CREATE and memory.stage is Stage.HANDLED:
             memory.stage = Stage.LOST
             memory.held_until = now + get_lost_marks_delay(memory, cause.logger)
-        return max(0.0, memory.held_until - now) if memory.stage is Stage.LOST else 0.0
+        elif was_stored and memory.has_progress and not known:
+            memory.has_progress = False
+            memory.held_until = now + get_lost_progress_delay(memory, cause.logger)
+        elif memory.stage is Stage.LOST and cause.reason is not Reason.CREATE:
+            return 0.0
+        return max(0.0, memory.held_until - now)
 
     def _announce(self, cause: ChangingCause, state: State) -> None:
         title = TITLES[cause.reason].capitalize()
