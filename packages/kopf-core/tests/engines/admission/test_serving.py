@@ -32,6 +32,11 @@ def declare(registry):
     return declare
 
 
+class UnprintableError(Exception):
+    def __repr__(self):
+        raise ValueError("It is a mistake of users.")
+
+
 def raising(error):
     def fn(**_):
         raise error
@@ -238,6 +243,7 @@ async def test_failing_filters_deny_with_no_details(declare, judge, make_review,
         (TemporaryError("temp"), "temp", 500),
         (ValueError("arb"), "arb", 500),
         (ValueError(), "ValueError()", 500),
+        (UnprintableError(), "<unprintable UnprintableError>", 500),
         (SystemExit(3), "SystemExit: 3", 500),
         (ValueError("x" * 10_000), None, 500),
     ],
