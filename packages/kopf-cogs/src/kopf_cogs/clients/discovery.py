@@ -7,7 +7,7 @@ this is called "aggregated discovery". From others, it is collected version by v
 import asyncio
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kopf_cogs.clients import errors, session
 from kopf_cogs.structs.resources import Resource
@@ -26,8 +26,7 @@ _AGGREGATED = ",".join(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ScanResult:
+class ScanResult(NamedTuple):
     """What is served by the cluster."""
 
     resources: frozenset[Resource]
@@ -46,8 +45,7 @@ class _Findings:
     """What is to be scanned yet."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Version:
+class _Version(NamedTuple):
     """One version of one API group."""
 
     group: str

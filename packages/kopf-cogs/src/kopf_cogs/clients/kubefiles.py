@@ -3,18 +3,16 @@
 The named entries remember the files they came from: the paths in them are relative to these files.
 """
 
-import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kopf_cogs.clients import yamls
 from kopf_cogs.helpers import certificates
 from kopf_cogs.structs import credentials
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A named entry of a kubeconfig, which remembers the file it came from."""
 
     kind: str

@@ -1,11 +1,10 @@
 """Patching of objects: as few requests as possible for whatever is to be changed."""
 
 import asyncio
-import dataclasses
 import logging
 import random
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from kopf_cogs.clients import errors, session
 from kopf_cogs.structs import bodies, dicts, diffs, jsonpatch, patches, resources, secrecy
@@ -32,8 +31,7 @@ _IDENTITY = frozenset({"uid", "resourceVersion"})
 """What tells the object and its state from others; every reply with the object has these."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PatchResult:
+class PatchResult(NamedTuple):
     """How the object has been patched."""
 
     body: bodies.RawBody | None
@@ -63,8 +61,7 @@ class _ObjectChanged(Exception):
     """The object is not what it was when the patch was calculated."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Target:
+class _Target(NamedTuple):
     """The object to be patched."""
 
     client: session.Client

@@ -5,8 +5,8 @@ import functools
 import math
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from dataclasses import fields
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 
 class SettingError(TypeError, ValueError):
@@ -18,8 +18,7 @@ class SettingError(TypeError, ValueError):
     expected = True
 
 
-@dataclass(frozen=True)
-class AtLeast:
+class AtLeast(NamedTuple):
     """The least value that makes sense for a number."""
 
     value: float

@@ -4,7 +4,7 @@ import dataclasses
 import enum
 import re
 from collections.abc import Callable, Collection, Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from kopf_cogs.structs.resources import Resource
 
@@ -163,8 +163,7 @@ class Selector:
         return name is EVERYTHING or (callable(name) and bool(name(resource)))
 
 
-@dataclasses.dataclass(frozen=True)
-class Resolution:
+class Resolution(NamedTuple):
     """What a selector means in a specific cluster."""
 
     resources: frozenset[Resource]

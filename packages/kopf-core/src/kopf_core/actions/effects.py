@@ -8,9 +8,8 @@ the marks still are, so that the handlers that have succeeded are not run again.
 import json
 import logging
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 from kopf_cogs.clients.errors import APIClientError, APIError
 from kopf_cogs.clients.patching import PatchResult, patch_object
@@ -45,8 +44,7 @@ NOTHING = PatchResult(body=None, remaining=Patch())
 """What has come out of no requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(NamedTuple):
     """What has come out of a patch."""
 
     body: RawBody | None = None

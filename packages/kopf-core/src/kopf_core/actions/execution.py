@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.configs.checks import SettingError
@@ -264,8 +264,7 @@ class Execution:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
+class _Attempt(NamedTuple):
     """An attempt that has failed: to be judged on whether there will be another one."""
 
     handler: BaseHandler

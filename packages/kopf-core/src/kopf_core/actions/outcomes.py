@@ -1,14 +1,12 @@
 """What came out of one attempt of one handler."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kopf_cogs.structs.ids import HandlerId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The outcome of one attempt: a value, with no knowledge of what happens next.
 
     ``final`` means that the handler is over, be it with a success (no ``exception``)

@@ -5,7 +5,7 @@ import logging
 import math
 import random
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.helpers.hints import HintedError
@@ -44,8 +44,7 @@ class ExponentialBackoff:
         return round(jittered(min(delay, self.maximum), self.jitter), 3)
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(NamedTuple):
     """The options of one handler, with the operator's defaults filled in. Times in seconds."""
 
     errors: ErrorsMode

@@ -9,7 +9,7 @@ The progress of those who have seen more than that is kept until then: they are 
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kopf_cogs.structs.bodies import BodyEssence
 from kopf_cogs.structs.dicts import FieldPath, resolve
@@ -23,8 +23,7 @@ Interests = Mapping[HandlerId, Collection[FieldPath | None]]
 """The fields of those that handle updates; ``None`` stands for the whole object."""
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
+class Missed(NamedTuple):
     """What remains to be handled when the cycle is over."""
 
     essence: BodyEssence

@@ -7,8 +7,8 @@ takes more than one step, and then when the object has really changed in the mea
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
 
 from kopf_cogs.configs.healing import encode_json
 from kopf_cogs.structs.bodies import BodyEssence
@@ -16,8 +16,7 @@ from kopf_cogs.structs.dicts import json_copy
 from kopf_cogs.structs.ids import HandlerId
 
 
-@dataclass(frozen=True, slots=True)
-class SeenState:
+class SeenState(NamedTuple):
     """One of the states of the object."""
 
     essence: BodyEssence
@@ -52,9 +51,9 @@ class SeenStates:
         if self.items and self.items[-1].essence == essence:
             return self
         known = frozenset().union(*(item.by for item in self.items))
-        past = [replace(item, by=item.by & frozenset(finished)) for item in self.items]
+        past = [item._replace(by=item.by & frozenset(finished)) for item in self.items]
         if past:
-            past[-1] = replace(past[-1], by=frozenset(finished) - known)
+            past[-1] = past[-1]._replace(by=frozenset(finished) - known)
         current = SeenState(cast("BodyEssence", json_copy(essence)))
         return SeenStates((*(item for item in past if item.by), current))
 
@@ -64,7 +63,7 @@ class SeenStates:
 
     def keep(self, start: int, ids: Collection[HandlerId]) -> "SeenStates":
         """Only the states from that position on, and only of these handlers."""
-        past = [replace(item, by=item.by & frozenset(ids)) for item in self.items[start:-1]]
+        past = [item._replace(by=item.by & frozenset(ids)) for item in self.items[start:-1]]
         return SeenStates((*(item for item in past if item.by), self.items[-1]))
 
     @property

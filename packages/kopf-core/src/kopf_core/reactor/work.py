@@ -8,21 +8,20 @@ import asyncio
 import enum
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kopf_cogs.structs.bodies import RawBody, RawEvent, RawEventType
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.versions import is_as_new
 
 
-@dataclass(frozen=True, slots=True)
 class Done:
     """Nothing to come back for, until something happens to the object."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class Requeue:
+
+class Requeue(NamedTuple):
     """To be processed again at that time, even if nothing happens to the object."""
 
     at: float
@@ -32,8 +31,7 @@ class Requeue:
     """Whether to wait for that time even if something happens to it before; but a deletion."""
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitChange:
+class AwaitChange(NamedTuple):
     """Our own patch is to come back in the stream: until then, the state is inconsistent."""
 
     version: str

@@ -1,8 +1,7 @@
 """Places: where the peering objects are, and how the records are written there."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from kopf_cogs.clients.errors import APIResponseError
 from kopf_cogs.clients.patching import MERGE_PATCH
@@ -20,8 +19,7 @@ GROUPS = frozenset({CLUSTER_PEERINGS.group, LEGACY_CLUSTER_PEERINGS.group})
 """The API groups of peering objects, of now and of old times. There is one of them in a cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a peering object is, or is expected."""
 
     resource: Resource

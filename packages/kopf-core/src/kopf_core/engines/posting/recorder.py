@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kopf_cogs.clients.errors import APIError, APIForbiddenError
 from kopf_cogs.clients.events import aggregate_event, post_event
@@ -29,8 +29,7 @@ AGGREGATION_WINDOW = 600.0
 """For how long (in seconds) a repeated event is counted into the previous one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
+class _Event(NamedTuple):
     ref: ObjectReference
     type: str
     reason: str
