@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kopf_cogs.structs.resources import Resource
-from kopf_core.reactor.observed import KindView, keep_fields_of
+from kopf_core.reactor.observed import KindView
+from kopf_core.reactor.sharing import keep_fields_of
 from kopf_core.reactor.stores import ObjectStore
 
 RESOURCE = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
@@ -45,6 +46,24 @@ def test_what_is_the_same_in_the_fields_is_shared() -> None:
     fields = [body["metadata"]["managedFields"][0]["fieldsV1"] for body in (one, other)]
     assert fields[0]["f:data"] is fields[1]["f:data"]
     assert fields[0]["f:metadata"] != fields[1]["f:metadata"]
+
+
+def test_what_is_the_same_in_the_texts_is_shared() -> None:
+    def make(text: str) -> Any:
+        body = make_body(uid=text)
+        body["kind"] = "".join(["Config", "Map"])  # as texts are when parsed: equal, but others
+        body["metadata"]["labels"] = {"app": "".join(["some", "thing"])}
+        body["metadata"]["ownerReferences"] = [{"uid": "".join(["own", "er"])}, None, "odd"]
+        return body
+
+    transform = keep_fields_of(lambda: "ours")
+    one, other = transform(make("1")), transform(make("2"))
+    assert one == transform(make("1"))
+    assert one["kind"] is other["kind"] == "ConfigMap"
+    assert one["metadata"]["labels"]["app"] is other["metadata"]["labels"]["app"]
+    refs = [body["metadata"]["ownerReferences"][0] for body in (one, other)]
+    assert refs[0]["uid"] is refs[1]["uid"]
+    assert one["metadata"]["labels"] is not other["metadata"]["labels"]  # people can modify these
 
 
 @pytest.mark.parametrize("entries", [None, "text", [None, 1], [{"manager": "ours"}]])

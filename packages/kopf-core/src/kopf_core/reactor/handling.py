@@ -12,11 +12,12 @@ from kopf_core.reactor.assembly import HandlingFactory
 from kopf_core.reactor.essentials import Essentials
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.observation import NamespaceObserver, ResourceObserver
-from kopf_core.reactor.observed import ObservedKinds, keep_fields_of
+from kopf_core.reactor.observed import ObservedKinds
 from kopf_core.reactor.orchestration import Orchestrator
 from kopf_core.reactor.pausing import Pausing
 from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.refusals import Refusals
+from kopf_core.reactor.sharing import keep_fields_of
 
 logger = logging.getLogger("kopf.reactor")
 
