@@ -34,8 +34,8 @@ def item():
 
 
 @pytest.fixture
-def echoes(memories):
-    return Echoes(ResourceHandlers(), memories)
+def echoes(settings, memories):
+    return Echoes(settings, ResourceHandlers(), memories)
 
 
 def test_the_state_that_we_have_left_is_the_last_one(echoes, item):
@@ -75,12 +75,12 @@ def test_objects_that_are_to_be_processed_anyway_need_turns(echoes, item):
 
 
 @pytest.mark.parametrize("kind", ["watching", "spawning", "reconciling"])
-def test_those_who_need_more_than_changes_need_turns(item, memories, kind):
+def test_those_who_need_more_than_changes_need_turns(settings, item, memories, kind):
     class Handlers:
-        watching = spawning = reconciling = ()
+        changing = watching = spawning = reconciling = ()
 
     setattr(Handlers, kind, ("handler",))
-    assert not Echoes(Handlers(), memories).is_last(item, event())
+    assert not Echoes(settings, Handlers(), memories).is_last(item, event())
 
 
 def test_turns_are_made_if_people_look_at_all_details(echoes, item, caplog):

@@ -132,17 +132,6 @@ class Delivery:
         turn.item.awaited = AwaitChange(_get_version(patched) or "", until)
         return turn.item.awaited
 
-    def settle_status(self, turn: Turn, before: RawBody | None) -> None:
-        """Remember that nothing but the status was changed by the latest patch, if it is so.
-
-        With our finalizer on the object, it can be its turn to be removed.
-        """
-        after = None if turn.applied is None else turn.applied.body
-        if before is None or after is None or not _is_same_but_status(before, after):
-            return
-        if not is_deletion_blocked(after, self._settings.persistence.finalizer):
-            turn.memory.settled_version = _get_version(after)
-
     async def protect(self, turn: Turn, passes: Awaitable[T]) -> T:
         """Wait for what can take long; whatever happens to it, what was done before is not lost."""
         try:
@@ -206,18 +195,11 @@ def is_only_marked(before: RawBody, after: RawBody, turn: Turn) -> bool:
     )
 
 
-def _is_same_but_status(before: RawBody, after: RawBody) -> bool:
-    """Whether neither we nor anybody else has changed anything else in the object."""
-    return {**before, **_REPORTED} == {**after, **_REPORTED} and (
-        {**before["metadata"], **_VERSIONED} == {**after["metadata"], **_VERSIONED}
-    )
-
-
-_REPORTED: Mapping[str, Any] = {"metadata": None, "status": None}
-_VERSIONED: Mapping[str, Any] = {"resourceVersion": None, "managedFields": None}
-"""What differs in the metadata if anything else is changed."""
-
-_VOLATILE: Mapping[str, Any] = {"annotations": None, **_VERSIONED}
+_VOLATILE: Mapping[str, Any] = {
+    "annotations": None,
+    "resourceVersion": None,
+    "managedFields": None,
+}
 """What differs in the metadata if only annotations are changed."""
 
 

@@ -1,13 +1,21 @@
-"""Echoes: our own patches that come back in the stream, with nothing to be done about them."""
+"""Echoes: objects come back in the stream as we have left them, and there is nothing to be done."""
 
 import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from kopf_cogs.structs.bodies import RawEvent
-from kopf_core.actions.loggers import objects_logger
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import RawBody, RawEvent
+from kopf_cogs.structs.finalizers import is_deletion_blocked
+from kopf_core.actions.loggers import ObjectLogger, objects_logger
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.registries import ResourceHandlers
+from kopf_core.reactor.cycles import NOT_INTERESTED
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import AwaitChange, WorkItem
+
+if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
+    from kopf_core.engines.desired.engine import DesiredStates
 
 
 class Echoes:
@@ -17,14 +25,21 @@ class Echoes:
     of others, so objects with these are always checked.
     """
 
-    def __init__(self, handlers: ResourceHandlers, memories: ObjectMemories) -> None:
+    def __init__(
+        self,
+        settings: OperatorSettings,
+        handlers: ResourceHandlers,
+        memories: ObjectMemories,
+        desired: "DesiredStates | None" = None,
+    ) -> None:
+        self._settings = settings
         self._memories = memories
+        self._desired = desired
         self._are_final = not (handlers.spawning or handlers.reconciling)
         self._are_skipped = self._are_final and not handlers.watching
-
-    def is_echo(self, turn: Turn) -> bool:
-        """Whether this is how we have left the object, so that there is nothing to be done."""
-        return self._are_final and turn.memory.is_settled(turn.item.latest)
+        has_others = handlers.changing or handlers.spawning
+        self._is_status_free = bool(desired and desired.is_indifferent and not has_others)
+        """Whether nothing is ever to be done because of the status of an object."""
 
     def is_last(self, item: WorkItem, event: RawEvent) -> bool:
         """Whether the object waits only for this event, and a turn for it would do nothing.
@@ -43,3 +58,43 @@ class Echoes:
             and memory.settled_version == rest.version
             and not objects_logger.isEnabledFor(logging.DEBUG)
         )
+
+    def is_own(self, turn: Turn) -> bool:
+        """Whether this is how we have left the object, so that there is nothing to be done."""
+        if not self._are_final or not turn.memory.is_settled(turn.item.latest):
+            return False
+        if objects_logger.isEnabledFor(logging.DEBUG):
+            ObjectLogger(body=turn.body, settings=self._settings).debug(NOT_INTERESTED)
+            turn.logger.debug("Handling cycle is finished, waiting for new changes.")
+        return True
+
+    def get_rest(self, turn: Turn) -> float:
+        """For how long to do nothing: if passes have left the object so, with its new status."""
+        is_settled = self._is_status_free and turn.memory.is_settled(turn.item.latest)
+        if self._desired is None or not is_settled:
+            return 0.0
+        return self._desired.get_rest(turn.item.key)
+
+    def remember(self, turn: Turn, before: RawBody | None) -> None:
+        """Remember that nothing but the status was changed by the latest patch, if it is so.
+
+        With our finalizer on the object, it can be its turn to be removed.
+        """
+        after = None if turn.applied is None else turn.applied.body
+        if not self._is_status_free or before is None or after is None:
+            return
+        is_blocked = is_deletion_blocked(after, self._settings.persistence.finalizer)
+        if not is_blocked and _is_same_but_status(before, after):
+            turn.memory.settled_version = after["metadata"].get("resourceVersion")
+
+
+def _is_same_but_status(before: RawBody, after: RawBody) -> bool:
+    """Whether neither we nor anybody else has changed anything else in the object."""
+    return {**before, **_REPORTED} == {**after, **_REPORTED} and (
+        {**before["metadata"], **_VERSIONED} == {**after["metadata"], **_VERSIONED}
+    )
+
+
+_REPORTED: Mapping[str, Any] = {"metadata": None, "status": None}
+_VERSIONED: Mapping[str, Any] = {"resourceVersion": None, "managedFields": None}
+"""What differs in the metadata if anything else is changed."""

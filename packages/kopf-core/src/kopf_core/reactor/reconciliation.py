@@ -7,7 +7,6 @@ Two functions to be read from top to bottom:
   there are no newer events, and our own last patch has come back (or its deadline has passed).
 """
 
-import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,7 +25,6 @@ from kopf_cogs.structs.finalizers import (
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.execution import Execution
-from kopf_core.actions.loggers import ObjectLogger, objects_logger
 from kopf_core.actions.retrying import safe_repr
 from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import ObjectMemories, Stage
@@ -42,7 +40,7 @@ from kopf_core.intents.indices import Indices
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.pauses import get_pause
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles, sooner
+from kopf_core.reactor.cycles import Cycles, sooner
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.echoes import Echoes
 from kopf_core.reactor.object_pauses import ObjectPauses
@@ -101,11 +99,8 @@ class Reconciler:
         self._delivery = Delivery(
             client=client, resource=resource, settings=self.settings, clock=self._clock
         )
-        self.echoes = Echoes(handlers, memories)
+        self.echoes = Echoes(self.settings, handlers, memories, desired)
         self._pauses = ObjectPauses(memories, self._delivery, background, desired)
-        has_others = handlers.changing or handlers.spawning
-        self._is_status_free = bool(desired and desired.is_indifferent and not has_others)
-        """Whether nothing is ever to be done because of the status of an object."""
 
     def redefine(self, resource: Resource) -> None:
         """The definition of the same resource has changed, e.g. its subresources."""
@@ -243,8 +238,7 @@ class Reconciler:
         result = await self._delivery.apply(turn, delay)
         if self.desired is not None and turn.applied is not None:
             self.desired.on_delivered(turn.item.key, turn.applied)
-            if self._is_status_free:
-                self._delivery.settle_status(turn, before)
+            self.echoes.remember(turn, before)
         return result
 
     async def _clean_up(self, turn: Turn, cause: ChangingCause) -> bool:
@@ -328,9 +322,9 @@ class Reconciler:
         awaited = self._delivery.get_awaited(turn)
         if awaited is not None:
             return await self._delivery.apply_early(turn) if turn.is_changing else awaited
-        if turn.memory.is_outdated(item.latest) or self._is_echo(turn):
+        if turn.memory.is_outdated(item.latest) or self.echoes.is_own(turn):
             return await self._delivery.apply(turn)
-        rest = self._get_rest(turn)
+        rest = self.echoes.get_rest(turn)
         if rest:
             return await self._delivery.apply(turn, rest)
         if self._must_wait(turn):
@@ -345,22 +339,6 @@ class Reconciler:
         if self.desired is None or has_others or is_deletion_ongoing(turn.body):
             return False
         return self.desired.must_wait(turn.item.key)
-
-    def _get_rest(self, turn: Turn) -> float:
-        """For how long to do nothing: if passes have left the object so, with its new status."""
-        is_settled = self._is_status_free and turn.memory.is_settled(turn.item.latest)
-        if self.desired is None or not is_settled:
-            return 0.0
-        return self.desired.get_rest(turn.item.key)
-
-    def _is_echo(self, turn: Turn) -> bool:
-        """Whether this is how we have left the object ourselves, with nothing to be done."""
-        if not self.echoes.is_echo(turn):
-            return False
-        if objects_logger.isEnabledFor(logging.DEBUG):
-            ObjectLogger(body=turn.body, settings=self.settings).debug(NOT_INTERESTED)
-            turn.logger.debug("Handling cycle is finished, waiting for new changes.")
-        return True
 
     @property
     def _background_polling(self) -> float:

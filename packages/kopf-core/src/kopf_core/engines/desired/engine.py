@@ -143,10 +143,7 @@ class DesiredStates:
         known, is_rejected = self._objects.get(key), bool(applied.rejections)
         if known is None:
             return
-        if known.said is not None:
-            known.unkept = known.said if is_dropped(applied.inconsistencies) else None
-            known.said = None
-        known.rejections = known.rejections + 1 if is_rejected else 0
+        known.notice_reply(is_rejected, is_dropped(applied.inconsistencies))
         if is_rejected:
             delay = REJECTION_DELAYS[min(known.rejections, len(REJECTION_DELAYS)) - 1]
             for plan in known.plans.values():
@@ -179,10 +176,10 @@ class DesiredStates:
 
     def get_rest(self, key: ObjectKey) -> float:
         """For how many seconds there is nothing to do for the object if nothing happens to it."""
-        known, now = self._objects.get(key), self._clock.monotonic()
+        known = self._objects.get(key)
         if known is None or known.far or len(known.plans) < len(self._handlers):
             return 0.0
-        return max(0.0, min(plan.next_time(now) for plan in known.plans.values()) - now)
+        return known.get_rest(self._clock.monotonic())
 
     async def make_passes(self, step: Step) -> float | None:
         """Make all the passes that are due; in how many seconds to come back, if at all."""
@@ -342,10 +339,8 @@ class DesiredStates:
             force=handler.force,
             is_held=step.is_held,
         )
-        executor = self._execution.threads
-        aside = self._places[handler.id].aside
-        home = cause.body.metadata.namespace
-        unlisted = self._knowledge.find_unlisted(handler, step.key, home)
+        executor, aside = self._execution.threads, self._places[handler.id].aside
+        unlisted = self._knowledge.find_unlisted(handler, step.key, cause.body.metadata.namespace)
         return Pass(handler.fn, cause, applier, executor, aside, handler.prune, unlisted)
 
     # The end of an object.
@@ -392,8 +387,7 @@ class DesiredStates:
         """The object is gone."""
         self._leaving.discard(key)
         known = self._objects.pop(key, None)
-        for places in self._places.values():
-            places.leave(key)
+        self.suspend(key)
         if known is not None:
             self._await(key, known, NOBODY)
             for relation in self._relations.values():

@@ -36,6 +36,17 @@ class ObjectPlans:
         """Remember whether the reconciler wants anything there; mostly, nobody does."""
         self.far = (self.far | {id}) if is_far else (self.far - {id} or NOBODY)
 
+    def notice_reply(self, is_rejected: bool, is_dropped: bool) -> None:
+        """The patch is answered: see if the conditions in it were accepted, and are stored."""
+        if self.said is not None:
+            self.unkept = self.said if is_dropped else None
+            self.said = None
+        self.rejections = self.rejections + 1 if is_rejected else 0
+
+    def get_rest(self, now: float) -> float:
+        """In how many seconds the first of the passes is to be made."""
+        return max(0.0, min(plan.next_time(now) for plan in self.plans.values()) - now)
+
     def keep_fights(self, id: HandlerId, fights: Fights) -> None:
         """Remember the fights of the reconciler, if there are any: mostly, there are none."""
         if fights:
