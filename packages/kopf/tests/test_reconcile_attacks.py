@@ -7,11 +7,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import aiohttp
 import pytest
 
 import kopf
 from kopf_core.reactor.stores import ObjectStore
 
+PROGRESS = r"metadata.annotations.kopf\.zalando\.org/fn"
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -381,3 +383,33 @@ async def test_h3_typos_in_children_hold_nobody_up(websites: Any) -> None:
             await websites.patch(child="good")
             await websites.wait(websites.kind, "web", check=has_condition(""))
     assert fault.hits == 1
+
+
+async def test_h2_children_applied_with_no_answer_do_not_outlive_their_owners(
+    websites: Any,
+) -> None:
+    """The request is executed, but nobody says so, and the stream of the children is late."""
+    sent: list[dict[str, Any]] = []
+
+    @websites.reconcile(id="fn", owns=["namespaces"])
+    def fn(**_: Any) -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "far"}}
+
+    def keep(call: Any) -> bool:
+        sent.append(json.loads(call.body))
+        return True
+
+    faults, path = websites.sandbox.faults, "/api/v1/namespaces/far"
+    await websites.apply()
+    async with websites.operating():
+        with faults.fail(504, method="PATCH", path=path, match=keep):
+            await websites.wait(websites.kind, "web", jsonpath=PROGRESS)
+        with faults.hold(path="/api/v1/namespaces", watch=True):
+            async with aiohttp.ClientSession(websites.sandbox.url) as session:
+                params = {"fieldManager": "kopf", "force": "true"}
+                headers = {"Content-Type": "application/apply-patch+yaml"}
+                await session.patch(path, json=sent[0], params=params, headers=headers)
+            await websites.wait("namespaces", "far", namespace=None)
+            await websites.sandbox.delete(websites.kind, "web", namespace="ns1")
+            await websites.wait("namespaces", "far", namespace=None, gone=True)
+        await websites.wait(websites.kind, "web", gone=True)

@@ -17,6 +17,7 @@ from kopf_core.actions.loggers import AnyLogger
 from kopf_core.engines.desired.badges import Badges
 from kopf_core.engines.desired.children import Source
 from kopf_core.engines.desired.conflicts import FieldConflictError
+from kopf_core.engines.desired.doubts import Doubts, Place
 from kopf_core.engines.desired.driving import PassInterrupted
 from kopf_core.engines.desired.fights import Fights
 from kopf_core.engines.desired.ownership import (
@@ -99,6 +100,7 @@ class Applier:
     reconciler: str
     logger: AnyLogger
     fights: Fights
+    doubts: Doubts
     siblings: Collection[str] = ()
     """The other reconcilers of the owner."""
 
@@ -153,7 +155,7 @@ class Applier:
             return live
         self._check_fight(identity, child, live, ".".join(drift or ()))
         with wish.source.writing(wish.namespace, wish.name):
-            stored = await self._send(wish)
+            stored = await self._send_for_sure(wish)
             wish.source.put(stored)
         field = self._find_cause(child, live, drift) if live is not None and drift else ()
         self.logger.info(f"Applied {show(stored)}" + (f": {'.'.join(field)}." if field else "."))
@@ -255,6 +257,19 @@ class Applier:
                 f"{show(live)} is wanted by two reconcilers: {reconciler!r} and "
                 f"{self.reconciler!r}. Let only one of them yield it."
             )
+
+    async def _send_for_sure(self, wish: _Wish) -> RawBody:
+        """Apply the object; if it could be left behind, remember it until there is an answer.
+
+        Only an answer of success says whether the object exists: the requests can be repeated.
+        """
+        if is_in_reach(self.owner, wish.namespace):
+            return await self._send(wish)
+        uid, place = self.owner.metadata.uid or "", Place(wish.source, wish.namespace, wish.name)
+        self.doubts.add(uid, place)
+        stored = await self._send(wish)
+        self.doubts.discard(uid, place)
+        return stored
 
     async def _send(self, wish: _Wish) -> RawBody:
         child = wish.child

@@ -21,6 +21,7 @@ from kopf_core.engines.desired.badges import PREFIX, Badges
 from kopf_core.engines.desired.children import Family, Source
 from kopf_core.engines.desired.conflicts import FieldConflictError, tell_of_conflict, tell_of_peace
 from kopf_core.engines.desired.deletion import delete_child
+from kopf_core.engines.desired.doubts import Doubts
 from kopf_core.engines.desired.fights import FIGHT_DELAY, Fights
 from kopf_core.engines.desired.knowledge import Knowledge, Sources
 from kopf_core.engines.desired.objects import ObjectPlans, Step
@@ -71,6 +72,7 @@ class DesiredStates:
         self._objects: dict[ObjectKey, ObjectPlans] = {}
         self._waiting: dict[Any, set[ObjectKey]] = {}
         self._leaving: set[ObjectKey] = set()  # those which wait for their children to be gone
+        self._doubts = Doubts()
         workers = execution.settings.execution.max_workers
         self._places = {
             h.id: make_places(h.limit, workers, lambda key: enqueue(key, "its turn has come"))
@@ -335,6 +337,7 @@ class DesiredStates:
             reconciler=handler.id,
             logger=cause.logger,
             fights=fights,
+            doubts=self._doubts,
             siblings=known.plans.keys() - {handler.id},
             force=handler.force,
             is_held=step.is_held,
@@ -351,7 +354,7 @@ class DesiredStates:
         While it is not known, everything stays as it is.
         """
         known = self._objects.get(key)
-        if known is not None and known.far:
+        if (known is not None and known.far) or str(key) in self._doubts:
             return True
         if is_held and not self._knowledge.is_complete():
             return True
@@ -367,6 +370,7 @@ class DesiredStates:
                 "there can be objects that are to be deleted first."
             )
             return False
+        await self._doubts.settle(str(step.key), self._api)
         children = list(self._find_out_of_reach(step.key))
         for source, body in children:
             logger = step.cause.logger
@@ -386,6 +390,7 @@ class DesiredStates:
     def forget(self, key: ObjectKey) -> None:
         """The object is gone."""
         self._leaving.discard(key)
+        self._doubts.forget(str(key))
         known = self._objects.pop(key, None)
         self.suspend(key)
         if known is not None:
