@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock
@@ -18,10 +18,9 @@ from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.desired.applying import Applier
 from kopf_core.engines.desired.badges import PREFIX, Badges
-from kopf_core.engines.desired.children import Family, Source
+from kopf_core.engines.desired.children import Family
 from kopf_core.engines.desired.conflicts import FieldConflictError, tell_of_conflict, tell_of_peace
-from kopf_core.engines.desired.deletion import delete_child
-from kopf_core.engines.desired.doubts import Doubts
+from kopf_core.engines.desired.farewells import Farewells
 from kopf_core.engines.desired.fights import FIGHT_DELAY, Fights
 from kopf_core.engines.desired.knowledge import Knowledge, Sources
 from kopf_core.engines.desired.objects import ObjectPlans, Step
@@ -71,8 +70,6 @@ class DesiredStates:
         self._badges = Badges(api.manager, prefix=execution.settings.name or PREFIX)
         self._objects: dict[ObjectKey, ObjectPlans] = {}
         self._waiting: dict[Any, set[ObjectKey]] = {}
-        self._leaving: set[ObjectKey] = set()  # those which wait for their children to be gone
-        self._doubts = Doubts()
         workers = execution.settings.execution.max_workers
         self._places = {
             h.id: make_places(h.limit, workers, lambda key: enqueue(key, "its turn has come"))
@@ -84,13 +81,14 @@ class DesiredStates:
             for selector, source in handler.related.items()
         }
         self._knowledge = Knowledge(sources, handlers, self._relations)
+        self._farewells = Farewells(api, self._knowledge, self._badges)
 
     # What happens around.
 
     def on_owned(self, resource: Resource, body: RawBody) -> None:
         """An object of an owned kind has appeared, changed, or vanished: tell its owners."""
         for uid in get_owners(body):
-            if uid in self._objects or uid in self._leaving:
+            if uid in self._objects or uid in self._farewells.leaving:
                 self._trigger(uid, Trigger("child", show(body)), self._handlers)
         if self._waiting:
             identity = get_identity(resource, body)
@@ -101,7 +99,7 @@ class DesiredStates:
         """The objects of an observed kind are known now, at least in one of the namespaces:
         let those go on who waited for that.
         """
-        for key in self._leaving:
+        for key in self._farewells.leaving:
             self._enqueue(key, f"{resource.name} are listed")
         for handler in self._handlers:
             if any(selector.check(resource) for selector in (*handler.owns, *handler.related)):
@@ -337,7 +335,7 @@ class DesiredStates:
             reconciler=handler.id,
             logger=cause.logger,
             fights=fights,
-            doubts=self._doubts,
+            doubts=self._farewells.doubts,
             siblings=known.plans.keys() - {handler.id},
             force=handler.force,
             is_held=step.is_held,
@@ -349,37 +347,19 @@ class DesiredStates:
     # The end of an object.
 
     def needs_finalizer(self, key: ObjectKey, *, is_held: bool) -> bool:
-        """Whether there is, or is going to be, anything out of reach of garbage collection.
-
-        While it is not known, everything stays as it is.
-        """
+        """Whether there is, or is going to be, anything out of reach of garbage collection."""
         known = self._objects.get(key)
-        if (known is not None and known.far) or str(key) in self._doubts:
-            return True
-        if is_held and not self._knowledge.is_complete():
-            return True
-        return next(self._find_out_of_reach(key), None) is not None
+        is_going_to_be = known is not None and bool(known.far)
+        return is_going_to_be or self._farewells.are_needed(key, is_held=is_held)
 
     async def clean_up(self, step: Step) -> bool:
         """Delete what Kubernetes does not delete with its owner; get whether all of it is gone."""
-        self._leaving.add(step.key)
         self.suspend(step.key)
-        if not self._knowledge.is_complete():
-            step.cause.logger.warning(
-                "The deletion must wait until all the owned kinds are listed: "
-                "there can be objects that are to be deleted first."
-            )
-            return False
-        await self._doubts.settle(str(step.key), self._api)
-        children = list(self._find_out_of_reach(step.key))
-        for source, body in children:
-            logger = step.cause.logger
-            await delete_child(self._api, source, body, logger, why="its owner is being deleted")
-        return not children
+        return await self._farewells.clean_up(step)
 
     def restart(self) -> None:
         """Forget all the objects, as after a restart: they will be listed again."""
-        for key in [*self._objects, *self._leaving]:
+        for key in [*self._objects, *self._farewells.leaving]:
             self.forget(key)
 
     def suspend(self, key: ObjectKey) -> None:
@@ -389,17 +369,10 @@ class DesiredStates:
 
     def forget(self, key: ObjectKey) -> None:
         """The object is gone."""
-        self._leaving.discard(key)
-        self._doubts.forget(str(key))
+        self._farewells.forget(key)
         known = self._objects.pop(key, None)
         self.suspend(key)
         if known is not None:
             self._await(key, known, NOBODY)
             for relation in self._relations.values():
                 relation.forget(key)
-
-    def _find_out_of_reach(self, key: ObjectKey) -> Iterator[tuple[Source, RawBody]]:
-        for source in self._knowledge.owned_sources:
-            for body in source.owned_by(str(key)):
-                if self._badges.is_out_of_reach(body, str(key)):
-                    yield source, body
