@@ -11,6 +11,7 @@ import yaml
 
 from e2e.tests.harness import World
 from kopf_cogs.clients.objects import APPLY_PATCH
+from kopf_cogs.clients.patching import MERGE_PATCH
 from kopf_cogs.structs.managedfields import find_drift
 from kopf_core.engines.desired.badges import Badges
 
@@ -45,3 +46,19 @@ async def apply(world: World, body: Any) -> tuple[Any, Any]:
 async def test_nothing_differs_right_after_it_is_applied(world: World, body: Any) -> None:
     child, live = await apply(world, body)
     assert find_drift(child, live, manager="kopf") is None, json.dumps(live, indent=1)
+
+
+async def test_h2_objects_of_other_versions_differ_only_if_others_have_changed_them(
+    world: World,
+) -> None:
+    """They are watched in the version that the cluster prefers, with other fields."""
+    wanted = next(body for body in MANIFESTS if body["kind"] == "HorizontalPodAutoscaler")
+    target = wanted["spec"]["scaleTargetRef"]
+    spec = {"scaleTargetRef": target, "maxReplicas": 5, "targetCPUUtilizationPercentage": 70}
+    old = {**wanted, "apiVersion": "autoscaling/v1", "spec": spec}
+    path = locate(world, wanted)
+    child, _ = await apply(world, old)
+    assert find_drift(child, await world.request("GET", path), manager="kopf") is None
+    await world.request("PATCH", path, {"spec": {"maxReplicas": 7}}, MERGE_PATCH)
+    drift = find_drift(child, await world.request("GET", path), manager="kopf")
+    assert drift == ("spec", "maxReplicas")

@@ -228,3 +228,81 @@ def test_the_fast_way_finds_the_same_as_the_slow_one(
     slow = find_drift(wanted, body, manager="me", ignored={("nothing",)})
     assert find_drift(wanted, body, manager="me") == slow
     assert case != "same" or slow is None
+
+
+class TestOtherVersions:
+    """What is wanted in one version of the kind is watched in another one, with other fields."""
+
+    WANTED: dict[str, Any] = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "annotations": {"digest": "1"}},
+        "spec": {
+            "maxReplicas": 3,
+            "target": 80,
+            "empty": "",
+            "ports": [{"port": 80, "name": "http"}, {"port": 81}],
+            "tags": ["a", "b"],
+        },
+    }
+    FIELDS: dict[str, Any] = {
+        "f:metadata": {"f:annotations": {"f:digest": {}}},
+        "f:spec": {
+            "f:maxReplicas": {},
+            "f:target": {},
+            "f:ports": {
+                'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}, "f:name": {}},
+                'k:{"port":81,"protocol":"TCP"}': {".": {}, "f:port": {}},
+            },
+            "f:tags": {'v:"a"': {}, 'v:"b"': {}},
+        },
+    }
+
+    def find(self, fields: Any = FIELDS, version: str = "autoscaling/v1", **options: Any) -> Any:
+        entry = {
+            "manager": "kopf",
+            "operation": "Apply",
+            "apiVersion": version,
+            "fieldsV1": fields,
+        }
+        annotations = {"digest": options.pop("digest", "1")}
+        live = {
+            "apiVersion": "autoscaling/v2",
+            "metadata": {"name": "web", "annotations": annotations, "managedFields": [entry]},
+            "spec": {"maxReplicas": 3, "metrics": [{"resource": {"target": 80}}]},
+        }
+        return find_drift(self.WANTED, live, manager="kopf", **options)
+
+    def test_what_is_all_ours_is_as_wanted(self) -> None:
+        assert self.find() is None
+
+    @pytest.mark.parametrize(
+        ("path", "expected"),
+        [
+            (("f:spec", "f:target"), ("spec", "target")),
+            (("f:spec",), ("spec",)),
+            (("f:spec", "f:ports", 'k:{"port":81,"protocol":"TCP"}'), ("spec", "ports", "1")),
+            (
+                ("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}', "f:name"),
+                ("spec", "ports", "0", "name"),
+            ),
+            (("f:spec", "f:tags", 'v:"b"'), ("spec", "tags", "1")),
+        ],
+    )
+    def test_h2_what_others_have_changed_is_not_ours_anymore(
+        self, path: Any, expected: Any
+    ) -> None:
+        fields: Any = copy.deepcopy(self.FIELDS)
+        *parents, last = path
+        here = fields
+        for key in parents:
+            here = here[key]
+        del here[last]
+        assert self.find(fields) == expected
+        assert self.find(fields, ignored={expected}) is None
+
+    def test_metadata_is_compared_in_all_versions(self) -> None:
+        assert self.find(digest="2") == ("metadata", "annotations", "digest")
+
+    def test_what_was_applied_in_another_version_is_applied_anew(self) -> None:
+        assert self.find(version="autoscaling/v2") == ()

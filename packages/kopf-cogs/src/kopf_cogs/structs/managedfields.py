@@ -10,7 +10,7 @@ import decimal
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from kopf_cogs.structs.dicts import FieldPath
 
@@ -37,11 +37,16 @@ _BINARY_POWERS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 def get_applied_fields(body: Mapping[str, Any], manager: str) -> Tree | None:
     """The fields that the manager has applied to the object; ``None`` if it never did."""
+    entry = _find_applied(body, manager)
+    fields = None if entry is None else entry.get("fieldsV1")
+    return fields if entry is None or isinstance(fields, Mapping) else {}
+
+
+def _find_applied(body: Mapping[str, Any], manager: str) -> Mapping[str, Any] | None:
     for entry in (body.get("metadata") or {}).get("managedFields") or ():
         is_ours = entry.get("manager") == manager and entry.get("operation") == "Apply"
         if is_ours and not entry.get("subresource"):
-            fields = entry.get("fieldsV1")
-            return fields if isinstance(fields, Mapping) else {}
+            return cast("Mapping[str, Any]", entry)
     return None
 
 
@@ -60,6 +65,9 @@ def find_drift(
     is compared. Known blind spot: what is not wanted anymore inside of atomic fields
     (those that are always set as a whole) looks the same as defaults there.
     The ``ignored`` fields do not differ, whatever they are.
+
+    If the object is known in another version of its kind, in which its fields can be others, the
+    values are not compared, except for the metadata: those who change a field take it from us.
     """
     owned = get_applied_fields(live, manager)
     rest = {key: value for key, value in wanted.items() if key not in _IDENTITY}
@@ -69,9 +77,61 @@ def find_drift(
         return None if () in ignored and covers(live, rest) else ()
     if not rest["metadata"] and "f:metadata" not in owned:
         del rest["metadata"]
+    if wanted.get("apiVersion", live.get("apiVersion")) != live.get("apiVersion"):
+        return _find_drift_over_versions(wanted, rest, live, manager, ignored)
     if not ignored and _is_settled(rest, live, owned):
         return None
     return _compare_fields(rest, live, owned, (), ignored)
+
+
+def _find_drift_over_versions(
+    wanted: Mapping[str, Any],
+    rest: Mapping[str, Any],
+    live: Mapping[str, Any],
+    manager: str,
+    ignored: Collection[FieldPath],
+) -> FieldPath | None:
+    entry = _find_applied(live, manager) or {}
+    if entry.get("apiVersion") != wanted.get("apiVersion"):
+        return ()
+    owned = entry.get("fieldsV1") or {}
+    meta, known = rest.get("metadata") or {}, live.get("metadata") or {}
+    found = _compare_fields(meta, known, owned.get("f:metadata") or {}, ("metadata",), ignored)
+    return _find_lost(rest, owned, (), ignored) if found is None else found
+
+
+def _find_lost(
+    wanted: Any, owned: Tree, path: FieldPath, ignored: Collection[FieldPath]
+) -> FieldPath | None:
+    """The first field which is wanted but is not ours. Empty ones can be of nobody."""
+    if not owned.keys() - {"."}:
+        return None
+    if isinstance(wanted, _MAPPINGS):
+        parts = [(key, value, owned.get(f"f:{key}")) for key, value in wanted.items()]
+    else:
+        parts = [(n, item, _find_item(item, owned)) for n, item in enumerate(wanted or ())]
+    for key, value, below in parts:
+        here = (*path, f"{key}")
+        if value is None or here in ignored:
+            continue
+        if below is None and not _is_omitted(value, is_owned=False):
+            return here
+        found = None if below is None else _find_lost(value, below, here, ignored)
+        if found is not None:
+            return found
+    return None
+
+
+def _find_item(item: Any, owned: Tree) -> Tree | None:
+    """What is owned in the item of a list with keys, or of a set."""
+    for element, below in owned.items():
+        if element.startswith("v:") and json.loads(element[2:]) == item:
+            return cast("Tree", below)
+        if element.startswith("k:"):
+            keys = json.loads(element[2:])
+            if _has_keys(item, keys, strict=False):
+                return {**_own(keys), **below} if below.keys() - {"."} else {}
+    return None
 
 
 def _is_settled(wanted: Any, live: Any, owned: Tree) -> bool:
