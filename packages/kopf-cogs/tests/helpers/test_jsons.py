@@ -186,3 +186,17 @@ def test_r22_documents_are_too_deep_before_the_stack_ends(depth, opening, closin
     with pytest.raises(jsons.TooDeepError):
         jsons.loads(opening * depth + b"1" + closing * depth)
     assert jsons.loads(opening * 256 + b"1" + closing * 256)
+
+
+def test_documents_take_no_more_memory_than_they_need():
+    """Some versions of orjson leave kilobytes with each, and thousands of requests can wait."""
+    tracemalloc = pytest.importorskip("tracemalloc")  # not in PyPy
+    obj = {"key": "x" * 1100}
+    jsons.dumps(obj)
+    tracemalloc.start()
+    try:
+        documents = [jsons.dumps(obj) for _ in range(100)]
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 2 * sum(map(len, documents))

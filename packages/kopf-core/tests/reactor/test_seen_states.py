@@ -57,6 +57,15 @@ def test_they_are_restored_as_they_were_stored() -> None:
     assert SeenStates.from_json(stored, SINCE) == seen
 
 
+def test_they_are_the_same_when_unpacked() -> None:
+    seen = SeenStates().add(V1, []).add(V2, ["a"])
+    text = seen.encode(SINCE)
+    unpacked = SeenStates.unpack(text)
+    assert unpacked == seen
+    assert unpacked.encode(SINCE) is text
+    assert unpacked.add(V3, ["b"]) == seen.add(V3, ["b"])
+
+
 def test_the_text_is_made_once_for_a_cycle() -> None:
     seen = SeenStates().add(V1, []).add(V2, ["a"])
     assert seen.size is None

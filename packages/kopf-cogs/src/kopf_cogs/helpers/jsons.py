@@ -168,7 +168,10 @@ def _dumps_quickly(obj: Any, sort_keys: bool) -> bytes | None:
     except TypeError:
         return None  # incl. orjson's own errors; the details are told by the standard library
     # Orjson turns NaNs to nulls, and nulls delete fields when used in patches.
-    return data if b"null" not in data or not _has_nans(obj) else None
+    if b"null" in data and _has_nans(obj):
+        return None
+    # What it makes takes several times more memory than it needs, and requests can wait for long.
+    return bytes(memoryview(data))
 
 
 def _dumps_slowly(obj: Any, sort_keys: bool) -> bytes:

@@ -89,8 +89,8 @@ class ObjectMemory:
         self.has_progress = True
         """There may be progress of handlers on the object: unknown until it is handled."""
 
-        self.seen: Any = None
-        """What the handlers that are over have seen, while the others go on."""
+        self.seen: str | None = None
+        """What the handlers that are over have seen, while the others go on: as it is stored."""
 
         self.doubts_versions = False
         """The server was restored from a backup: what was before is not older than what is now."""

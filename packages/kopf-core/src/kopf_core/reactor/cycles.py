@@ -136,8 +136,9 @@ class Cycles:
         finished = state.finished | self._find_finished(state.all_subrefs, cause)
         if not finished:
             return NOTHING_SEEN
-        seen: SeenStates | None = memory.seen
-        if seen is None:  # as it was before the restart
+        if memory.seen is not None:
+            seen = SeenStates.unpack(memory.seen)
+        else:  # as it was before the restart
             encoded = self._persistence.diffbase_storage.fetch_seen(body=cause.body)
             where = ("seen states",)
             stored = None if encoded is None else decode_json(encoded, where, cause.body)
@@ -176,8 +177,9 @@ class Cycles:
 
         What is stored already is better than nothing, unless the essence needs that place.
         """
-        turn.memory.seen = seen or None
-        planned = self._plan_seen(cause, seen.encode(state.started.isoformat()) if seen else None)
+        encoded = seen.encode(state.started.isoformat()) if seen else None
+        turn.memory.seen = encoded
+        planned = self._plan_seen(cause, encoded)
         marks = planned if essence is None else merge_patches(planned, essence)
         if seen and not has_room(cause.body, marks):
             planned = Patch() if essence is None else self._plan_seen(cause, None)

@@ -7,12 +7,19 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.loggers import ObjectLogger
 from kopf_core.engines.memories import ObjectMemories, PausedObject
+from kopf_core.intents.pauses import get_pause
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.turns import Background, Turn
-from kopf_core.reactor.work import DONE, Done
+from kopf_core.reactor.work import DONE, Done, WorkItem
 
 if TYPE_CHECKING:
     from kopf_core.engines.desired.engine import DesiredStates
+
+
+def find_pause(item: WorkItem) -> str | None:
+    """Why nothing is to be done for the object now; ``None`` if it is not paused, or is deleted."""
+    newest = item.newest
+    return None if newest is None or item.is_deleted else get_pause(newest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,11 @@ from kopf_core.intents.causes import (
 from kopf_core.intents.detection import detect_reason
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.matching import may_match
-from kopf_core.intents.pauses import get_pause
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.cycles import Cycles, sooner
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.echoes import Echoes
-from kopf_core.reactor.object_pauses import ObjectPauses
+from kopf_core.reactor.object_pauses import ObjectPauses, find_pause
 from kopf_core.reactor.refusals import list_rights
 from kopf_core.reactor.releases import plan_release
 from kopf_core.reactor.throttling import Denials, Failure, throttle, unthrottle
@@ -117,9 +116,8 @@ class Reconciler:
         """Process all that is there for the object, and say when to do it again."""
         memory = self._memories.recall(item.key, is_listed=item.is_listed)
         turn = Turn(item, memory, self.settings)
-        newest = item.newest
-        pause = None if newest is None else get_pause(newest)
-        if pause is not None and not item.is_deleted:
+        pause = find_pause(item)
+        if pause is not None:
             return self._pauses.leave_alone(turn, self.resource, pause)
         if memory.is_paused:
             self._pauses.go_on(turn)

@@ -6,11 +6,12 @@ The last one is that of everybody else who is over. So it is only written when a
 takes more than one step, and then when the object has really changed in the meantime.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 from kopf_cogs.configs.healing import encode_json
+from kopf_cogs.helpers.jsons import loads
 from kopf_cogs.structs.bodies import BodyEssence
 from kopf_cogs.structs.dicts import json_copy
 from kopf_cogs.structs.ids import HandlerId
@@ -91,16 +92,27 @@ class SeenStates:
         """The states stored; nothing if they are left from another cycle, or are broken."""
         if not stored or stored.get("since") != since or not isinstance(stored.get("states"), list):
             return cls()
-        items = (
-            SeenState(cast("BodyEssence", item["essence"]), frozenset(_only_ids(item.get("by"))))
-            for item in stored["states"]
-            if isinstance(item, dict) and isinstance(item.get("essence"), dict)
-        )
-        return cls(tuple(items))
+        return cls(tuple(_iter_items(stored["states"])))
+
+    @classmethod
+    def unpack(cls, encoded: str) -> "SeenStates":
+        """The states from their own text: it takes four times less memory than they themselves.
+
+        All objects can be in the middle of their cycles at once, with such a text for each.
+        """
+        stored = loads(encoded)
+        return cls(tuple(_iter_items(stored["states"])), {stored["since"]: encoded})
 
 
 NOTHING_SEEN = SeenStates()
 """Nobody is over yet, or the cycle is."""
+
+
+def _iter_items(states: Iterable[Any]) -> Iterator[SeenState]:
+    for item in states:
+        if isinstance(item, dict) and isinstance(item.get("essence"), dict):
+            ids = frozenset(_only_ids(item.get("by")))
+            yield SeenState(cast("BodyEssence", item["essence"]), ids)
 
 
 def _only_ids(value: Any) -> Iterable[HandlerId]:
