@@ -86,3 +86,35 @@ def test_those_who_need_more_than_changes_need_turns(settings, item, memories, k
 def test_turns_are_made_if_people_look_at_all_details(echoes, item, caplog):
     caplog.set_level(logging.DEBUG, logger="kopf.objects")
     assert not echoes.is_last(item, event())
+
+
+class Plans:
+    """Stands for the engine of desired states, as far as it tells when to make passes."""
+
+    def __init__(self, *, is_indifferent=True, rest=float("inf")):
+        self.is_indifferent, self.rest = is_indifferent, rest
+
+    def get_rest(self, key):
+        return self.rest
+
+
+@pytest.mark.parametrize(
+    ("plans", "others", "is_last"),
+    [
+        (Plans(), (), True),
+        (Plans(rest=10.0), (), False),
+        (Plans(rest=0.0), (), False),
+        (Plans(is_indifferent=False), (), False),
+        (Plans(), ("handler",), False),
+    ],
+    ids=["nothing is due", "later", "now", "depends on the status", "with other handlers"],
+)
+def test_own_status_is_the_last_one_if_no_pass_is_to_be_made(
+    item, settings, memories, plans, others, is_last
+):
+    class Handlers:
+        watching = spawning = ()
+        changing = others
+        reconciling = ("handler",)
+
+    assert Echoes(settings, Handlers(), memories, plans).is_last(item, event()) is is_last

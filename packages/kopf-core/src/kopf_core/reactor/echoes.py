@@ -17,12 +17,14 @@ from kopf_core.reactor.work import AwaitChange, WorkItem
 if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
     from kopf_core.engines.desired.engine import DesiredStates
 
+NEVER = float("inf")
+
 
 class Echoes:
     """Recognises the states in which we have left the objects of one resource ourselves.
 
-    Daemons and timers can end without any change of the object, and passes are made for changes
-    of others, so objects with these are always checked.
+    Daemons and timers can end without any change of the object, so objects with these are always
+    checked. Passes are made for changes of others, and at their times.
     """
 
     def __init__(
@@ -36,10 +38,12 @@ class Echoes:
         self._memories = memories
         self._desired = desired
         self._are_final = not (handlers.spawning or handlers.reconciling)
-        self._are_skipped = self._are_final and not handlers.watching
         has_others = handlers.changing or handlers.spawning
         self._is_status_free = bool(desired and desired.is_indifferent and not has_others)
         """Whether nothing is ever to be done because of the status of an object."""
+
+        can_be_last = self._are_final or self._is_status_free
+        self._are_skipped = can_be_last and not handlers.watching
 
     def is_last(self, item: WorkItem, event: RawEvent) -> bool:
         """Whether the object waits only for this event, and a turn for it would do nothing.
@@ -57,6 +61,7 @@ class Echoes:
             and memory.is_settled(event["object"])
             and memory.settled_version == rest.version
             and not objects_logger.isEnabledFor(logging.DEBUG)
+            and (self._desired is None or self._desired.get_rest(item.key) == NEVER)
         )
 
     def is_own(self, turn: Turn) -> bool:
