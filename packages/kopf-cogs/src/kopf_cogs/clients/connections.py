@@ -30,13 +30,14 @@ class Connection:
     the requests that run in parallel with the refused one should end with their own outcomes.
     """
 
-    __slots__ = ("_closing", "_inflight", "_options", "_retired", "_server", "item", "session")
+    __slots__ = ("_closing", "_inflight", "_options", "_parts", "_retired", "item", "session")
 
     def __init__(self, item: VaultItem) -> None:
         super().__init__()
         self.item = item
         self.session = _make_session(item.info)
-        self._server = yarl.URL(item.info.server.rstrip("/"), encoded=True)
+        server = yarl.URL(item.info.server.rstrip("/"), encoded=True)
+        self._parts = server.scheme, server.raw_authority, server.raw_path.rstrip("/")
         self._options = (
             item.info.as_aiohttp_kwargs()
             if isinstance(item.info, credentials.ConnectionInfo)
@@ -70,14 +71,10 @@ class Connection:
 
     def _locate(self, url: str) -> yarl.URL:
         """The whole URL, made of its known parts: to parse it would take several times longer."""
+        scheme, authority, root = self._parts
         path, _, query = url.partition("?")
-        server = self._server
         return yarl.URL.build(
-            scheme=server.scheme,
-            authority=server.raw_authority,
-            path=server.raw_path.rstrip("/") + path,
-            query_string=query,
-            encoded=True,
+            scheme=scheme, authority=authority, path=root + path, query_string=query, encoded=True
         )
 
     def __enter__(self) -> "Connection":

@@ -57,6 +57,9 @@ class Conditions(Mapping[str, Condition]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def __contains__(self, type: object) -> bool:
+        return type in self._items  # it is faster than to ask for what is usually absent
+
     def is_true(self, type: str) -> bool:
         """Whether there is such a condition, and it is true."""
         return self._items.get(type, {}).get("status") == "True"
