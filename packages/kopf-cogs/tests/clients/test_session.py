@@ -109,12 +109,59 @@ async def test_statuses_become_errors(server, client, status, cls):
     assert str(err.value) == f"{status} Because: error {status}"
 
 
-async def test_b12_redirects_are_not_followed(server, client):
-    location = {"Location": f"{server.url}/elsewhere"}
-    server.script(server.reply(b"<html>", status=307, headers=location))
+@pytest.mark.parametrize(
+    ("status", "location"),
+    [
+        (307, "http://{other}/path"),
+        (307, "https://{same}/path"),
+        (307, "//{other}/path"),
+        (308, "http://[/path"),
+        (307, ""),
+        (302, "http://{same}/path"),
+        (303, "/path"),
+    ],
+)
+async def test_b12_redirects_elsewhere_are_not_followed(server, client, status, location):
+    same = server.url.removeprefix("http://")
+    location = location.format(same=same, other=f"user@{same}1")
+    server.script(server.reply(b"<html>", status=status, headers={"Location": location}))
     with pytest.raises(errors.APIRedirectError, match="redirects are not followed"):
         await client.get("/path")
     assert [request.path for request in server.requests] == ["/path"]
+
+
+@pytest.mark.parametrize("location", ["{url}/%2F?r=1", "/%2F?r=1"])
+async def test_w7_redirects_of_requests_within_the_server_are_followed(server, client, location):
+    headers = {"Location": location.format(url=server.url)}
+    server.script(server.reply(b"<html>", status=308, headers=headers), server.reply({"ok": 1}))
+    reply = await client.patch("/path", {"x": 1}, content_type="application/json-patch+json")
+    assert reply == {"ok": 1}
+    one, two = server.requests
+    assert (two.path, two.query) == ("/%2F", {"r": "1"})
+    assert (two.method, two.body) == (one.method, one.body) == ("PATCH", one.body)
+    assert two.headers["Authorization"] == one.headers["Authorization"]
+
+
+async def test_w7_redirects_have_no_more_time_than_the_request(server, client, monkeypatch):
+    timeouts, original = [], aiohttp.ClientSession.request
+
+    def request(*args, timeout, **kwargs):
+        timeouts.append(timeout.total)
+        return original(*args, timeout=timeout, **kwargs)
+
+    monkeypatch.setattr(aiohttp.ClientSession, "request", request)
+    step = server.reply(b"", status=307, headers={"Location": "/path"})
+    server.script(step, step, server.reply({}))
+    await client.get("/path", timeout=1000)
+    assert timeouts[0] == 1000 > timeouts[1] > timeouts[2]
+
+
+async def test_w7_endless_redirects_are_errors(server, client):
+    steps = [server.reply(b"", status=307, headers={"Location": "/path"}) for _ in range(4)]
+    server.script(*steps)
+    with pytest.raises(errors.APIRedirectError):
+        await client.get("/path")
+    assert len(server.requests) == 4
 
 
 async def test_b13_huge_error_bodies_are_not_read(server, client):

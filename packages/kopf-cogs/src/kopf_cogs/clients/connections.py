@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import math
 import re
 import ssl
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +20,11 @@ from kopf_cogs.structs import credentials
 # Watch-streams are read by big chunks when they bring a lot; nothing is allocated in advance.
 _READ_BUFFER = 256 * 1024
 
+
+MAX_REDIRECTS = 3
+"""How many times in a row a request can be redirected."""
+
+_REDIRECTS = frozenset({307, 308})
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 """What would end a header, and begin another one."""
@@ -58,16 +65,38 @@ class Connection:
         headers: Mapping[str, str] | None,
         timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
-        """Send the request, and wait for the headers of the response."""
-        return await self.session.request(
-            method,
-            self._locate(url),
-            data=data,
-            headers=headers,
-            timeout=timeout,
-            allow_redirects=False,  # otherwise, credentials can be sent elsewhere
-            **self._options,
-        )
+        """Send the request, and wait for the headers of the response.
+
+        Redirects are followed within the same server, if they mean the same request (307, 308).
+        """
+        target, redirects, began = self._locate(url), 0, time.monotonic()
+        while True:
+            response = await self.session.request(
+                method,
+                target,
+                data=data,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,  # otherwise, credentials can be sent elsewhere
+                **self._options,
+            )
+            if response.status not in _REDIRECTS or redirects == MAX_REDIRECTS:
+                return response
+            elsewhere = self._find_redirect(response)
+            if elsewhere is None:
+                return response
+            response.release()
+            target, redirects = elsewhere, redirects + 1
+            timeout, began = _reduce(timeout, time.monotonic() - began), time.monotonic()
+
+    def _find_redirect(self, response: aiohttp.ClientResponse) -> yarl.URL | None:
+        """Where it is to be sent instead, if it is still to the same server."""
+        try:
+            location = yarl.URL(response.headers.get("Location", ""), encoded=True)
+            target = response.url.join(location)
+            return target if location and target.origin() == self._server.origin() else None
+        except ValueError:
+            return None
 
     def _locate(self, url: str) -> yarl.URL:
         """The whole URL, made of its known parts: to parse it would take several times longer."""
@@ -194,6 +223,15 @@ class ConnectionPool:
         connection = self._connections.pop(item)
         connection.retire()
         self._retired = [*self.retired, connection]
+
+
+def _reduce(timeout: aiohttp.ClientTimeout, passed: float) -> aiohttp.ClientTimeout:
+    """The rest of the time: it is for all redirects at once, as leaders must not write later."""
+    return aiohttp.ClientTimeout(
+        total=None if timeout.total is None else max(0.001, timeout.total - passed),
+        sock_connect=timeout.sock_connect,
+        ceil_threshold=math.inf,  # it is not to be rounded up to a whole second
+    )
 
 
 def _make_session(info: credentials.KubeContext) -> aiohttp.ClientSession:

@@ -141,7 +141,7 @@ class APIStatusError(APIError):
 
 
 class APIRedirectError(APIStatusError):
-    """The server redirects elsewhere (3xx). It is not followed."""
+    """The server redirects elsewhere (3xx). It is followed only within the server (307, 308)."""
 
 
 class APIClientError(APIStatusError):
