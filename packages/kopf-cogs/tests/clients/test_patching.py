@@ -306,7 +306,7 @@ STATUS = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Succe
 
 
 REPLIES = [
-    *(STATUS, {}, [], "text", {"metadata": {}}),
+    *(STATUS, {}, [], "text", b"<html>", {"metadata": {}}),
     {"metadata": {"annotations": {"x": "y"}}},
     {"kind": "Other", "metadata": {"resourceVersion": "2"}},
     {"metadata": {"name": "name2", "resourceVersion": "2"}},
@@ -326,7 +326,9 @@ async def test_r27_replies_that_are_not_the_object_are_not_taken_for_it(
 ERROR_EVENT = {"type": "ERROR", "object": {"kind": "Status", "metadata": {}, "status": "Failure"}}
 
 
-@pytest.mark.parametrize("reply", [ERROR_EVENT, ERROR_EVENT["object"], {}, [], "text"])
+@pytest.mark.parametrize(
+    "reply", [ERROR_EVENT, ERROR_EVENT["object"], {}, [], "text", b"<html>", b""]
+)
 async def test_b12_other_replies_are_errors_if_the_object_is_not_patched(
     server, client, resource, reply
 ):

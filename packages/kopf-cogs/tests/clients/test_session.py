@@ -186,6 +186,14 @@ async def test_b12_garbage_with_success(server, client, body):
         await client.get("/path")
 
 
+async def test_w8_patches_with_unreadable_replies_are_not_repeated(server, client, settings):
+    settings.networking.error_backoffs = [0, 0]
+    server.script(server.reply(b"<html>"))
+    with pytest.raises(errors.APIPatchReplyError, match="not JSON"):
+        await client.patch("/path", {}, content_type="application/merge-patch+json")
+    assert len(server.requests) == 1
+
+
 async def test_a9_deep_responses_are_not_retried(server, client, settings):
     settings.networking.error_backoffs = [0, 0]
     body = b"[" * 2000 + b"]" * 2000

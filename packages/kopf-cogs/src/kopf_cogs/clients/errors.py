@@ -3,9 +3,10 @@
     APIError                        anything that went wrong with a request
      ├── APIConnectionError         no reply: network, TLS, timeouts; see ``__cause__``
      ├── APIResponseError           a successful reply that cannot be understood: cut, not JSON
-     │    └── APITooDeepError       the reply is JSON, but it is nested too deep to be held
+     │    ├── APITooDeepError       the reply is JSON, but it is nested too deep to be held
+     │    └── APIPatchReplyError    the same for a patch, which is done nevertheless
      └── APIStatusError             a reply with an error status, or an ERROR event of a watch
-          ├── APIRedirectError      3xx: never followed, credentials stay with their server
+          ├── APIRedirectError      3xx: not within the server; credentials stay with it
           ├── APIClientError        4xx
           │    ├── APIUnauthorizedError     401
           │    ├── APIForbiddenError        403
@@ -65,6 +66,10 @@ class APITooDeepError(APIResponseError):
     def __init__(self, body: bytes) -> None:
         super().__init__("the response is nested too deep")
         self.body = body
+
+
+class APIPatchReplyError(APIResponseError):
+    """The patch has succeeded by its status: it is not repeated, but the object can be read."""
 
 
 class APIStatusError(APIError):

@@ -18,6 +18,8 @@ _RETRIABLE = (
     errors.APITooManyRequestsError,
 )
 
+_FINAL = (errors.APITooDeepError, errors.APIPatchReplyError)
+
 
 def iter_backoffs(backoffs: float | Iterable[float]) -> Iterator[float]:
     """Delays between attempts: from any iterable, or from a single number for a single retry."""
@@ -30,7 +32,7 @@ def is_retriable(exc: errors.APIError) -> bool:
     Such are network errors, unreadable replies, HTTP 5xx ("the server is wrong"), and HTTP 429.
     All other HTTP 4xx ("the client is wrong") remain the same if repeated.
     """
-    return isinstance(exc, _RETRIABLE) and not isinstance(exc, errors.APITooDeepError)
+    return isinstance(exc, _RETRIABLE) and not isinstance(exc, _FINAL)
 
 
 def is_outcome_unknown(exc: errors.APIError) -> bool:

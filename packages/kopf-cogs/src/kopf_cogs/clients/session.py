@@ -237,7 +237,7 @@ class Client:
                             self._measure(call, response.status, began)
                             if connection.item.usable_since:
                                 self.vault.confirm(connection.item)
-                            return _decode(body) if body else None
+                            return _decode(body, call.method) if body else None
                         error = await self._fail(response)
                         self._measure(call, response.status, began)
                     except _NETWORK_ERRORS as e:
@@ -334,13 +334,14 @@ def _make_settings() -> "OperatorSettings":
     return OperatorSettings()
 
 
-def _decode(body: bytes) -> Any:
+def _decode(body: bytes, method: str) -> Any:
     try:
         return jsons.loads(body)
     except jsons.TooDeepError:
         raise errors.APITooDeepError(body) from None
     except ValueError:
-        raise errors.APIResponseError(f"the response is not JSON ({len(body)} bytes)") from None
+        cls = errors.APIPatchReplyError if method == "PATCH" else errors.APIResponseError
+        raise cls(f"the response is not JSON ({len(body)} bytes)") from None
 
 
 @functools.lru_cache(maxsize=100)
