@@ -382,3 +382,37 @@ async def test_h2_children_come_back_with_their_kind_whatever_the_retries(
         await websites.sandbox.apply(definition)
         await websites.wait("gadgets", "gadget")
     assert "--namespace" not in caplog.text
+
+
+async def test_h2_children_released_before_their_pass_ends_are_not_missed(websites: Any) -> None:
+    """Nobody waits for the object at that moment: the function is told of the error only then."""
+    refused, gone = asyncio.Event(), asyncio.Event()
+
+    @websites.reconcile(id="fn")
+    async def fn(conditions: Any, **_: Any) -> AsyncIterator[Any]:
+        try:
+            yield config_map("child")
+        except kopf.TemporaryError:
+            refused.set()
+            await gone.wait()
+            raise
+        conditions.set("Ready", True, message="done")
+
+    @kopf.on.event("configmaps", registry=websites.registry)
+    def seen(type: str | None, **_: Any) -> None:
+        if type == "DELETED":
+            loop.call_soon_threadsafe(gone.set)
+
+    loop = asyncio.get_running_loop()
+    [owner] = await websites.sandbox.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
+    )
+    ref = {"apiVersion": "v1", "kind": "Namespace", "name": "other", "controller": True}
+    metadata = {"name": "child", "namespace": "ns1"}
+    metadata["ownerReferences"] = [{**ref, "uid": owner["metadata"]["uid"]}]  # type: ignore[assignment]
+    await websites.sandbox.create({**config_map("child"), "metadata": metadata})
+    await websites.apply()
+    async with websites.operating():
+        await refused.wait()
+        await websites.sandbox.delete("configmaps", "child", namespace="ns1")
+        await websites.wait(websites.kind, "web", check=has_condition("done"))

@@ -120,8 +120,8 @@ class Applier:
     unseen: set[Any] = field(default_factory=set)
     """What was also wanted, but could not be looked at: the kinds and the names."""
 
-    awaited: set[Identity] = field(default_factory=set)
-    """Which objects must be gone or change hands before those wanted can be applied."""
+    awaited: dict[Identity, tuple[_Wish, RawBody]] = field(default_factory=dict)
+    """Which objects must be gone or change hands before those wanted can be applied: as seen."""
 
     warning: str = ""
     """What is to be told to the people who look after the owner."""
@@ -141,10 +141,10 @@ class Applier:
         # From here to the request, nothing is waited for: what is seen is what is acted upon.
         child, identity, live = wish.child, wish.identity, wish.find()
         if live is not None and is_leaving(live):
-            self.awaited.add(identity)
+            self.awaited[identity] = wish, live
             return live  # nothing can hold it; when it is gone, there will be another pass
         if live is not None:
-            self._check_hands(identity, live)
+            self._check_hands(wish, live)
         ignored = self.fights.get_unkept(identity, self.badges.get_digest(child))
         drift = (
             ()
@@ -168,6 +168,10 @@ class Applier:
         if drift != digest:
             return drift
         return find_drift(child, live, manager=self.api.manager, ignored={digest}) or ()
+
+    def is_unblocked(self) -> bool:
+        """Whether what is awaited has changed already, while the pass was going on."""
+        return any(wish.find() is not seen for wish, seen in self.awaited.values())
 
     def is_wanted(self, resource: Resource, body: RawBody) -> bool:
         """Whether the object is wanted in this pass, or at least can be."""
@@ -244,12 +248,12 @@ class Applier:
             )
         return identity
 
-    def _check_hands(self, identity: Any, live: RawBody) -> None:
+    def _check_hands(self, wish: _Wish, live: RawBody) -> None:
         """Take nothing from other owners, and from other reconcilers of this one."""
         uid = self.owner.metadata.uid or ""
         other = find_other_owner(live, uid)
         if other is not None:
-            self.awaited.add(identity)
+            self.awaited[wish.identity] = wish, live
             raise BlockedError(f"{show(live)} belongs to {other}, and is not taken from it.")
         reconciler = self.badges.get_reconciler(live)
         if reconciler in self.siblings and uid in get_owners(live):

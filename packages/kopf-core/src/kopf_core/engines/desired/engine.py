@@ -258,6 +258,8 @@ class DesiredStates:
             plan.awaited = frozenset(one.applier.awaited) or NOBODY
             awaited = frozenset().union(*(plan.awaited for plan in known.plans.values()))
             self._await(step.key, known, awaited or NOBODY)
+            if one.applier.is_unblocked():  # nobody was told of that: it was not awaited yet
+                plan.add(Trigger("unblocked"))
         if one.applier.warning:
             is_lasting = isinstance(outcome.exception, FieldConflictError)
             tell_of_conflict(cause, one.applier.warning, is_lasting=is_lasting)
