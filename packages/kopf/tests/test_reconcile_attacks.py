@@ -413,3 +413,28 @@ async def test_h2_children_applied_with_no_answer_do_not_outlive_their_owners(
             await websites.sandbox.delete(websites.kind, "web", namespace="ns1")
             await websites.wait("namespaces", "far", namespace=None, gone=True)
         await websites.wait(websites.kind, "web", gone=True)
+
+
+async def test_h2_live_children_can_be_yielded_back(
+    websites: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the server has added to them is not wanted, however it changes."""
+
+    @websites.reconcile(id="fn")
+    def fn(spec: Any, children: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        child = children["ConfigMap"].get("child") or config_map("child")
+        child["data"] = {"x": "1"}
+        live = yield child
+        live["data"]["y"] = "2"
+        yield {**live, "metadata": {**live["metadata"], "name": "copy"}}
+        conditions.set("Ready", True, message=str(spec["n"]))
+
+    await websites.apply(n=1)
+    async with websites.operating():
+        for n in (1, 2, 3):
+            await websites.wait(websites.kind, "web", check=has_condition(str(n)))
+            await websites.patch(n=n + 1)
+        await websites.wait(websites.kind, "web", check=has_condition("4"))
+    writes = [write for write in websites.writes() if "status" not in write]
+    assert writes == ["PATCH child", "PATCH copy"]
+    assert "is not stored as it was applied" not in caplog.text

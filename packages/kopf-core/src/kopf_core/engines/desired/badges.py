@@ -22,6 +22,14 @@ DIGEST_LENGTH = 16
 MANAGED_BY = "app.kubernetes.io/managed-by"
 """The label recommended by Kubernetes for the name of the tool that manages the object."""
 
+SET_BY_SERVERS = frozenset(
+    {
+        *("uid", "resourceVersion", "generation", "creationTimestamp", "selfLink"),
+        *("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"),
+    }
+)
+"""What cannot be wanted, but is in copies of objects, and in the output of ``kubectl get``."""
+
 PREFIX = "kopf.dev"
 """The prefix of the annotations, if the operator has no name."""
 
@@ -66,6 +74,10 @@ class Badges:
             annotations[OWNED_BY] = str((owner.get("metadata") or {}).get("uid"))
         metadata["labels"] = {MANAGED_BY: self.manager, **(metadata.get("labels") or {})}
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
+        if not SET_BY_SERVERS.isdisjoint(metadata):  # it is made of a live object
+            for key in SET_BY_SERVERS:
+                metadata.pop(key, None)
+            metadata["annotations"].pop(self._digest, None)
         data, plain = _serialize(child)
         is_secret = plain.get("kind") == "Secret" and plain.get("apiVersion") == "v1"
         if is_secret and "stringData" in plain:
