@@ -438,3 +438,25 @@ async def test_h2_live_children_can_be_yielded_back(
     writes = [write for write in websites.writes() if "status" not in write]
     assert writes == ["PATCH child", "PATCH copy"]
     assert "is not stored as it was applied" not in caplog.text
+
+
+async def test_h2_line_breaks_in_secrets_are_not_wanted_again(
+    websites: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So prints ``base64`` of the command line; the server stores it in one line."""
+
+    @websites.reconcile(id="fn", owns=["secrets"])
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        data = {"x": "YWJj\nZGVm\r\n", "y": "YQ=="}
+        yield {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}, "data": data}
+        conditions.set("Ready", True, message=str(spec["n"]))
+
+    await websites.apply(n=1)
+    for n in (1, 2):
+        async with websites.operating():
+            await websites.wait(websites.kind, "web", check=has_condition(str(n)))
+        await websites.patch(n=n + 1)
+    secret = await websites.wait("secrets", "token")
+    assert secret["data"] == {"x": "YWJjZGVm", "y": "YQ=="}
+    assert websites.writes().count("PATCH token") == 1
+    assert "is not stored as it was applied" not in caplog.text

@@ -306,3 +306,43 @@ class TestOtherVersions:
 
     def test_what_was_applied_in_another_version_is_applied_anew(self) -> None:
         assert self.find(version="autoscaling/v2") == ()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "live", "owned"),
+    [
+        pytest.param("", "10.0.0.1", {}, id="allocated"),  # the address of a service
+        pytest.param([], ["Ingress"], {}, id="defaulted"),  # the types of a network policy
+        pytest.param([], [], None, id="set"),  # custom resources keep them as they are
+        pytest.param({}, {}, None, id="mapping"),
+    ],
+)
+def test_h2_empty_wishes_are_no_drift(wanted: Any, live: Any, owned: Any) -> None:
+    assert _find_drift_of_field(wanted, live, owned) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "live", "owned"),
+    [
+        pytest.param("", "theirs", None, id="text of others"),
+        pytest.param([], ["theirs"], None, id="list of others"),
+        pytest.param([], ["ours"], {'v:"ours"': {}}, id="not wanted anymore"),
+        pytest.param(False, True, {}, id="flag"),
+        pytest.param(0, 5, {}, id="number"),
+    ],
+)
+def test_h2_empty_wishes_differ_from_what_others_have_set(
+    wanted: Any, live: Any, owned: Any
+) -> None:
+    assert _find_drift_of_field(wanted, live, owned) == ("spec", "field")
+
+
+def _find_drift_of_field(wanted: Any, live: Any, owned: Any) -> Any:
+    fields = {"f:other": {}} | ({} if owned is None else {"f:field": owned})
+    entry = {"manager": "me", "operation": "Apply", "fieldsV1": {"f:spec": fields}}
+    body = {
+        "metadata": {"name": "x", "managedFields": [entry]},
+        "spec": {"field": live, "other": 1},
+    }
+    wish = {"metadata": {"name": "x"}, "spec": {"field": wanted, "other": 1}}
+    return find_drift(wish, body, manager="me")

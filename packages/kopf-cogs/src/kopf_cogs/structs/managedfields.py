@@ -183,6 +183,8 @@ def _compare_fields(
         below = owned.get(f"f:{key}")
         if key not in live and _is_omitted(value, is_owned=below is not None):
             continue
+        if _is_defaulted(value, live.get(key), below):
+            continue
         if below is None or key not in live:
             return (*path, key)
         found = _compare(value, live[key], below, (*path, key), ignored)
@@ -280,6 +282,16 @@ def _is_omitted(value: Any, *, is_owned: bool) -> bool:
     Where somebody else has removed the field, it is not owned anymore.
     """
     return not value and (is_owned or isinstance(value, Mapping | Sequence))
+
+
+def _is_defaulted(value: Any, live: Any, owned: Tree | None) -> bool:
+    """Whether nothing is wanted, and it is either so, or the server has put its default there.
+
+    If others had put something there, the field would not be ours anymore.
+    """
+    if value or not isinstance(value, str | Mapping | Sequence):
+        return False
+    return not live if owned is None else not owned.keys() - {"."}
 
 
 def _is_list(value: Any) -> bool:

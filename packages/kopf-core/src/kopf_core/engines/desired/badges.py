@@ -75,16 +75,19 @@ class Badges:
         metadata["labels"] = {MANAGED_BY: self.manager, **(metadata.get("labels") or {})}
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
         if not SET_BY_SERVERS.isdisjoint(metadata):  # it is made of a live object
-            for key in SET_BY_SERVERS:
-                metadata.pop(key, None)
-            metadata["annotations"].pop(self._digest, None)
+            self._make_wanted(metadata)
         data, plain = _serialize(child)
         is_secret = plain.get("kind") == "Secret" and plain.get("apiVersion") == "v1"
-        if is_secret and "stringData" in plain:
-            _encode_strings(plain)
+        if is_secret and _encode_strings(plain):
             data, _ = _serialize(plain)
         plain["metadata"]["annotations"][self._digest] = _digest(data)
         return plain
+
+    def _make_wanted(self, metadata: dict[str, Any]) -> None:
+        """Leave nothing in the metadata that nobody can want."""
+        for key in SET_BY_SERVERS:
+            metadata.pop(key, None)
+        metadata["annotations"].pop(self._digest, None)
 
     def is_applied_by(self, body: AnyBody, reconciler: str) -> bool:
         """Whether the object was applied by this reconciler of this operator, as it says."""
@@ -119,16 +122,25 @@ class Badges:
         return is_told and get_applied_fields(body, self.manager) is None
 
 
-def _encode_strings(secret: dict[str, Any]) -> None:
-    """Put the strings where the server puts them: it never shows them as they were written."""
-    strings = secret.pop("stringData", None)
+def _encode_strings(secret: dict[str, Any]) -> bool:
+    """Put the strings where the server puts them, in its form; get whether anything has changed.
+
+    The server never shows the strings as they were written, and drops line breaks of base64.
+    """
+    strings, data = secret.pop("stringData", None), secret.get("data")
+    if isinstance(data, dict):
+        broken = {k: v for k, v in data.items() if isinstance(v, str) and ("\n" in v or "\r" in v)}
+        data.update((k, v.replace("\n", "").replace("\r", "")) for k, v in broken.items())
+        if strings is None:
+            return bool(broken)
     if isinstance(strings, dict):
         encoded = {
             key: base64.b64encode(str(value).encode()).decode()
             for key, value in strings.items()
             if value is not None
         }
-        secret["data"] = {**(secret.get("data") or {}), **encoded}
+        secret["data"] = {**(data or {}), **encoded}
+    return strings is not None
 
 
 def _digest(data: bytes) -> str:
