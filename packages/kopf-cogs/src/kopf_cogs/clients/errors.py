@@ -172,7 +172,9 @@ class APIConflictError(APIClientError):
 
 
 class APIGoneError(APIClientError):
-    """The resource version or the continuation token is too old (410)."""
+    """The resource version or the continuation token is too old (410): time to start anew."""
+
+    is_temporary = True
 
 
 class APIUnprocessableError(APIClientError):

@@ -72,7 +72,10 @@ class Listing:
             raise
 
     async def _collect(self) -> list[Obj]:
-        return [item async for item in self]
+        try:
+            return [item async for item in self]
+        except errors.APIGoneError:  # the pages came for too long: nothing is handled yet
+            return [item async for item in self]
 
 
 class ObjectsAPI:
