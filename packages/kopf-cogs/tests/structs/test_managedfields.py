@@ -1,7 +1,7 @@
 """Drift of applied fields, on what real API servers have in ``managedFields``."""
 
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -233,7 +233,7 @@ def test_the_fast_way_finds_the_same_as_the_slow_one(
 class TestOtherVersions:
     """What is wanted in one version of the kind is watched in another one, with other fields."""
 
-    WANTED: dict[str, Any] = {
+    WANTED: ClassVar[dict[str, Any]] = {
         "apiVersion": "autoscaling/v1",
         "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "web", "annotations": {"digest": "1"}},
@@ -245,7 +245,7 @@ class TestOtherVersions:
             "tags": ["a", "b"],
         },
     }
-    FIELDS: dict[str, Any] = {
+    FIELDS: ClassVar[dict[str, Any]] = {
         "f:metadata": {"f:annotations": {"f:digest": {}}},
         "f:spec": {
             "f:maxReplicas": {},

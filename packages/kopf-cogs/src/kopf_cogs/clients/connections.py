@@ -37,13 +37,23 @@ class Connection:
     the requests that run in parallel with the refused one should end with their own outcomes.
     """
 
-    __slots__ = ("_closing", "_inflight", "_options", "_parts", "_retired", "item", "session")
+    __slots__ = (
+        "_closing",
+        "_inflight",
+        "_options",
+        "_origin",
+        "_parts",
+        "_retired",
+        "item",
+        "session",
+    )
 
     def __init__(self, item: VaultItem) -> None:
         super().__init__()
         self.item = item
         self.session = _make_session(item.info)
         server = yarl.URL(item.info.server.rstrip("/"), encoded=True)
+        self._origin = server.origin()
         self._parts = server.scheme, server.raw_authority, server.raw_path.rstrip("/")
         self._options = (
             item.info.as_aiohttp_kwargs()
@@ -94,7 +104,7 @@ class Connection:
         try:
             location = yarl.URL(response.headers.get("Location", ""), encoded=True)
             target = response.url.join(location)
-            return target if location and target.origin() == self._server.origin() else None
+            return target if location and target.origin() == self._origin else None
         except ValueError:
             return None
 
