@@ -603,7 +603,7 @@ async def test_c11_no_place_for_annotations_is_found_out_before_handling(world, 
 
 
 @pytest.mark.parametrize("size", [140_000, 250_000])
-async def test_w4_what_is_remembered_amid_a_cycle_takes_no_place_from_what_is_handled(
+async def test_c11_what_is_remembered_amid_a_cycle_takes_no_place_from_what_is_handled(
     world, logged, size
 ):
     """The last handled state fits, as well as what the first one has seen; but not both."""

@@ -62,7 +62,7 @@ async def test_r1_changes_in_the_middle_of_creation_are_updates(world):
     assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
 
 
-async def test_w4_changes_in_the_middle_are_updates_also_of_objects_that_hardly_fit(world):
+async def test_c11_changes_in_the_middle_are_updates_also_of_objects_that_hardly_fit(world):
     """There is no place for both the last handled state and what the others have seen."""
     blocked, big = {"b"}, "x" * 140_000
     registry = make_registry(world, blocked, delay=0.1)

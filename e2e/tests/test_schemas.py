@@ -137,7 +137,7 @@ async def test_c12_finalizers_work_with_any_schema(world, plural):
 
 @pytest.mark.parametrize("plural", STRICT)
 @pytest.mark.parametrize("error", [None, TemporaryError("not yet", delay=60)])
-async def test_w5_pruned_progress_is_no_storm_of_calls(world, plural, error, logged):
+async def test_c12_pruned_progress_is_no_storm_of_calls(world, plural, error, logged):
     """Neither while the object is changed by that, nor if somebody else changes it."""
     world.plural = plural
     world.settings.persistence.progress_storage = StatusProgressStorage()

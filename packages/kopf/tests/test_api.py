@@ -165,7 +165,7 @@ async def test_blocking_the_loop_is_refused(
     assert text == "kopf.sync_api would block the operator here; await kopf.api instead."
 
 
-async def test_u9_async_functions_are_refused_in_sync_handlers(
+async def test_async_functions_are_refused_in_sync_handlers(
     sandbox: Sandbox, registry: kopf.OperatorRegistry
 ) -> None:
     """They would do nothing, as nobody awaits them, and the handler would succeed."""
@@ -184,7 +184,7 @@ async def test_u9_async_functions_are_refused_in_sync_handlers(
         assert message.endswith(f"in sync functions, call kopf.sync_api.{verb}().")
 
 
-def test_u9_async_functions_are_known_as_such() -> None:
+def test_async_functions_are_known_as_such() -> None:
     with mock.patch.object(kopf.api, "create") as create:
         assert isinstance(create, mock.AsyncMock)
 

@@ -131,7 +131,7 @@ async def test_b12_redirects_elsewhere_are_not_followed(server, client, status, 
 
 
 @pytest.mark.parametrize("location", ["{url}/%2F?r=1", "/%2F?r=1"])
-async def test_w7_redirects_of_requests_within_the_server_are_followed(server, client, location):
+async def test_b12_redirects_of_requests_within_the_server_are_followed(server, client, location):
     headers = {"Location": location.format(url=server.url)}
     server.script(server.reply(b"<html>", status=308, headers=headers), server.reply({"ok": 1}))
     reply = await client.patch("/path", {"x": 1}, content_type="application/json-patch+json")
@@ -142,7 +142,7 @@ async def test_w7_redirects_of_requests_within_the_server_are_followed(server, c
     assert two.headers["Authorization"] == one.headers["Authorization"]
 
 
-async def test_w7_redirects_have_no_more_time_than_the_request(server, client, monkeypatch):
+async def test_b12_redirects_have_no_more_time_than_the_request(server, client, monkeypatch):
     timeouts, original = [], aiohttp.ClientSession.request
 
     def request(*args, timeout, **kwargs):
@@ -156,7 +156,7 @@ async def test_w7_redirects_have_no_more_time_than_the_request(server, client, m
     assert timeouts[0] == 1000 > timeouts[1] > timeouts[2]
 
 
-async def test_w7_endless_redirects_are_errors(server, client):
+async def test_b12_endless_redirects_are_errors(server, client):
     steps = [server.reply(b"", status=307, headers={"Location": "/path"}) for _ in range(4)]
     server.script(*steps)
     with pytest.raises(errors.APIRedirectError):
@@ -186,7 +186,7 @@ async def test_b12_garbage_with_success(server, client, body):
         await client.get("/path")
 
 
-async def test_w8_patches_with_unreadable_replies_are_not_repeated(server, client, settings):
+async def test_b12_patches_with_unreadable_replies_are_not_repeated(server, client, settings):
     settings.networking.error_backoffs = [0, 0]
     server.script(server.reply(b"<html>"))
     with pytest.raises(errors.APIPatchReplyError, match="not JSON"):

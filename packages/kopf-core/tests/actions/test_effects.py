@@ -364,7 +364,7 @@ def test_c12_inconsistencies_are_warned_about_once_for_a_field(resource, caplog)
     assert "other" in warned
 
 
-def test_u4_schemas_are_not_blamed_for_what_is_stored_differently(resource, caplog):
+def test_c12_schemas_are_not_blamed_for_what_is_stored_differently(resource, caplog):
     diff = Diff([("change", ("status", "x"), 1, 2)])
     warn_of_inconsistencies(diff, resource, frozenset(), objects_logger)
     assert caplog.messages[0].endswith("inconsistencies: (('change', ('status', 'x'), 1, 2),)")

@@ -35,7 +35,7 @@ def test_c15_lost_marks_are_handled_slower_and_slower(memory, logged):
     assert len(logged(logging.WARNING)) == 10
 
 
-def test_w5_handlers_with_lost_progress_are_called_slower_and_slower(memory, logged):
+def test_c12_handlers_with_lost_progress_are_called_slower_and_slower(memory, logged):
     delays = [get_lost_progress_delay(memory, objects_logger) for _ in range(10)]
     assert delays[0] == 0
     assert delays == sorted(delays)

@@ -450,7 +450,7 @@ async def test_execution_is_only_for_changes(execution, make_event_cause, regist
 
 
 @pytest.mark.parametrize("executes", [execute_fns_by_ids, execute_handlers, execute_registry])
-async def test_w1_explicit_subhandlers_do_not_hide_the_registered_ones(cycle, executes):
+async def test_explicit_subhandlers_do_not_hide_the_registered_ones(cycle, executes):
     calls = []
     run_explicitly = executes({"explicit": lambda **_: calls.append("explicit")})
 
