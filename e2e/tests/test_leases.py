@@ -202,6 +202,7 @@ class Stage:
         self.replicas = replicas
         self._counts = {f"obj-{i}": 0 for i in range(OBJECTS)}
         self._rounds = 0
+        self._is_over = False
 
     async def __aenter__(self) -> Self:
         names = [*self._counts]
@@ -217,6 +218,8 @@ class Stage:
     async def _change_all(self) -> None:
         while True:
             for name in self._counts:
+                if self._is_over:
+                    return
                 self._counts[name] += 1
                 await self.world.patch({"spec": {"n": self._counts[name]}}, name)
                 await asyncio.sleep(0.02)  # it is the rate, nothing is awaited here
@@ -273,8 +276,8 @@ class Stage:
 
     async def finish(self) -> None:
         """Stop changing, and wait until everything is handled."""
-        self._load.cancel()
-        await asyncio.wait([self._load])
+        self._is_over = True  # it is not cancelled: what is counted must be sent
+        await self._load
         for name, n in self._counts.items():
             await self.world.until(
                 lambda obj, n=n: (get_essence(obj) or {}).get("spec") == {"n": n}, name
