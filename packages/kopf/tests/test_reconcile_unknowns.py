@@ -124,16 +124,19 @@ async def test_h2_kinds_that_cannot_be_listed_hold_up_only_those_who_need_them(
         return config_map("other")
 
     @kopf.on.event("namespaces", registry=websites.registry)
-    def seen(name: str, **_: Any) -> None:
+    async def seen(name: str, **_: Any) -> None:
         namespaces.add(name)
+        if namespaces >= {"ns1", "ns2"}:
+            all_seen.set()
 
     namespaces: set[str] = set()
+    all_seen = asyncio.Event()
     await websites.apply(x="token")
     faults, where = websites.sandbox.faults, {"method": "GET", "path": "/api/v1/secrets"}
     with faults.fail(503, **where) if fault == "fail" else faults.hang(**where) as broken:
         async with websites.operating():
             await websites.wait("configmaps", "other")
-            assert namespaces >= {"ns1", "ns2"}
+            await all_seen.wait()
             web = await websites.wait(websites.kind, "web", jsonpath=PROGRESS)
             assert "It must wait until secrets are listed" in str(web["metadata"]["annotations"])
             broken.release()
