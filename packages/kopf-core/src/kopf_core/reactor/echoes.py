@@ -10,14 +10,12 @@ from kopf_cogs.structs.finalizers import is_deletion_blocked
 from kopf_core.actions.loggers import ObjectLogger, objects_logger
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.cycles import NOT_INTERESTED
+from kopf_core.reactor.cycles import FOREVER, NOT_INTERESTED
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import AwaitChange, WorkItem
 
 if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
     from kopf_core.engines.desired.engine import DesiredStates
-
-NEVER = float("inf")
 
 
 class Echoes:
@@ -61,7 +59,7 @@ class Echoes:
             and memory.is_settled(event["object"])
             and memory.settled_version == rest.version
             and not objects_logger.isEnabledFor(logging.DEBUG)
-            and (self._desired is None or self._desired.get_rest(item.key) == NEVER)
+            and (self._desired is None or self._desired.get_rest(item.key) == FOREVER)
         )
 
     def is_own(self, turn: Turn) -> bool:
