@@ -165,6 +165,18 @@ async def test_changes_are_found_by_polling_if_they_cannot_be_watched(
     assert len(logged(logging.INFO)) == 1
 
 
+async def test_deletions_before_the_first_list_are_noticed(served, keep):
+    def is_list(call: Any) -> bool:
+        return call.method == "GET" and "limit" in call.query and call.query["limit"] != "1"
+
+    held = served.sandbox.faults.hang(path=VALIDATING_WEBHOOK.get_url(), match=is_list)
+    async with keep("x"):
+        await served.until("x")
+        await served.client.delete(URL)
+        held.release()
+        await served.until("x")
+
+
 async def test_polling_changes_nothing_if_all_is_well(served, keep):
     listing = VALIDATING_WEBHOOK.get_url()
     served.sandbox.faults.fail(403, method="GET", path=listing, message=DENIAL.format("list"))

@@ -272,14 +272,17 @@ class _Sink:
     def __init__(self, name: str, notify: Callable[[str | None], None]) -> None:
         self._name = name
         self._notify = notify
+        self._is_present = False
 
     def on_event(self, event: RawEvent) -> None:
         meta = event["object"]["metadata"]
         if meta.get("name") == self._name:
-            self._notify(None if event["type"] == "DELETED" else meta.get("resourceVersion"))
+            self._is_present = event["type"] != "DELETED"
+            self._notify(meta.get("resourceVersion") if self._is_present else None)
 
     def on_listed(self) -> None:
-        pass
+        if not self._is_present:  # it was deleted before anybody looked
+            self._notify(None)
 
     async def drain(self) -> None:
         pass
