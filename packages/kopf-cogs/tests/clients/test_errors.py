@@ -4,6 +4,7 @@ import aiohttp
 import pytest
 
 from kopf_cogs.clients import errors
+from kopf_cogs.clients.retries import is_retriable
 
 
 @pytest.mark.parametrize("payload", [None, [], "text", 1, {}, {"code": "x", "message": 1}])
@@ -51,6 +52,20 @@ def test_h3_applies_of_what_is_not_in_the_schema_are_no_failures_of_the_server(m
     error = errors.make_status_error({"code": 500, "message": message}, status=500)
     assert type(error) is errors.APIUnprocessableError
     assert str(error) == f"500: {message}"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "etcdserver: request is too large",
+        "rpc error: code = ResourceExhausted desc = trying to send message larger than max "
+        "(2200301 vs. 2097152)",
+    ],
+)
+def test_h3_objects_that_are_too_large_are_no_failures_of_the_server(message):
+    error = errors.make_status_error({"code": 500, "message": message}, status=500)
+    assert type(error) is errors.APIClientError
+    assert not is_retriable(error)
 
 
 def test_long_messages_are_cut():

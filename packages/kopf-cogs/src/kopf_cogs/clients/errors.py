@@ -150,7 +150,7 @@ class APIRedirectError(APIStatusError):
 
 
 class APIClientError(APIStatusError):
-    """The request is wrong (4xx)."""
+    """The request is wrong (4xx); or the object is too large to be stored (500, regrettably)."""
 
 
 class APIUnauthorizedError(APIClientError):
@@ -213,6 +213,12 @@ _SENSELESS_APPLIES = (
 )
 """What the server says, with the status 500 and no reason, of what can never be applied."""
 
+_TOO_LARGE = (
+    "etcdserver: request is too large",
+    "rpc error: code = ResourceExhausted desc = trying to send message larger than max",
+)
+"""The same of what can never be stored: there is more room for requests than for objects."""
+
 
 def make_status_error(
     payload: object,
@@ -237,8 +243,10 @@ def _choose_class(status: int, payload: Mapping[str, Any]) -> type[APIStatusErro
     if status in _CLASSES:
         return _CLASSES[status]
     if status >= 500:
-        is_senseless = str(payload.get("message")).startswith(_SENSELESS_APPLIES)
-        return APIUnprocessableError if is_senseless else APIServerError
+        message = str(payload.get("message"))
+        if message.startswith(_SENSELESS_APPLIES):
+            return APIUnprocessableError
+        return APIClientError if message.startswith(_TOO_LARGE) else APIServerError
     if status >= 400:
         return APIClientError
     return APIRedirectError if status >= 300 else APIStatusError
