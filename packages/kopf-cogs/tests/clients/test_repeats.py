@@ -8,6 +8,7 @@ import pytest
 
 from kopf_cogs.clients import errors
 from kopf_cogs.clients.objects import ObjectsAPI
+from kopf_cogs.clients.repeats import is_created
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
@@ -95,3 +96,47 @@ async def test_h2_conflicts_of_what_was_not_executed_before_are_conflicts(
 async def test_h2_dry_runs_create_nothing(create: Repeat, server: Any) -> None:
     with pytest.raises(errors.APIConflictError):
         await create(server.error(500), live=make_live(), dry_run=True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stored"),
+    [
+        pytest.param({"paused": False, "replicas": 2}, {"replicas": 2}, id="false"),
+        pytest.param({"clusterIP": ""}, {"clusterIP": "10.0.0.1"}, id="default"),
+        pytest.param({"args": [], "labels": {}}, {}, id="empty"),
+        pytest.param({"limits": {"cpu": "1000m"}}, {"limits": {"cpu": "1"}}, id="quantity"),
+        pytest.param({"data": {"x": "YWFh\nYWFh"}}, {"data": {"x": "YWFhYWFh"}}, id="base64"),
+        pytest.param(
+            {"containers": [{"name": "main", "env": []}]},
+            {"containers": [{"name": "sidecar"}, {"name": "main", "image": "x"}]},
+            id="webhook",
+        ),
+    ],
+)
+def test_h2_what_is_created_is_recognised_as_servers_store_it(wanted: Any, stored: Any) -> None:
+    since = datetime.datetime.now(datetime.UTC)
+    live = {**make_live(), "spec": stored}
+    assert is_created(live, {"spec": wanted}, manager="kopf", since=since)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stored"),
+    [
+        pytest.param({"replicas": 2}, {"replicas": 1}, id="number"),
+        pytest.param({"paused": True}, {}, id="true"),
+        pytest.param({"args": ["a", "b"]}, {"args": ["a"]}, id="list"),
+        pytest.param({"text": "a b"}, {"text": "ab"}, id="space"),
+        pytest.param({"text": "a b"}, {"text": "a c"}, id="text"),
+    ],
+)
+def test_h2_what_differs_in_values_is_of_others(wanted: Any, stored: Any) -> None:
+    since = datetime.datetime.now(datetime.UTC)
+    live = {**make_live(), "spec": stored}
+    assert not is_created(live, {"spec": wanted}, manager="kopf", since=since)
+
+
+def test_h2_what_is_created_empty_has_no_managers() -> None:
+    since = datetime.datetime.now(datetime.UTC)
+    live = make_live()
+    del live["metadata"]["managedFields"]
+    assert is_created(live, {"data": {}}, manager="kopf", since=since)

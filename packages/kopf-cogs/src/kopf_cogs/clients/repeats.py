@@ -8,6 +8,9 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
+from kopf_cogs.structs.dicts import FieldPath
+from kopf_cogs.structs.managedfields import covers
+
 CLOCK_SKEW = datetime.timedelta(minutes=1)
 """By how much the clock of the server can be behind ours."""
 
@@ -22,24 +25,39 @@ def is_created(
     manager: str,
     since: datetime.datetime,
 ) -> bool:
-    """Whether the object is as it was wanted, and was made by this manager since that time."""
+    """Whether the object is as it was wanted, and was made by this manager since that time.
+
+    Those with nothing in them are of no manager.
+    """
     metadata = live.get("metadata") or {}
     entries = metadata.get("managedFields") or ()
     is_ours = any(e.get("manager") == manager and e.get("operation") == "Update" for e in entries)
     created = metadata.get("creationTimestamp")
-    if not is_ours or not isinstance(created, str):
+    if (entries and not is_ours) or not isinstance(created, str):
         return False
     is_new = datetime.datetime.fromisoformat(created) >= since - CLOCK_SKEW
     return is_new and _has(live, wanted)
 
 
-def _has(live: Any, wanted: Any) -> bool:
-    """Whether everything that was wanted is there; more can be added by the server."""
+def _has(live: Any, wanted: Any, path: FieldPath = ()) -> bool:
+    """Whether everything that was wanted is there; more can be added by the server and webhooks.
+
+    What is empty is not stored at all, or gets a default instead.
+    """
+    if not wanted:
+        return True
     if isinstance(wanted, Mapping):
         items = [(key, value) for key, value in wanted.items() if key not in UNKEPT]
         return isinstance(live, Mapping) and all(
-            value is None or _has(live.get(key), value) for key, value in items
+            _has(live.get(key), value, (*path, key)) for key, value in items
         )
     if isinstance(wanted, list | tuple):
-        return isinstance(live, list) and len(live) == len(wanted) and all(map(_has, live, wanted))
-    return bool(live == wanted)
+        return isinstance(live, list) and all(
+            any(_has(one, item, path) for one in live) for item in wanted
+        )
+    return covers(live, wanted, path) or _is_same_text(live, wanted)
+
+
+def _is_same_text(live: Any, wanted: Any) -> bool:
+    """Whether they differ in line breaks only: base64 is stored without them."""
+    return isinstance(wanted, str) and bool(live == "".join(wanted.splitlines()))
