@@ -101,3 +101,37 @@ async def test_changes_amid_a_pass_are_not_taken_for_own_status(websites: Any) -
         go.set()
         await websites.sandbox.journal.wait("PATCH", "*/configmaps/web", count=2)
     assert seen == ["1", "0", "2"]
+
+
+async def test_h3_objects_are_reconciled_in_all_versions_of_their_kind(websites: Any) -> None:
+    def declare(version: str) -> None:
+        plural, _, group = websites.kind.partition(".")
+
+        @kopf.reconcile(
+            group, version, plural, id=version, owns=["configmaps"], registry=websites.registry
+        )
+        def fn(name: str, spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+            yield config_map(f"{name}-{version}", x=spec["x"])
+            conditions.set(f"Ready{version}", True, message=spec["x"])
+
+    def is_data(x: str) -> Any:
+        return lambda obj: obj["data"]["x"] == x
+
+    crd = await websites.sandbox.get("customresourcedefinitions", websites.kind)
+    crd["spec"]["versions"].append(crd["spec"]["versions"][0] | {"name": "v2", "storage": False})
+    await websites.sandbox.apply(crd)
+    versions = ("v1", "v2")
+    for version in versions:
+        declare(version)
+    await websites.apply(x="1")
+    async with websites.operating():
+        for version in versions:
+            await websites.wait(websites.kind, "web", condition=f"Ready{version}")
+        await websites.patch(x="2")
+        for version in versions:
+            await websites.wait("configmaps", f"web-{version}", check=is_data("2"))
+        for version in versions:
+            name = f"web-{version}"
+            await websites.sandbox.patch("configmaps", name, {"data": {"x": "3"}}, namespace="ns1")
+        for version in versions:
+            await websites.wait("configmaps", f"web-{version}", check=is_data("2"))

@@ -57,6 +57,14 @@ def test_those_who_wait_for_something_else_need_turns(echoes, item, rest):
     assert not echoes.is_last(item, event())
 
 
+def test_h3_the_same_object_in_another_version_of_its_kind_needs_turns(echoes, item, memories):
+    memories["a"].settle({"apiVersion": "x/v1", "metadata": {"resourceVersion": "5"}})
+    v1, v2 = event(), event()
+    v1["object"]["apiVersion"], v2["object"]["apiVersion"] = "x/v1", "x/v2"
+    assert echoes.is_last(item, v1)
+    assert not echoes.is_last(item, v2)
+
+
 def test_cycles_that_go_on_need_turns(echoes, item, memories):
     memories["a"].settled_version = None
     assert not echoes.is_last(item, event())

@@ -68,6 +68,7 @@ class ObjectMemory:
         "patched_version",
         "pending",
         "seen",
+        "settled_kind",
         "settled_version",
         "stage",
         "throttler",
@@ -113,6 +114,9 @@ class ObjectMemory:
         self.settled_version: str | None = None
         """The version of our own last patch if it has ended the cycle and changed nothing else."""
 
+        self.settled_kind: str | None = None
+        """In which version of the kind: the same object can be handled in several of them."""
+
         self.conflicts = 0
         """How many times in a row the transformation functions could not be applied."""
 
@@ -153,7 +157,13 @@ class ObjectMemory:
             self.settled_version is not None
             and body is not None
             and self.settled_version == body["metadata"].get("resourceVersion")
+            and self.settled_kind == body.get("apiVersion")
         )
+
+    def settle(self, body: RawBody) -> None:
+        """Remember how we have left the object, as everything is handled."""
+        self.settled_version = body["metadata"].get("resourceVersion")
+        self.settled_kind = body.get("apiVersion")
 
     def warn_once(self, topic: str) -> bool:
         """Whether this is the first time; remembers that it was."""

@@ -169,7 +169,7 @@ class Delivery:
                 if not is_deletion_blocked(applied.body, self._settings.persistence.finalizer):
                     memory.stage = Stage.FREED
             elif turn.is_finished and is_only_marked(source, applied.body, turn):
-                memory.settled_version = _get_version(applied.body)
+                memory.settle(applied.body)
         patch.clear()
         marks.clear()
         keep_refused(memory, applied, turn.logger, has_news=bool(turn.item.events))

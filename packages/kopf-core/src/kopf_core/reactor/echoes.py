@@ -88,7 +88,7 @@ class Echoes:
             return
         is_blocked = is_deletion_blocked(after, self._settings.persistence.finalizer)
         if not is_blocked and _is_same_but_status(before, after):
-            turn.memory.settled_version = after["metadata"].get("resourceVersion")
+            turn.memory.settle(after)
 
 
 def _is_same_but_status(before: RawBody, after: RawBody) -> bool:

@@ -174,12 +174,13 @@ class Orchestrator:
         if any(key in intake.queue for intake in self._intakes.values()):
             body = None
         namespace = None if body is None else body["metadata"].get("namespace")
-        return any(
+        found = [  # there are several if the object is handled in several versions of its kind
             intake.queue.enqueue(key, reason, at=at, body=body)
             for stream, intake in self._intakes.items()
             if resource is None or stream.resource == resource
             if body is None or stream.namespace in (None, namespace)
-        )
+        ]
+        return any(found)
 
     def forget_plans(self) -> None:
         """Let everything wanted be checked anew, as after a restart."""
