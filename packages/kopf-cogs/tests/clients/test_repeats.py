@@ -140,3 +140,11 @@ def test_h2_what_is_created_empty_has_no_managers() -> None:
     live = make_live()
     del live["metadata"]["managedFields"]
     assert is_created(live, {"data": {}}, manager="kopf", since=since)
+
+
+def test_h2_what_is_being_deleted_is_not_created() -> None:
+    since = datetime.datetime.now(datetime.UTC)
+    live = make_live()
+    assert is_created(live, WANTED, manager="kopf", since=since)
+    live["metadata"]["deletionTimestamp"] = live["metadata"]["creationTimestamp"]
+    assert not is_created(live, WANTED, manager="kopf", since=since)

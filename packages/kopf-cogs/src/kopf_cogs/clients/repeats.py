@@ -27,9 +27,11 @@ def is_created(
 ) -> bool:
     """Whether the object is as it was wanted, and was made by this manager since that time.
 
-    Those with nothing in them are of no manager.
+    Those with nothing in them are of no manager. Those which are being deleted are of the past.
     """
     metadata = live.get("metadata") or {}
+    if metadata.get("deletionTimestamp"):
+        return False
     entries = metadata.get("managedFields") or ()
     is_ours = any(e.get("manager") == manager and e.get("operation") == "Update" for e in entries)
     created = metadata.get("creationTimestamp")
