@@ -93,8 +93,14 @@ class Journal(list[Any]):
 
 
 @pytest.fixture
-def journal() -> Journal:
-    return Journal()
+def make_journal() -> type[Journal]:
+    """For the tests that need several."""
+    return Journal
+
+
+@pytest.fixture
+def journal(make_journal: type[Journal]) -> Journal:
+    return make_journal()
 
 
 @pytest.fixture
