@@ -57,10 +57,12 @@ class Replica:
         @kopf.on.leading(registry=registry)
         async def leading(**_: Any) -> None:
             self.led.set()
+            self.lost.clear()
 
         @kopf.on.following(registry=registry)
         async def following(**_: Any) -> None:
             self.lost.set()
+            self.led.clear()
 
         @kopf.on.create("kopfexamples", id="fn", registry=registry)
         async def fn(name: str, **_: Any) -> str:

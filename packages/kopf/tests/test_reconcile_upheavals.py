@@ -135,10 +135,12 @@ class Replica:
         @kopf.on.leading(registry=self.registry)
         async def leading(**_: Any) -> None:
             self.led.set()
+            self.lost.clear()
 
         @kopf.on.following(registry=self.registry)
         async def following(**_: Any) -> None:
             self.lost.set()
+            self.led.clear()
 
         @kopf.reconcile(websites.kind, id="fn", owns=["configmaps"], registry=self.registry)
         async def fn(conditions: Any, **_: Any) -> AsyncIterator[Any]:
@@ -182,7 +184,6 @@ async def test_passes_interrupted_by_lost_leases_are_made_again(websites: Any) -
         await one.led.wait()
         await websites.apply()
         await one.begun.wait()
-        one.led.clear()
         with websites.sandbox.faults.fail(500, path="*/leases/*"):
             await one.lost.wait()
         await one.led.wait()
