@@ -170,8 +170,10 @@ class Stage:
     async def load(self) -> AsyncIterator[None]:
         """Change the objects all the time."""
 
+        is_over = False
+
         async def run() -> None:
-            while True:
+            while not is_over:
                 await self.change()
                 await asyncio.sleep(0.1)  # it is the rate, nothing is awaited here
 
@@ -179,10 +181,8 @@ class Stage:
         try:
             yield
         finally:
-            task.cancel()
-            await asyncio.wait([task])
-            if not task.cancelled():
-                task.result()
+            is_over = True  # it is not cancelled: what is abandoned can be done after what is next
+            await task
 
     async def until_handled(self, who: str) -> None:
         """Wait until the newest states are handled, and by whom they should be."""
