@@ -177,6 +177,21 @@ async def test_deletions_before_the_first_list_are_noticed(served, keep):
         await served.until("x")
 
 
+async def test_changes_are_noticed_again_after_the_kind_was_not_found(served, keep):
+    def is_list(call: Any) -> bool:
+        return call.method == "GET" and "limit" in call.query and call.query["limit"] != "1"
+
+    listing = VALIDATING_WEBHOOK.get_url()
+    fault = served.sandbox.faults.fail(404, path=listing, match=is_list)
+    async with keep("x"):
+        await served.until("x")
+        async with asyncio.timeout(PATIENCE):
+            await served.sandbox.journal.wait("GET", listing, count=3)
+        fault.release()
+        await served.client.delete(URL)
+        await served.until("x")
+
+
 async def test_polling_changes_nothing_if_all_is_well(served, keep):
     listing = VALIDATING_WEBHOOK.get_url()
     served.sandbox.faults.fail(403, method="GET", path=listing, message=DENIAL.format("list"))

@@ -243,10 +243,12 @@ class ConfigurationKeeper:
 
     async def _watch(self) -> None:
         sink = _Sink(self._name, self._on_change)
-        try:
-            await Reflector(self._client, self._resource, None, sink=sink, logger=logger).run()
-        except APINotFoundError:
-            pass
+        reflector = Reflector(self._client, self._resource, None, sink=sink, logger=logger)
+        while True:
+            try:
+                await reflector.run()
+            except APINotFoundError:  # not for ever: the kind is built in
+                await asyncio.sleep(POLLING_INTERVAL)
 
     def _on_change(self, version: str | None) -> None:
         """Apply everything again if it is not by ourselves. It changes nothing if all is well."""
