@@ -213,8 +213,8 @@ class Applier:
                     break  # it was when the pass began
                 if not source.covers(namespace):
                     raise UnwatchedNamespaceError(
-                        f"{show(child)} is wanted in a namespace which is not there, or which the "
-                        f"operator does not serve: run it with --namespace={namespace}, too."
+                        f"{show(child)} is wanted in a namespace which the operator does not "
+                        f"serve: run it with --namespace={namespace}, too, if it is there at all."
                     )
                 if not source.is_synced_in(namespace):
                     raise BlockedError(f"{show(child)} must wait until {resource.name} are listed.")
