@@ -1,4 +1,4 @@
-"""Creations whose reply is lost: they are repeated, and what is there then can be our own."""
+"""Requests whose reply is lost: they are repeated, and what is there then can be our own."""
 
 import datetime
 from collections.abc import Callable
@@ -148,3 +148,36 @@ def test_h2_what_is_being_deleted_is_not_created() -> None:
     assert is_created(live, WANTED, manager="kopf", since=since)
     live["metadata"]["deletionTimestamp"] = live["metadata"]["creationTimestamp"]
     assert not is_created(live, WANTED, manager="kopf", since=since)
+
+
+@pytest.fixture
+def delete(server: Any, client: Client, resource: Resource, settings: OperatorSettings) -> Repeat:
+    settings.networking.error_backoffs = [0]
+
+    async def delete(*steps: Any, **options: Any) -> None:
+        server.script(*steps, server.error(404, reason="NotFound", details={"name": "x"}))
+        await ObjectsAPI(client).delete(resource, "x", "ns", **options)
+
+    return delete
+
+
+@pytest.mark.parametrize("lost", ["500", "504", "cut"], indirect=True)
+async def test_h2_what_is_deleted_with_no_reply_is_not_missed(
+    delete: Repeat, server: Any, lost: Any
+) -> None:
+    # If the connection is broken before the reply, aiohttp repeats deletions by itself, unnoticed.
+    await delete(lost)
+    assert [request.method for request in server.requests] == ["DELETE", "DELETE"]
+
+
+@pytest.mark.parametrize("status", [None, 429])
+async def test_h2_what_was_not_there_before_the_deletion_is_missed(
+    delete: Repeat, server: Any, status: int | None
+) -> None:
+    with pytest.raises(errors.APINotFoundError):
+        await delete(*([] if status is None else [server.error(status)]))
+
+
+async def test_h2_dry_runs_delete_nothing(delete: Repeat, server: Any) -> None:
+    with pytest.raises(errors.APINotFoundError):
+        await delete(server.error(500), dry_run=True)

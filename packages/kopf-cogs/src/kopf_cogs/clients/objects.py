@@ -240,6 +240,7 @@ class ObjectsAPI:
         With ``uid``, only that very object; another one of the same name is not touched.
         ``grace_period`` is in seconds. With ``missing_ok``, an absent object is not an error;
         but it is if the server does not say so of the object, but e.g. of the whole kind.
+        If the server fails, the request is repeated; what it has deleted before is not missed.
         """
         resource = await self.kinds.resolve(kind)
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -254,7 +255,8 @@ class ObjectsAPI:
         try:
             await self._request(resource, "DELETE", url, options, params=params)
         except (errors.APINotFoundError, errors.APIConflictError) as e:
-            if not missing_ok or not _is_gone(e):
+            is_done = e.is_repeated and not dry_run  # by our earlier request with no reply
+            if not (missing_ok or is_done) or not _is_gone(e):
                 raise
 
     async def _prepare(
