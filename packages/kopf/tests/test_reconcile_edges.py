@@ -435,6 +435,26 @@ async def test_it_is_told_what_was_not_as_wanted(
     assert told == ["Applied ConfigMap ns1/web.", "Applied ConfigMap ns1/web: data.x."]
 
 
+async def test_refused_repairs_are_not_taken_for_changes_by_others(
+    websites: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """E.g., a port of a service was renumbered: it cannot be repaired, but nobody fights."""
+
+    @websites.reconcile(owns=["configmaps"], backoff=0.01)
+    def fn(**_: Any) -> Iterator[Any]:
+        yield config_map("web", x="1")
+
+    await websites.apply()
+    async with websites.operating():
+        await websites.wait("configmaps", "web", jsonpath="data.x", value="1")
+        with websites.sandbox.faults.fail(422, method="PATCH", path="*/configmaps/web", times=5):
+            theirs = {"data": {"x": "2"}}
+            await websites.sandbox.patch("configmaps", "web", theirs, namespace="ns1")
+            await websites.wait("configmaps", "web", jsonpath="data.x", value="1")
+    assert "422" in caplog.text
+    assert "changed back by others" not in caplog.text
+
+
 async def test_one_name_of_the_operator_for_everything(websites: Any) -> None:
     websites.settings.name = "sites.example.com"
 

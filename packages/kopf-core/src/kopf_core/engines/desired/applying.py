@@ -153,10 +153,10 @@ class Applier:
         )
         if drift is None and live is not None:
             return live
-        self._check_fight(identity, child, live, ".".join(drift or ()))
         with wish.source.writing(wish.namespace, wish.name):
             stored = await self._send_for_sure(wish)
             wish.source.put(stored)
+        self._check_fight(identity, child, live, ".".join(drift or ()))  # only if it is changed
         field = self._find_cause(child, live, drift) if live is not None and drift else ()
         self.logger.info(f"Applied {show(stored)}" + (f": {'.'.join(field)}." if field else "."))
         self._check_kept(identity, child, stored)
