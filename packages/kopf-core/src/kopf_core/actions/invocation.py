@@ -35,9 +35,10 @@ async def invoke(
     not begun, it never does. If it was cancelled in the executor, :class:`TakenBack` is raised.
     ``on_ended`` is called in the thread when its function is really over, waited for or not.
     """
-    task, pid = asyncio.current_task(), os.getpid()
+    task = asyncio.current_task()
     try:
         if is_async:
+            pid = os.getpid()
             try:
                 return await fn(*args, **kwargs)
             finally:
