@@ -155,25 +155,11 @@ async def fn(**_):
 @pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals.")
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 async def test_f1_the_second_signal_aborts_with_no_noise(world, tmp_path, signum):
-    (tmp_path / "handlers.py").write_text(HANGING)
     await world.create()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "kopf",
-        "run",
-        "-n",
-        world.namespace,
-        str(tmp_path / "handlers.py"),
-        env={**os.environ, "KUBECONFIG": str(world.kubeconfig)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    async with asyncio.timeout(PATIENCE):
+    async with running(world, tmp_path, HANGING) as process:
         lines = []
         for milestone in (b"hanging", b"Operator is stopping"):
-            while milestone not in (line := await process.stdout.readline()):
-                lines.append(line)
+            lines += await read_until(process, milestone)
             process.send_signal(signum)
         rest = await process.stdout.read()
         assert await process.wait() == 0
@@ -216,8 +202,11 @@ async def running(world, path, source):
 
 
 async def read_until(process, milestone):
+    lines = []
     while milestone not in (line := await process.stdout.readline()):
-        assert line, "The output has ended."
+        assert line, f"The output has ended: {lines}"
+        lines.append(line)
+    return lines
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals.")

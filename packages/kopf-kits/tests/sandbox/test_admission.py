@@ -1,3 +1,4 @@
+import asyncio
 import base64
 import datetime
 import ipaddress
@@ -14,6 +15,7 @@ ec = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
 
 OBJECTS = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"
 CONFIGS = "/apis/admissionregistration.k8s.io/v1"
+PATIENCE = 60.0
 
 
 class Hooks:
@@ -70,19 +72,45 @@ def certificate(tmp_path_factory):
     return path, built.public_bytes(serialization.Encoding.PEM)
 
 
+class Server(web.Server):
+    """It knows when its connections are over: those with TLS are closed for longer than it runs."""
+
+    def __init__(self, handler):
+        super().__init__(handler)
+        self.opened = set()
+        self.lost = asyncio.Event()
+
+    def connection_made(self, handler, transport):
+        self.opened.add(handler)
+        super().connection_made(handler, transport)
+
+    def connection_lost(self, handler, exc=None):
+        self.opened.discard(handler)
+        self.lost.set()
+        super().connection_lost(handler, exc)
+
+    async def wait_closed(self):
+        while self.opened:
+            self.lost.clear()
+            await self.lost.wait()
+
+
 @pytest.fixture
 async def hooks(certificate):
     hooks = Hooks()
     path, public = certificate
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(path)
-    runner = web.ServerRunner(web.Server(hooks.handle))
+    server = Server(hooks.handle)
+    runner = web.ServerRunner(server)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     hooks.url = "https://{}:{}".format(*runner.addresses[0])
     hooks.bundle = base64.b64encode(public).decode()
     yield hooks
     await runner.cleanup()
+    async with asyncio.timeout(PATIENCE):
+        await server.wait_closed()
 
 
 @pytest.fixture
