@@ -71,13 +71,13 @@ def main():
         assert HANDLED.wait(30), "The object is not handled."
         url = f"http://127.0.0.1:{server.server_port}/"
         with urllib.request.urlopen(url) as page:
-            print("SERVED:", page.read().decode())
+            print(f"SERVED: {page.read().decode()}")  # at once: logs come meanwhile
     finally:
         stop.set()
         thread.join()
         server.shutdown()
         server.server_close()
-    print("THREADS:", threading.active_count())
+    print(f"THREADS: {threading.active_count()}")
 
 
 if __name__ == "__main__":
