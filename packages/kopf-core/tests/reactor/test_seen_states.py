@@ -59,23 +59,30 @@ def test_they_are_restored_as_they_were_stored() -> None:
 
 def test_they_are_the_same_when_unpacked() -> None:
     seen = SeenStates().add(V1, []).add(V2, ["a"])
-    text = seen.encode(SINCE)
-    unpacked = SeenStates.unpack(text)
+    packed = seen.pack(SINCE)
+    unpacked = SeenStates(packed=packed)
+    assert unpacked
     assert unpacked == seen
-    assert unpacked.encode(SINCE) is text
+    assert unpacked.pack(SINCE) is packed
     assert unpacked.add(V3, ["b"]) == seen.add(V3, ["b"])
+
+
+def test_what_is_unpacked_is_not_shared() -> None:
+    packed = SeenStates().add(V1, []).pack(SINCE)
+    SeenStates(packed=packed).items[-1].essence.clear()
+    assert SeenStates(packed=packed).items[-1].essence == V1
 
 
 def test_the_text_is_made_once_for_a_cycle() -> None:
     seen = SeenStates().add(V1, []).add(V2, ["a"])
     assert seen.size is None
-    text = seen.encode(SINCE)
-    assert json.loads(text) == seen.as_json(SINCE)
-    assert seen.encode(SINCE) is text
-    assert seen.size == len(text)
-    assert seen.add(V2, ["a", "b"]).size == len(text)  # nothing has changed
+    packed = seen.pack(SINCE)
+    assert json.loads(packed.text) == seen.as_json(SINCE)
+    assert seen.pack(SINCE) is packed
+    assert seen.size == len(packed.text)
+    assert seen.add(V2, ["a", "b"]).size == len(packed.text)  # nothing has changed
     assert seen.add(V3, ["a", "b"]).size is None
-    assert seen.encode("another cycle") != text
+    assert seen.pack("another cycle") != packed
 
 
 def test_those_of_other_cycles_are_ignored() -> None:

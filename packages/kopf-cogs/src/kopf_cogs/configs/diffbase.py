@@ -312,6 +312,14 @@ class MultiDiffBaseStorage(DiffBaseStorage):
             storage.erase(body=body, patch=patch)
 
 
+def keeps_essence_as_is(storage: DiffBaseStorage) -> bool:
+    """Whether the essence is always the same for the same object, and is JSON, nothing more.
+
+    Those of users can do anything: e.g. look at the time, or at other objects.
+    """
+    return type(storage) is AnnotationsDiffBaseStorage
+
+
 def with_system_fields(part: Mapping[str, Any], body: Body) -> dict[str, Any]:
     """Make a part of the body look like a body of its kind: some storages depend on the kind."""
     known = body.get("metadata") or {}

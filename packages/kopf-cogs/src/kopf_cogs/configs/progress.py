@@ -365,6 +365,14 @@ class _LegacyStatusProgressStorage(StatusProgressStorage):
         pass
 
 
+def keeps_progress_as_is(storage: ProgressStorage) -> bool:
+    """Whether what is stored is fetched as it was, if nobody has changed the object since.
+
+    Those of users can do anything: cut the records, keep them elsewhere, change them there.
+    """
+    return type(storage) in (AnnotationsProgressStorage, SmartProgressStorage)
+
+
 def parse_named_field(spec: FieldSpec, *, name: str) -> FieldPath:
     """Parse the field in a string with the placeholder for the operator's name."""
     path = parse_field(spec.format(name=name) if isinstance(spec, str) else spec)

@@ -166,6 +166,21 @@ class State(Mapping[HandlerId, HandlerState]):
         right = {id: state for id, state in states.items() if state.written is None}
         return cls(states, stored={} if jump else right, now=now)  # what is shifted is rewritten
 
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether it is the same when it is stored and then read from there."""
+        return all(state.since is None and state.written is None for state in self._states.values())
+
+    def renew(self, now: datetime.datetime) -> "State":
+        """The same as if it were stored and then read for the next step."""
+        purposes = (None, self.purpose)
+        states = {
+            id: state
+            for id, state in self._states.items()
+            if id in self._active or state.purpose in purposes
+        }
+        return State(states, stored=states, now=now)
+
     def with_purpose(self, purpose: str | None, handlers: Iterable[BaseHandler]) -> "State":
         """Activate the handlers for a purpose.
 

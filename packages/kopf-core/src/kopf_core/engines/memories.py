@@ -16,6 +16,7 @@ from kopf_cogs.structs.patches import Patch, PatchFn
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import parse_version
 from kopf_core.actions.marks import Marks
+from kopf_core.actions.states import State
 from kopf_core.actions.throttling import Throttler
 
 _NOTHING: frozenset[str] = frozenset()  # one for all: each takes hundreds of bytes
@@ -41,6 +42,38 @@ class Stage(enum.Enum):
 
     ABSENT = enum.auto()
     """The API does not know it: it is deleted, and what comes until that is known is the past."""
+
+
+class PackedStates(NamedTuple):
+    """The states seen by handlers as a text: it takes four times less memory than they themselves.
+
+    All objects can be in the middle of their cycles at once, with such a text for each.
+    """
+
+    since: str
+    """What tells this cycle from others: when it has begun."""
+
+    text: str
+
+
+class Step(NamedTuple):
+    """How far a handling cycle has got, and of which state of the object that is true.
+
+    It is stored on the object, too; but it takes much longer to be read from there.
+    """
+
+    version: str | None
+    kind: str | None
+    """In which version of the kind: the same object can be handled in several of them."""
+
+    state: State
+
+    def is_of(self, body: RawBody) -> bool:
+        return (
+            self.version is not None
+            and self.version == body["metadata"].get("resourceVersion")
+            and self.kind == body.get("apiVersion")
+        )
 
 
 def copy_memo(origin: AnyMemo) -> AnyMemo:
@@ -71,6 +104,7 @@ class ObjectMemory:
         "settled_kind",
         "settled_version",
         "stage",
+        "step",
         "throttler",
         "warned",
     )
@@ -90,8 +124,11 @@ class ObjectMemory:
         self.has_progress = True
         """There may be progress of handlers on the object: unknown until it is handled."""
 
-        self.seen: str | None = None
+        self.seen: PackedStates | None = None
         """What the handlers that are over have seen, while the others go on: as it is stored."""
+
+        self.step: Step | None = None
+        """The latest step of the cycle, if nothing but our marks was changed by anybody since."""
 
         self.doubts_versions = False
         """The server was restored from a backup: what was before is not older than what is now."""
@@ -165,6 +202,12 @@ class ObjectMemory:
         self.settled_version = body["metadata"].get("resourceVersion")
         self.settled_kind = body.get("apiVersion")
 
+    def keep_step(self, body: RawBody, state: State | None) -> None:
+        """Remember how we have left the object, as something is still to be handled."""
+        if state is not None and state.is_as_stored:
+            version = body["metadata"].get("resourceVersion")
+            self.step = Step(version, body.get("apiVersion"), state)
+
     def warn_once(self, topic: str) -> bool:
         """Whether this is the first time; remembers that it was."""
         if topic in self.warned:
@@ -235,7 +278,7 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
     def doubt_versions(self) -> None:
         """The resource versions went back, so those that are known mean nothing anymore."""
         for memory in self._items.values():
-            memory.patched_version = memory.settled_version = None
+            memory.patched_version = memory.settled_version = memory.step = None
             memory.doubts_versions = True
 
     def restart(self, is_working: Callable[[ObjectMemory], bool]) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from kopf_cogs.aiokits.clocks import SteadyClock
-from kopf_cogs.configs.diffbase import with_system_fields
+from kopf_cogs.configs.diffbase import keeps_essence_as_is, with_system_fields
 from kopf_cogs.configs.healing import decode_json
+from kopf_cogs.configs.progress import keeps_progress_as_is
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
@@ -20,7 +21,7 @@ from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.effects import deliver_results, merge_into, merge_patches
 from kopf_core.actions.execution import Execution, collect_results
 from kopf_core.actions.states import LEAST_JUMP, NO_JUMP, HandlerState, State
-from kopf_core.engines.memories import ObjectMemory, Stage
+from kopf_core.engines.memories import ObjectMemory, Stage, Step
 from kopf_core.intents.causes import TITLES, ChangingCause, Reason
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.registries import ResourceHandlers
@@ -61,6 +62,13 @@ class Cycles:
         essence = storage.build(body=body, extra_fields=self._extra_fields)
         return self._persistence.progress_storage.clear(essence=essence)
 
+    def get_essence(self, turn: Turn) -> BodyEssence:
+        """What is essential in the object as it is now. It is not shared with anybody."""
+        packed = turn.memory.seen
+        if packed is None or self._find_step(turn) is None:
+            return self.build_essence(turn.body)
+        return SeenStates(packed=packed).items[-1].essence  # there is no quicker way to copy it
+
     async def step(self, turn: Turn, cause: ChangingCause) -> float | None:
         """Make one step of the handling cycle; get the delay to the next one, if there is one."""
         if cause.reason is Reason.NOOP:
@@ -68,14 +76,14 @@ class Cycles:
             turn.is_finished = True
             if turn.memory.has_progress:  # what was handled can be reverted in the meantime
                 known = self._load(turn, cause)
-                self._finish(turn, cause, known, self._load_seen(turn.memory, cause, known))
+                self._finish(turn, cause, known, self._load_seen(turn, cause, known))
             self._conclude(turn, cause)
             return None
         known = self._load(turn, cause)
         delay = self._get_hold(turn.memory, cause, known)
         if delay:
             return delay
-        seen = self._load_seen(turn.memory, cause, known)
+        seen = self._load_seen(turn, cause, known)
         if not self._has_room(turn, cause, seen):
             return FOREVER
         handlers = self._handlers.select_changing(cause)
@@ -118,6 +126,9 @@ class Cycles:
     def _load(self, turn: Turn, cause: ChangingCause) -> State:
         execution, storage = self._prepare(turn), self._persistence.progress_storage
         now, jump = execution.clock.now(), execution.jump
+        step = self._find_step(turn)
+        if step is not None and not jump and step.state.now <= now:
+            return step.state.renew(now)
         state = State.from_storage(
             self._handlers.changing, body=cause.body, storage=storage, now=now, jump=jump
         )
@@ -129,15 +140,23 @@ class Cycles:
                     storage.store(key=id, record=moved, body=cause.body, patch=turn.marks)
         return state
 
-    def _load_seen(self, memory: ObjectMemory, cause: ChangingCause, state: State) -> SeenStates:
+    def _find_step(self, turn: Turn) -> Step | None:
+        """The previous step of the cycle, if the object is as we have left it after that."""
+        step, latest = turn.memory.step, turn.item.latest
+        return step if step is not None and latest is not None and step.is_of(latest) else None
+
+    def _load_seen(self, turn: Turn, cause: ChangingCause, state: State) -> SeenStates:
         """What those have seen who are over; and what everybody else sees now."""
         if cause.reason is Reason.DELETE or not state:
             return NOTHING_SEEN
+        packed = turn.memory.seen
+        if packed is not None and self._find_step(turn) is not None:
+            return SeenStates(packed=packed)  # the current state is the last one of them
         finished = state.finished | self._find_finished(state.all_subrefs, cause)
         if not finished:
             return NOTHING_SEEN
-        if memory.seen is not None:
-            seen = SeenStates.unpack(memory.seen)
+        if packed is not None:
+            seen = SeenStates(packed=packed)
         else:  # as it was before the restart
             encoded = self._persistence.diffbase_storage.fetch_seen(body=cause.body)
             where = ("seen states",)
@@ -164,6 +183,10 @@ class Cycles:
         state.store(body=cause.body, patch=turn.marks, storage=storage)
         turn.memory.has_progress = True
         turn.memory.clock_offset = turn.clock_offset
+        if keeps_progress_as_is(storage) and keeps_essence_as_is(
+            self._persistence.diffbase_storage
+        ):
+            turn.state = state
 
     def _store_seen(
         self,
@@ -177,9 +200,11 @@ class Cycles:
 
         What is stored already is better than nothing, unless the essence needs that place.
         """
-        encoded = seen.encode(state.started.isoformat()) if seen else None
-        turn.memory.seen = encoded
-        planned = self._plan_seen(cause, encoded)
+        packed = seen.pack(state.started.isoformat()) if seen else None
+        if packed is turn.memory.seen and essence is None and self._find_step(turn) is not None:
+            return  # it is there, or there is no room for it
+        turn.memory.seen = packed
+        planned = self._plan_seen(cause, None if packed is None else packed.text)
         marks = planned if essence is None else merge_patches(planned, essence)
         if seen and not has_room(cause.body, marks):
             planned = Patch() if essence is None else self._plan_seen(cause, None)

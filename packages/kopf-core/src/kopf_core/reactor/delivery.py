@@ -161,15 +161,18 @@ class Delivery:
             logger=turn.logger,
         )
         memory.pending = None
-        memory.settled_version = None
+        memory.settled_version = memory.step = None
         memory.warned = tell_of_losses(applied, self._resource, memory.warned, turn.logger)
         turn.applied = applied
         if applied.body is not None:
             if memory.stage is Stage.RELEASED:
                 if not is_deletion_blocked(applied.body, self._settings.persistence.finalizer):
                     memory.stage = Stage.FREED
-            elif turn.is_finished and is_only_marked(source, applied.body, turn):
-                memory.settle(applied.body)
+            elif is_only_marked(source, applied.body, turn):
+                if turn.is_finished:
+                    memory.settle(applied.body)
+                else:
+                    memory.keep_step(applied.body, turn.state)
         patch.clear()
         marks.clear()
         keep_refused(memory, applied, turn.logger, has_news=bool(turn.item.events))

@@ -350,7 +350,7 @@ class Reconciler:
             may_match(handler, turn.body) for handler in self._handlers.changing
         )
         old = storage.fetch(body=turn.body) if is_promising else None
-        new = self._cycles.build_essence(turn.body) if is_promising else None
+        new = self._cycles.get_essence(turn) if is_promising else None
         changes = diff(old, new) if old != new else EMPTY
         initial = turn.memory.initial
         reason = detect_reason(

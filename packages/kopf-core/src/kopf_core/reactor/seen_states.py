@@ -7,7 +7,6 @@ takes more than one step, and then when the object has really changed in the mea
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 from kopf_cogs.configs.healing import encode_json
@@ -15,6 +14,7 @@ from kopf_cogs.helpers.jsons import loads
 from kopf_cogs.structs.bodies import BodyEssence
 from kopf_cogs.structs.dicts import json_copy
 from kopf_cogs.structs.ids import HandlerId
+from kopf_core.engines.memories import PackedStates
 
 
 class SeenState(NamedTuple):
@@ -25,16 +25,33 @@ class SeenState(NamedTuple):
     """Who has not seen anything newer; nobody is named for the last of the states."""
 
 
-@dataclass(frozen=True, slots=True)
 class SeenStates:
-    """All the states of the object that were seen in the cycle, the earliest go first."""
+    """All the states of the object that were seen in the cycle, the earliest go first. Immutable.
 
-    items: tuple[SeenState, ...] = ()
-    _encoded: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """The text as it is stored, by what tells this cycle: it is the same for most of the steps."""
+    Most of the steps only need to know that there are some, so they are unpacked when needed.
+    """
+
+    __slots__ = ("_items", "_packed")
+
+    def __init__(self, items: tuple[SeenState, ...] = (), packed: PackedStates | None = None):
+        self._items: tuple[SeenState, ...] | None = items if packed is None else None
+        self._packed = packed
 
     def __bool__(self) -> bool:
-        return bool(self.items)
+        return self._items is None or bool(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SeenStates) and self.items == other.items
+
+    def __hash__(self) -> int:
+        return hash(self.items)
+
+    @property
+    def items(self) -> tuple[SeenState, ...]:
+        if self._items is None:
+            stored = {} if self._packed is None else loads(self._packed.text)
+            self._items = tuple(_iter_items(stored["states"]))
+        return self._items
 
     def find(self, ids: Iterable[HandlerId]) -> int:
         """The position of the earliest state that is the last one seen by any of these."""
@@ -69,15 +86,14 @@ class SeenStates:
 
     @property
     def size(self) -> int | None:
-        """In characters, if it was ever encoded; it is not less than that of any of the states."""
-        return next(map(len, self._encoded.values()), None)
+        """In characters, if it was ever packed; it is not less than that of any of the states."""
+        return None if self._packed is None else len(self._packed.text)
 
-    def encode(self, since: str) -> str:
-        """The text to be stored."""
-        if since not in self._encoded:
-            self._encoded.clear()
-            self._encoded[since] = encode_json(self.as_json(since))
-        return self._encoded[since]
+    def pack(self, since: str) -> PackedStates:
+        """The text to be stored: it is the same for most of the steps of a cycle."""
+        if self._packed is None or self._packed.since != since:
+            self._packed = PackedStates(since, encode_json(self.as_json(since)))
+        return self._packed
 
     def as_json(self, since: str) -> dict[str, Any]:
         """The states to be stored, with what tells this cycle from others."""
@@ -93,15 +109,6 @@ class SeenStates:
         if not stored or stored.get("since") != since or not isinstance(stored.get("states"), list):
             return cls()
         return cls(tuple(_iter_items(stored["states"])))
-
-    @classmethod
-    def unpack(cls, encoded: str) -> "SeenStates":
-        """The states from their own text: it takes four times less memory than they themselves.
-
-        All objects can be in the middle of their cycles at once, with such a text for each.
-        """
-        stored = loads(encoded)
-        return cls(tuple(_iter_items(stored["states"])), {stored["since"]: encoded})
 
 
 NOTHING_SEEN = SeenStates()

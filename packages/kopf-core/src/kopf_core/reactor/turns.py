@@ -13,6 +13,7 @@ from kopf_core.actions.effects import Applied
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.loggers import LocalObjectLogger
 from kopf_core.actions.marks import Marks
+from kopf_core.actions.states import State
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents.causes import SpawningCause
 from kopf_core.intents.registries import ResourceHandlers
@@ -69,6 +70,7 @@ class Turn:
         "item",
         "memory",
         "settings",
+        "state",
         "type",
     )
 
@@ -91,6 +93,9 @@ class Turn:
 
         self.is_finished = False
         """The handling cycle is over: there is nothing to come back for."""
+
+        self.state: State | None = None
+        """How far the handlers of the cycle have got, if it goes on."""
 
         self.applied: Applied | None = None
         """What has come of the latest patch, if there was any."""
