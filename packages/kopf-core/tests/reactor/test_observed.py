@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kopf_cogs.structs.resources import Resource
+from kopf_core.engines.desired.changes import Change
 from kopf_core.reactor.observed import KindView
 from kopf_core.reactor.sharing import keep_fields_of
 from kopf_core.reactor.stores import ObjectStore
@@ -96,9 +97,11 @@ def test_changes_of_others_are_no_echoes(view: KindView) -> None:
 class Listener:
     def __init__(self) -> None:
         self.versions: list[str] = []
+        self.ours: list[str] = []
 
-    def __call__(self, _: Resource, body: Any) -> None:
-        self.versions.append(body["metadata"]["resourceVersion"])
+    def __call__(self, _: Resource, body: Any, change: Change) -> None:
+        versions = self.ours if change is Change.OURS else self.versions
+        versions.append(body["metadata"]["resourceVersion"])
 
 
 @pytest.fixture
@@ -126,9 +129,9 @@ def test_echoes_that_are_faster_than_responses_are_no_changes(
     with stream.view.writing("ns", "cm-1"):
         stream(make_body(2), "ADDED")
         stream.view.put(make_body(2))
-    assert listener.versions == []
+    assert (listener.versions, listener.ours) == ([], ["2"])
     stream(make_body(3))
-    assert listener.versions == ["3"]
+    assert (listener.versions, listener.ours) == (["3"], ["2"])
 
 
 def test_changes_of_others_amid_a_write_are_told_after_it(stream: Any, listener: Listener) -> None:
@@ -185,7 +188,7 @@ def test_deletions_amid_a_write_are_told_at_once(stream: Any, listener: Listener
 
 def test_h2_former_owners_are_told_of_what_they_have_lost() -> None:
     told: list[Any] = []
-    view = KindView(RESOURCE, lambda _, body: told.append(body))
+    view = KindView(RESOURCE, lambda _, body, change: told.append(body))
     store = view.stores[None] = ObjectStore(RESOURCE)
     owned, orphan = make_body(1), make_body(2)
     owned["metadata"]["ownerReferences"] = [{"uid": "owner"}]

@@ -65,7 +65,7 @@ class Handling:
             selectors=essentials.registry.observed_selectors,
             readiness=essentials.readiness,
             transform=keep_fields_of(lambda: essentials.api.manager),
-            on_change=lambda resource, body: self.orchestrator.on_observed(resource, body),
+            on_change=lambda *change: self.orchestrator.on_observed(*change),
             on_listed=lambda resource: self.orchestrator.on_observed_listed(resource),
         )
 

@@ -14,13 +14,14 @@ from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_cogs.structs.versions import is_same
+from kopf_core.engines.desired.changes import Change
 from kopf_core.engines.desired.ownership import get_owners
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.stores import ObjectStore, Transform
 
-OnChange = Callable[[Resource, RawBody], None]
+OnChange = Callable[[Resource, RawBody, Change], None]
 OnListed = Callable[[Resource], None]
 Name = tuple[str | None, str | None]
 """The namespace and the name."""
@@ -109,15 +110,15 @@ class KindView:
         held = self._held.get(_get_name(body)) if self._held else None
         if event["type"] == "DELETED":
             self._written.pop(key, None)
-            self._on_change(self.resource, body)
+            self._on_change(self.resource, body, Change.GONE)
         elif held is not None:
             held.append(body)
         else:
             self._tell(key, body)
 
     def _tell(self, key: ObjectKey, body: RawBody) -> None:
-        if not self.is_own_echo(key, body):
-            self._on_change(self.resource, body)
+        change = Change.OURS if self.is_own_echo(key, body) else Change.OTHERS
+        self._on_change(self.resource, body, change)
 
     def _tell_former_owners(self, body: RawBody) -> None:
         """Tell of what they had if it is not theirs anymore: the new state does not name them."""
@@ -126,7 +127,7 @@ class KindView:
         if former is None or is_same(former, body):
             return
         if {*get_owners(former)} - {*get_owners(body)}:
-            self._on_change(self.resource, former)
+            self._on_change(self.resource, former, Change.OTHERS)
 
     def is_own_echo(self, key: ObjectKey, body: RawBody) -> bool:
         """Whether it is our own write that comes back: it is known already.

@@ -11,6 +11,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
+from kopf_core.engines.desired.changes import Change
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.intake import Intake
@@ -188,12 +189,12 @@ class Orchestrator:
             if served.reconciler.desired is not None:
                 served.reconciler.desired.restart()
 
-    def on_observed(self, resource: Resource, body: RawBody) -> None:
+    def on_observed(self, resource: Resource, body: RawBody, change: Change) -> None:
         """An object of an observed kind has changed: tell those who can depend on it."""
         for served in self._served.values():
             if served.reconciler.desired is not None:
-                served.reconciler.desired.on_owned(resource, body)
-                served.reconciler.desired.on_related(resource, body)
+                served.reconciler.desired.on_owned(resource, body, change)
+                served.reconciler.desired.on_related(resource, body, change)
 
     def on_observed_listed(self, resource: Resource) -> None:
         """All objects of an observed kind are known, at least in one of the namespaces."""

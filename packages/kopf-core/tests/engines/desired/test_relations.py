@@ -58,15 +58,61 @@ def test_functions_find_the_primary_ones() -> None:
     assert [*relation.find_related("u1", [secret("p1"), secret("p2")])] == [secret("p1")]
 
 
-def test_functions_find_those_who_were_related_before() -> None:
+@pytest.fixture
+def moving() -> Relation:
+    """By a label, which can be absent; and seen by a pass when it was of the first one."""
     relation = Relation(lambda body: body["metadata"]["labels"]["to"], indices={})
     relation.track("u1", primary("p1"))
     relation.track("u2", primary("p2"))
     assert [*relation.find_related("u1", [make_state("s", 1, to="p1")])]
-    assert relation.find_primaries(make_state("s", 2, to="p2")) == {"u1", "u2"}
-    assert relation.find_primaries(make_state("s", 3, to="p2")) == {"u2"}
-    assert relation.find_primaries(make_state("s", 4, to="nobody")) == {"u2"}
-    assert relation.find_primaries(make_state("s", 5, to="nobody")) == set()
+    return relation
+
+
+def find_both(relation: Relation, body: Any) -> set[Any]:
+    return {*relation.find_former(body), *relation.find_primaries(body)}
+
+
+def test_functions_find_those_who_were_related_before(moving: Relation) -> None:
+    assert find_both(moving, make_state("s", 2, to="p2")) == {"u1", "u2"}
+    assert find_both(moving, make_state("s", 3, to="p2")) == {"u2"}
+    assert find_both(moving, make_state("s", 4, to="nobody")) == {"u2"}
+    assert find_both(moving, make_state("s", 5, to="nobody")) == set()
+
+
+def test_failing_functions_relate_to_nobody_since_then(moving: Relation) -> None:
+    state = make_state("s", 2, to="")
+    state["metadata"]["labels"] = {}
+    assert moving.find_former(state) == {"u1"}
+    with pytest.raises(KeyError):
+        moving.find_primaries(state)
+    assert moving.find_former(state) == set()
+
+
+def test_former_relations_are_known_also_after_passes_that_were_faster(moving: Relation) -> None:
+    """Our own writes are read before they are told of, and so are those that come amid them."""
+    state = make_state("s", 2, to="p2")
+    assert [*moving.find_related("u2", [state])]
+    assert find_both(moving, state) == {"u1", "u2"}
+    assert find_both(moving, make_state("s", 3, to="p2")) == {"u2"}
+
+
+def test_former_relations_outlive_many_other_objects(moving: Relation) -> None:
+    assert [*moving.find_related("u1", [make_state(f"s{n}", 1, to="p1") for n in range(10)])]
+    assert not [*moving.find_related("u2", [make_state("s", 1, to="p1")])]
+    assert find_both(moving, make_state("s1", 2, to="p2")) == {"u1", "u2"}
+
+
+def test_nothing_is_remembered_of_those_who_are_gone(moving: Relation) -> None:
+    remains: Any = {"metadata": {"name": "s", "namespace": "ns", "uid": "s"}}
+    assert moving.forget_related(remains) == {"u1"}
+    assert moving.forget_related(remains) == set()
+    assert not moving._known
+    assert [*moving.find_related("u1", [make_state("s", 2, to="p1")])]
+    assert not [*moving.find_related("u1", [make_state("s", 3, to="p2")])]
+    for key in ("u1", "u2"):
+        moving.forget(key)
+    assert not moving._known
+    assert not moving._untold
 
 
 def make_state(name: str, version: int, to: str) -> Any:

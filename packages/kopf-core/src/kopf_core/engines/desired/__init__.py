@@ -8,6 +8,7 @@
 * :mod:`.wishes`: what is an object, and what is nonsense. Pure.
 * :mod:`.deletion`: what is not wanted anymore.
 * :mod:`.fights`, :mod:`.conflicts`: those who do not let the objects be as wanted.
+* :mod:`.changes`: what becomes of objects. Pure.
 * :mod:`.ownership`: which objects belong to which ones.
 * :mod:`.badges`: what is written on the applied objects: by whom, and what for.
 * :mod:`.children`: what is owned and related, as handlers see it.

@@ -18,6 +18,7 @@ from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.desired.applying import Applier
 from kopf_core.engines.desired.badges import PREFIX, Badges
+from kopf_core.engines.desired.changes import Change
 from kopf_core.engines.desired.children import Family
 from kopf_core.engines.desired.conflicts import FieldConflictError, tell_of_conflict, tell_of_peace
 from kopf_core.engines.desired.farewells import Farewells
@@ -85,15 +86,25 @@ class DesiredStates:
 
     # What happens around.
 
-    def on_owned(self, resource: Resource, body: RawBody) -> None:
+    def on_owned(self, resource: Resource, body: RawBody, change: Change) -> None:
         """An object of an owned kind has appeared, changed, or vanished: tell its owners."""
-        for uid in get_owners(body):
+        is_ours = change is Change.OURS
+        handlers = self._find_siblings(resource, body) if is_ours else self._handlers
+        for uid in get_owners(body) if handlers else ():
             if uid in self._objects or uid in self._farewells.leaving:
-                self._trigger(uid, Trigger("child", show(body)), self._handlers)
-        if self._waiting:
+                self._trigger(uid, Trigger("child", show(body)), handlers)
+        if self._waiting and not is_ours:
             identity = get_identity(resource, body)
             for key in self._waiting.get(identity, ()):
                 self._trigger(key, Trigger("unblocked", show(body)), self._handlers)
+
+    def _find_siblings(self, resource: Resource, body: RawBody) -> Collection[ReconcilingHandler]:
+        """Those who own this kind, too, beside the reconciler which has applied the object."""
+        if len(self._handlers) == 1:
+            return ()
+        id = self._badges.get_reconciler(body)
+        owning = [h for h in self._handlers if any(s.check(resource) for s in h.owns)]
+        return [handler for handler in owning if handler.id != id]
 
     def on_listed(self, resource: Resource) -> None:
         """The objects of an observed kind are known now, at least in one of the namespaces:
@@ -117,22 +128,31 @@ class DesiredStates:
                 for key in relation.find_named(values):
                     self._trigger(key, Trigger("related", f"index {index}"), handlers)
 
-    def on_related(self, resource: Resource, body: RawBody) -> None:
+    def on_related(self, resource: Resource, body: RawBody, change: Change) -> None:
         """The same for an object of a related kind."""
         for handler in self._handlers:
             for selector in handler.related:
                 if selector.check(resource):
                     relation = self._relations[handler.id, selector]
-                    try:
-                        keys = relation.find_primaries(body)
-                    except Exception as e:
-                        logger.error(
-                            f"{handler} cannot tell whom {show(body)} is related to: "
-                            f"{type(e).__name__}: {safe_message(e)}"
-                        )
-                        continue
-                    for key in keys:
+                    keys = self._find_primaries(handler, relation, body, change)
+                    for key in {*keys} - ({*get_owners(body)} if change is Change.OURS else NOBODY):
                         self._trigger(key, Trigger("related", show(body)), (handler,))
+
+    def _find_primaries(
+        self, handler: ReconcilingHandler, relation: Relation, body: RawBody, change: Change
+    ) -> Collection[ObjectKey]:
+        """Those whom the related object is of interest for, or was before it has changed."""
+        if change is Change.GONE:
+            return relation.forget_related(body)
+        former = relation.find_former(body)
+        try:
+            return {*former, *relation.find_primaries(body)}
+        except Exception as e:
+            logger.error(
+                f"{handler} cannot tell whom {show(body)} is related to: "
+                f"{type(e).__name__}: {safe_message(e)}"
+            )
+        return former
 
     def on_delivered(self, key: ObjectKey, applied: Applied) -> None:
         """The object is patched; if not as it was told to be, say it anew: it can be a bad moment.

@@ -21,6 +21,9 @@ HERE = "*"
 
 RelationFn = Callable[[Mapping[str, Any]], Any]
 
+NOWHERE: frozenset[Name] = frozenset()
+_UNKNOWN = (None, NOWHERE)
+
 
 class Relation:
     """One relation of one kind of primary objects to one kind of related ones."""
@@ -37,7 +40,10 @@ class Relation:
         self._primaries: dict[Name, set[ObjectKey]] = {}
         self._keys: dict[Name, ObjectKey] = {}
         self._homes: dict[ObjectKey, Name] = {}
-        self._known: dict[str | None, tuple[str | None, frozenset[Name]]] = {}
+        # Only for functions: what they have said, and what they have said before, but those
+        # who are not related anymore are not told yet.
+        self._known: dict[Any, tuple[str | None, frozenset[Name]]] = {}
+        self._untold: dict[Any, frozenset[Name]] = {}
         self._homonyms: dict[str, set[Name]] = {}  # the same names in different namespaces
         self._indexed: dict[Name, list[Name]] | None = None  # the index the other way round
 
@@ -62,6 +68,9 @@ class Relation:
         for name in self._names.pop(key, ()):
             self._forget(name, key)
         home = self._homes.pop(key, None)
+        if not self._homes:
+            self._known.clear()  # it does not matter anymore
+            self._untold.clear()
         if home is not None and self._keys.get(home) == key:
             del self._keys[home]
             homonyms = self._homonyms.get(home[1], set())
@@ -70,15 +79,47 @@ class Relation:
                 self._homonyms.pop(home[1], None)
 
     def find_primaries(self, body: RawBody) -> Collection[ObjectKey]:
-        """The primary objects which this related object is of interest for, or was before.
+        """The primary objects which this related object is of interest for.
 
         Raises whatever the function of the user raises.
         """
         if isinstance(self._source, tuple):
             return set(self._primaries.get(_name(body), ()))
+        if isinstance(self._source, str):
+            return self._find_keys(self._name_primaries(body))
+        id = _identify(body)
+        names = NOWHERE  # of those which are not related if it fails
+        try:
+            names = self._name_primaries(body)
+        finally:
+            if (names and self._homes) or id in self._known:  # others are of no interest
+                self._known[id] = body["metadata"].get("resourceVersion"), names
+        return self._find_keys(names)
+
+    def find_former(self, body: RawBody) -> Collection[ObjectKey]:
+        """The primary objects which this object was related to before, as far as it mattered.
+
+        It is what the function has said of its former state. Fields of the primary objects are
+        not changed with it, and indices tell of their former values themselves.
+        """
+        id = _identify(body)
+        return self._find_keys(self._known.get(id, _UNKNOWN)[1] | self._untold.pop(id, NOWHERE))
+
+    def forget_related(self, body: RawBody) -> Collection[ObjectKey]:
+        """The related object is gone; get the primary objects which that is of interest for.
+
+        The function is not called: not much can be left of the object but its name.
+        """
+        if isinstance(self._source, tuple | str):
+            return self.find_primaries(body)
+        former = self.find_former(body)
+        self._known.pop(_identify(body), None)
+        return former
+
+    def _find_keys(self, names: Iterable[Name]) -> Collection[ObjectKey]:
         keys = (
             self._keys.get((space, title)) or self._keys.get((None, title))  # if cluster-scoped
-            for space, title in self._name_concerned(body)
+            for space, title in names
         )
         return {key for key in keys if key is not None}
 
@@ -103,8 +144,6 @@ class Relation:
             names = self._recall_primaries(body)
             if home in names or (home[0] is None and any(home[1] == name for _, name in names)):
                 yield body
-        if len(self._known) > 2 * len(bodies):  # most of them do not exist anymore
-            self._known.clear()
 
     def _name_primaries(self, body: RawBody) -> frozenset[Name]:
         name = _name(body)
@@ -115,30 +154,21 @@ class Relation:
             found = call(self._source, body)
         return frozenset(parse_names(found, name[0]))
 
-    def _name_concerned(self, body: RawBody) -> frozenset[Name]:
-        """The same, together with those whom the object was related to in its former state."""
-        names = self._name_primaries(body)
-        if isinstance(self._source, str):  # the index tells of its former values by itself
-            return names
-        uid, version = body["metadata"].get("uid"), body["metadata"].get("resourceVersion")
-        _, former = self._known.get(uid, (None, frozenset()))
-        if (names and self._homes) or uid in self._known:  # those of no interest are not kept
-            self._known[uid] = version, names
-        return names | former
-
     def _recall_primaries(self, body: RawBody) -> frozenset[Name]:
         """The same; nobody if the function fails: that was told when the object has come."""
         if isinstance(self._source, str):  # the index can change when the object does not
             return self._name_primaries(body)
-        uid, version = body["metadata"].get("uid"), body["metadata"].get("resourceVersion")
-        known = self._known.get(uid)
+        id, version = _identify(body), body["metadata"].get("resourceVersion")
+        known = self._known.get(id)
         if known is not None and known[0] == version is not None:
             return known[1]
         try:
             names = self._name_primaries(body)
         except Exception:
-            names = frozenset()
-        self._known[uid] = version, names
+            names = NOWHERE
+        if known is not None and known[1] - names:  # its change is on its way to be told
+            self._untold[id] = self._untold.get(id, NOWHERE) | known[1]
+        self._known[id] = version, names
         return names
 
     @property
@@ -225,6 +255,10 @@ def _is_pair(value: Any) -> bool:
         and isinstance(value[0], Hashable)
         and (value[0] is None or isinstance(value[0], str))
     )
+
+
+def _identify(body: RawBody) -> str | Name:
+    return body["metadata"].get("uid") or _name(body)
 
 
 def _name(body: Mapping[str, Any] | RawBody) -> Name:
