@@ -3,17 +3,22 @@
 import asyncio
 import contextlib
 import copy
+import dataclasses
 from typing import Any
 
 import pytest
 
 from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.selectors import Selector
 from kopf_core.engines.desired.changes import Change
-from kopf_core.reactor.observed import KindView
+from kopf_core.reactor.observed import KindView, ObservedKinds
+from kopf_core.reactor.pool import InformerPool
+from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.sharing import keep_fields_of
 from kopf_core.reactor.stores import ObjectStore
 
 RESOURCE = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
+KEX = Resource("kopf.dev", "v1", "kopfexamples", "KopfExample", namespaced=True)
 KEY = "1"
 
 
@@ -196,3 +201,98 @@ def test_h2_former_owners_are_told_of_what_they_have_lost() -> None:
         for subscriber in (store, view):
             subscriber.on_event(KEY, {"type": "MODIFIED", "object": body})
     assert told == [owned, owned, orphan, make_body(3)]
+
+
+def own(uid: str, version: int) -> Any:
+    body = make_body(version, uid)
+    body["metadata"]["ownerReferences"] = [{"uid": "owner"}]
+    return body
+
+
+def test_h2_owners_are_told_of_what_has_vanished_unseen() -> None:
+    told: list[Any] = []
+    view = KindView(RESOURCE, lambda _, *news: told.append(news))
+    store = view.stores[None] = ObjectStore(RESOURCE)
+    store.follow(lambda: "10")
+    view.put(own("1", 5))
+    store.on_listed()
+    view.tell_vanished(None)
+    view.put(own("2", 6))
+    assert told == [(own("1", 5), Change.GONE), (own("2", 6), Change.GONE)]
+    assert not view._written
+
+
+def test_h2_owners_are_told_of_responses_when_nothing_is_observed_anymore() -> None:
+    told: list[Any] = []
+    view = KindView(RESOURCE, lambda _, *news: told.append(news))
+    view.stores["ns"] = ObjectStore(RESOURCE)
+    view.put(own("1", 5))
+    view.leave("ns")
+    assert not view._written
+    view.put(own("1", 6))
+    assert told == [(own("1", 6), Change.OTHERS)]
+
+
+@pytest.fixture
+async def observe(cluster: Any, settings: Any, journal: Any) -> Any:
+    """The observed kinds as in operators; what is told of them goes to the journal."""
+    settings.watching.reconnect_backoff = 0.01
+    pool = InformerPool(cluster.client, settings)
+    observed = ObservedKinds(
+        pool=pool,
+        selectors=[Selector.of("kopfexamples")],
+        readiness=Readiness(),
+        transform=lambda body: body,
+        on_change=lambda _, body, change: journal((change, body["metadata"]["name"])),
+        on_listed=lambda _: journal("listed"),
+    )
+
+    async def observe(version: str = "v1", namespaces: Any = ("default",)) -> KindView:
+        kind = dataclasses.replace(KEX, version=version)
+        since = len(journal)
+        await observed.adjust([kind], namespaces)
+        if namespaces:
+            await journal.until(lambda calls: "listed" in calls[since:])
+        (view,) = observed.get_sources([Selector.of("kopfexamples")]).values() or [None]
+        return view
+
+    yield observe
+    await pool.stop()
+
+
+async def test_h2_responses_later_than_the_list_are_not_of_what_exists(
+    cluster: Any, observe: Any, journal: Any
+) -> None:
+    body = await cluster.create("a")
+    await cluster.delete("a")
+    view = await observe()
+    view.put(body)
+    assert view.find("default", "a") is None
+    assert journal == ["listed", (Change.GONE, "a")]
+    body = await cluster.create("a")
+    view.put(body)
+    assert view.find("default", "a") is body
+
+
+async def test_h2_it_is_told_of_what_is_not_observed_anymore(observe: Any, cluster: Any, journal):
+    await cluster.create("a")
+    await observe()
+    await observe(namespaces=["other"])
+    assert journal.count((Change.GONE, "a")) == 1
+    await observe(namespaces=["default", "other"])
+    assert journal.count((Change.OTHERS, "a")) == 2
+
+
+async def test_h2_other_versions_take_over_what_is_known(
+    observe: Any, cluster: Any, journal: Any, make_definition: Any
+) -> None:
+    await cluster.redefine(make_definition("v1", "v2"))
+    for name in "ab":
+        await cluster.create(name)
+    watches = {"path": "*/kopfexamples", "watch": True}
+    await observe()
+    with cluster.sandbox.faults.hold(**watches):
+        await cluster.delete("a")
+        await observe(version="v2")
+    assert journal.count((Change.GONE, "a")) == 1
+    assert (Change.GONE, "b") not in journal

@@ -120,6 +120,11 @@ class Reflector:
         return self._state.known.keys()
 
     @property
+    def version(self) -> str | None:
+        """The resource version up to which everything is known, if any: what is not, is gone."""
+        return self._state.reached
+
+    @property
     def complaint(self) -> str | None:
         """What is wrong with it now, and is being retried."""
         return self._complaint

@@ -161,6 +161,11 @@ class StreamState:
         self._seen.discard(key)
         self._sink.on_event(event)
 
+    @property
+    def reached(self) -> str | None:
+        """The version up to which everything has been reported: of a list, or of the stream."""
+        return self.resource_version or self._last_version
+
     def verify(self, version: str | None) -> None:
         """Raise :class:`VersionsReversed` if the server has a version older than ours."""
         ours = self.resource_version

@@ -29,5 +29,11 @@ def is_as_new(body: RawBody, version: str) -> bool:
     return one_version is not None and other_version is not None and one_version >= other_version
 
 
+def is_as_old(body: RawBody, version: str | None) -> bool:
+    """Whether the state is surely not newer than the version."""
+    one_version, other_version = parse_version(body), _as_number(version)
+    return one_version is not None and other_version is not None and one_version <= other_version
+
+
 def _as_number(version: str | None) -> int | None:
     return int(version) if version and version.isascii() and version.isdigit() else None

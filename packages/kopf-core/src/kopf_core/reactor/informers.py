@@ -87,6 +87,11 @@ class Informer:
         return self._reflector.freshness
 
     @property
+    def version(self) -> str | None:
+        """The resource version up to which everything has been reported, if it was listed."""
+        return self._reflector.version
+
+    @property
     def complaint(self) -> str | None:
         """What is wrong with the stream now, e.g. that it is not permitted."""
         return self._reflector.complaint

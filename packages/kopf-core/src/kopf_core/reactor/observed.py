@@ -72,12 +72,14 @@ class KindView:
 
     def put(self, body: RawBody) -> None:
         store = self._select(body["metadata"].get("namespace"))
-        if store is None:
+        if store is None:  # what becomes of it, is not seen
+            self._on_change(self.resource, body, Change.OTHERS)
             return
         is_ahead = any(is_same(held, body) for held in self._held.get(_get_name(body), ()))
         if store.put(body) or is_ahead:
             key, version = object_key(self.resource, body), body["metadata"].get("resourceVersion")
             self._written[key] = (*self._written.get(key, ()), version or "")
+        self._tell_vanished(store)
 
     async def wait_for_others(self, namespace: str | None, name: str) -> None:
         """Wait until nobody else is writing the object.
@@ -116,9 +118,27 @@ class KindView:
         else:
             self._tell(key, body)
 
+    def tell_vanished(self, namespace: str | None) -> None:
+        """Tell of those who are known to be gone, though no event has told that."""
+        store = self.stores.get(namespace)
+        if store is not None:
+            self._tell_vanished(store)
+
+    def leave(self, namespace: str | None) -> ObjectStore:
+        """Observe the namespace no more; get what was known of it."""
+        store = self.stores.pop(namespace)
+        for key in store:
+            self._written.pop(key, None)
+        return store
+
     def _tell(self, key: ObjectKey, body: RawBody) -> None:
         change = Change.OURS if self.is_own_echo(key, body) else Change.OTHERS
         self._on_change(self.resource, body, change)
+
+    def _tell_vanished(self, store: ObjectStore) -> None:
+        for body in store.take_vanished():
+            self._written.pop(object_key(self.resource, body), None)
+            self._on_change(self.resource, body, Change.GONE)
 
     def _tell_former_owners(self, body: RawBody) -> None:
         """Tell of what they had if it is not theirs anymore: the new state does not name them."""
@@ -151,8 +171,16 @@ class KindView:
 class _Watcher:
     """The subscriber that tells of all changes, and holds the readiness until all is listed."""
 
-    def __init__(self, view: KindView, on_listed: OnListed, readiness: Readiness) -> None:
+    def __init__(
+        self,
+        view: KindView,
+        namespace: str | None,
+        *,
+        on_listed: OnListed,
+        readiness: Readiness,
+    ) -> None:
         self._view = view
+        self._namespace = namespace
         self._on_listed = on_listed
         self._readiness = readiness
         readiness.hold(self)
@@ -162,6 +190,7 @@ class _Watcher:
 
     def on_listed(self) -> None:
         self._readiness.release(self)
+        self._view.tell_vanished(self._namespace)
         self._on_listed(self._view.resource)
 
     def on_reversed(self) -> None:
@@ -209,7 +238,9 @@ class ObservedKinds:
     ) -> None:
         """Observe what is served now, and nothing else; the broken groups can have more of it.
 
-        Nothing looks as if it is known, and there is nothing of it, in between.
+        Nothing looks as if it is known, and there is nothing of it, in between. Of what is not
+        observed anymore, those are told who depend on it; unless it is going to be listed in
+        another version of its kind.
         """
         wanted = {
             StreamKey(resource, namespace if resource.namespaced else None)
@@ -219,8 +250,10 @@ class ObservedKinds:
         for key in wanted - self._watchers.keys():
             self._observe(key)
         self._broken = broken
-        for key in self._watchers.keys() - wanted:
-            await self._leave(key)
+        lost = [await self._leave(key) for key in self._watchers.keys() - wanted]
+        for store in lost:
+            for body in store.values():
+                self._on_change(store.resource, body, Change.GONE)
 
     def get_sources(self, selectors: Iterable[Selector]) -> Mapping[Resource, Any]:
         """The views on the kinds that are served under these selectors."""
@@ -253,19 +286,33 @@ class ObservedKinds:
     def _observe(self, key: StreamKey) -> None:
         self._found.clear()
         view = self._views.setdefault(key.resource, KindView(key.resource, self._on_change))
-        watcher = self._watchers[key] = _Watcher(view, self._on_listed, self._readiness)
+        watcher = self._watchers[key] = _Watcher(
+            view, key.namespace, on_listed=self._on_listed, readiness=self._readiness
+        )
         view.stores[key.namespace] = self._pool.acquire_store(key, transform=self._transform)
         self._pool.subscribe(key, watcher)
 
-    async def _leave(self, key: StreamKey) -> None:
+    async def _leave(self, key: StreamKey) -> ObjectStore:
+        """Observe it no more; get the objects which are not known since then."""
         watcher, view = self._watchers.pop(key), self._views[key.resource]
         self._readiness.release(watcher)
-        del view.stores[key.namespace]
+        store = view.leave(key.namespace)
         if not view.stores:
             del self._views[key.resource]
             self._found.clear()
         await self._pool.unsubscribe(key, watcher)
         await self._pool.release_store(key)
+        return self._hand_over(key, store)
+
+    def _hand_over(self, key: StreamKey, store: ObjectStore) -> ObjectStore:
+        """Let the same kind in another version notice what is gone; nothing is left then."""
+        for resource, view in self._views.items():
+            successor = view.stores.get(key.namespace)
+            if resource.name == key.resource.name and successor is not None:
+                successor.expect(store)
+                view.tell_vanished(key.namespace)
+                store.clear()
+        return store
 
 
 def _get_name(body: RawBody) -> Name:

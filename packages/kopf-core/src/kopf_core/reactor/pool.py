@@ -117,7 +117,8 @@ class InformerPool:
             stream.readers += 1
             return stream.store
         store = ObjectStore(key.resource, transform=transform)
-        self.subscribe(key, store, first=True)
+        informer = self.subscribe(key, store, first=True)
+        store.follow(lambda: informer.version)
         stream = self._streams[key]
         stream.store, stream.readers = store, 1
         return store

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
-from kopf_cogs.structs.versions import is_newer, is_same, parse_version
+from kopf_cogs.structs.versions import is_as_old, is_newer, is_same
 from kopf_core.engines.desired.ownership import get_owners, is_leaving
 
 Transform = Callable[[RawBody], RawBody]
@@ -38,15 +38,17 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
     def __init__(self, resource: Resource, *, transform: Transform | None = None) -> None:
         self.resource = resource
         self._transform = transform
+        self._get_version: Callable[[], str | None] = lambda: None
         self.former: RawBody | None = None
         """What the object of the latest event was like before it, if it was there."""
 
         self._bodies: dict[ObjectKey, RawBody] = {}
         self._by_name: dict[tuple[str | None, str | None], ObjectKey] = {}
         self._by_owner: dict[str, dict[ObjectKey, None]] = {}
-        self._unconfirmed: set[ObjectKey] = set()
-        self._deleted: dict[ObjectKey, None] = {}
-        self._latest_version = 0
+        self._unconfirmed: set[ObjectKey] = set()  # put by us, not seen in the stream yet
+        self._expected: dict[ObjectKey, RawBody] = {}  # known before, not listed yet
+        self._vanished: list[RawBody] = []
+        self._deleted: dict[ObjectKey, str | None] = {}  # for those vanished: their versions
         self._synced = asyncio.Event()
 
     def __getitem__(self, key: ObjectKey) -> RawBody:
@@ -62,6 +64,14 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
     def is_synced(self) -> bool:
         """Whether all the objects that existed initially are here."""
         return self._synced.is_set()
+
+    def follow(self, get_version: Callable[[], str | None]) -> None:
+        """Let it be known how far the stream has got, once it is listed.
+
+        What was written by us before that, and has never come, has vanished unseen: it was
+        deleted while nobody watched.
+        """
+        self._get_version = get_version
 
     async def wait_synced(self) -> None:
         await self._synced.wait()
@@ -84,10 +94,21 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         known = self._bodies.get(key)
         if known is not None and is_same(known, body) and is_leaving(known) == is_leaving(body):
             return False  # the stream was faster
-        if key in self._deleted or not self._set(key, body):
+        if (known is None and self._is_gone(key, body)) or not self._set(key, body):
             return False
         self._unconfirmed.add(key)
         return True
+
+    def take_vanished(self) -> Collection[RawBody]:
+        """Those found to be gone since the last time, though no event has ever told of that."""
+        vanished, self._vanished = self._vanished, []
+        return vanished
+
+    def expect(self, bodies: Mapping[ObjectKey, RawBody]) -> None:
+        """Those which are not listed of these, have vanished unseen."""
+        self._expected = {key: body for key, body in bodies.items() if key not in self._bodies}
+        if self.is_synced:
+            self._lose_expected()
 
     def discard(self, key: ObjectKey) -> None:
         """Forget the object: it does not exist anymore."""
@@ -106,13 +127,12 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         body = event["object"]
-        self._latest_version = max(self._latest_version, parse_version(body) or 0)
         known = self.former = self._bodies.get(key)
+        if self._expected:
+            self.former = self._expected.pop(key, known)
         if event["type"] == "DELETED":
             self.discard(key)
-            self._deleted[key] = None
-            if len(self._deleted) > REMEMBERED_DELETIONS:
-                del self._deleted[next(iter(self._deleted))]
+            self._remember_deletion(key, None)
         else:
             self._deleted.pop(key, None)  # those with no uids can be re-created
             if known is None or not is_same(known, body):
@@ -120,10 +140,10 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
             self._unconfirmed.discard(key)
 
     def on_listed(self) -> None:
+        self._lose_expected()
         for key in list(self._unconfirmed):  # created by us, and deleted before it was listed
-            version = parse_version(self._bodies[key])
-            if version is not None and version <= self._latest_version:
-                self.discard(key)
+            if self._is_passed(body := self._bodies[key]):
+                self._lose(key, body)
         self._synced.set()
 
     async def drain(self) -> None:
@@ -131,8 +151,46 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
 
     def on_reversed(self) -> None:
         """The cluster was restored from a backup: whatever comes, it is newer."""
-        self._latest_version = 0
+        self._synced.clear()
+        expected = self._expected | self._bodies
         self.clear()
+        self.expect(expected)
+
+    def _is_gone(self, key: ObjectKey, body: RawBody) -> bool:
+        """Whether the response is late: the object has been deleted since then.
+
+        What has vanished once is there nevertheless if it is returned again: some do not come
+        in the stream, e.g. as it has selectors. They are told of only once after each list.
+        """
+        if key not in self._deleted:
+            if self.is_synced and self._is_passed(body):
+                self._lose(key, body)
+                return True
+            return False
+        version = self._deleted[key]
+        is_same_again = version is not None and version == body["metadata"].get("resourceVersion")
+        if is_same_again or (version is not None and not self._is_passed(body)):
+            del self._deleted[key]
+            return False
+        return True
+
+    def _is_passed(self, body: RawBody) -> bool:
+        """Whether the stream has surely got so far: this state has come, unless it is gone."""
+        return is_as_old(body, self._get_version())
+
+    def _lose_expected(self) -> None:
+        self._vanished += self._expected.values()
+        self._expected = {}
+
+    def _lose(self, key: ObjectKey, body: RawBody) -> None:
+        self.discard(key)
+        self._remember_deletion(key, body["metadata"].get("resourceVersion"))
+        self._vanished.append(body)
+
+    def _remember_deletion(self, key: ObjectKey, version: str | None) -> None:
+        self._deleted[key] = version
+        if len(self._deleted) > REMEMBERED_DELETIONS:
+            del self._deleted[next(iter(self._deleted))]
 
     def _set(self, key: ObjectKey, body: RawBody) -> bool:
         old = self._bodies.get(key)
@@ -148,7 +206,10 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         return True
 
     def _link(self, key: ObjectKey, body: RawBody) -> None:
-        self._by_name[_get_name(body)] = key
+        name = _get_name(body)
+        namesake = self._bodies.get(self._by_name.get(name, key))
+        if namesake is None or not is_newer(namesake, body):  # the stream can lag behind
+            self._by_name[name] = key
         for uid in get_owners(body):
             self._by_owner.setdefault(uid, {})[key] = None
 
