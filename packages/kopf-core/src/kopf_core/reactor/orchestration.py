@@ -272,10 +272,15 @@ class Orchestrator:
     async def _remove(self, key: StreamKey, *, successors: Collection[Resource]) -> None:
         intake = self._intakes.pop(key)
         informer = self._pool.informers.get(key)
-        keys = () if informer is None else informer.keys
+        keys = set() if informer is None else {*informer.keys}
+        keys |= {item.key for item in intake.queue.items}  # also of what is deleted already
         await self._pool.unsubscribe(key, intake)
         await intake.queue.close(self._settings.queueing.exit_timeout)
         intake.forget()
+        desired = self._served[key.resource].reconciler.desired
+        if desired is not None:
+            for gone in keys:
+                desired.forget(gone)
         is_succeeded = any(resource.name == key.resource.name for resource in successors)
         is_there = not key.namespace or key.namespace in self._insights.namespaces
         self._on_removed(key.resource, key.namespace, () if is_succeeded and is_there else keys)

@@ -248,6 +248,8 @@ class DesiredStates:
 
     def _await(self, key: ObjectKey, known: ObjectPlans, identities: frozenset[Any]) -> None:
         """Let the object be told when any of these objects changes or vanishes."""
+        if self._objects.get(key) is not known:  # it was forgotten amid the pass
+            identities = NOBODY
         for identity in known.awaited - identities:
             keys = self._waiting.get(identity, set())
             keys.discard(key)
