@@ -33,9 +33,16 @@ PROGRESS = r"metadata.annotations.kopf\.zalando\.org/fn"
 GONE = b'{"kind": "Status", "code": 404, "message": "404 page not found"}'
 
 
-@pytest.mark.parametrize("status", [413, 422])
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (413, "Request entity too large: limit is 3145728"),
+        (422, "It is wrong."),
+        pytest.param(500, "etcdserver: request is too large", id="too large for the storage"),
+    ],
+)
 async def test_refused_children_hold_up_nothing_else(
-    websites: Any, caplog: pytest.LogCaptureFixture, status: int
+    websites: Any, caplog: pytest.LogCaptureFixture, status: int, message: str
 ) -> None:
     @websites.reconcile(id="fn")
     def fn(name: str, spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
@@ -45,7 +52,8 @@ async def test_refused_children_hold_up_nothing_else(
         conditions.set("Ready", True, message=spec["x"])
 
     await websites.apply(x="big")
-    with websites.sandbox.faults.fail(status, method="PATCH", path="*/configmaps/big"):
+    where = {"method": "PATCH", "path": "*/configmaps/big"}
+    with websites.sandbox.faults.fail(status, message=message, **where):
         async with websites.operating():
             await websites.wait(websites.kind, "web", jsonpath=PROGRESS)
             await websites.apply("other", x="1")
@@ -54,7 +62,9 @@ async def test_refused_children_hold_up_nothing_else(
             await websites.wait(websites.kind, "web", check=has_condition("small"))
     assert await websites.names() == ["small-other", "small-web"]
     assert websites.writes().count("PATCH big") == 1
-    assert f"will try again in 60 seconds: {status}" in caplog.text
+    (told,) = [line for line in caplog.messages if "will try again in 60 seconds" in line]
+    assert f" seconds: {status}" in told
+    assert told.endswith(f": ConfigMap ns1/big: {message}")
 
 
 async def test_kinds_that_vanish_amid_a_pass_are_waited_for(

@@ -60,12 +60,43 @@ def test_h3_applies_of_what_is_not_in_the_schema_are_no_failures_of_the_server(m
         "etcdserver: request is too large",
         "rpc error: code = ResourceExhausted desc = trying to send message larger than max "
         "(2200301 vs. 2097152)",
+        "rpc error: code = ResourceExhausted desc = grpc: trying to send message larger than max "
+        "(2200301 vs. 2097152)",
+        "Internal error occurred: etcdserver: request is too large",
+        "unable to store: rpc error: code = InvalidArgument desc = etcdserver: request is too "
+        "large",
     ],
 )
 def test_h3_objects_that_are_too_large_are_no_failures_of_the_server(message):
     error = errors.make_status_error({"code": 500, "message": message}, status=500)
     assert type(error) is errors.APIClientError
     assert not is_retriable(error)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "etcdserver: request timed out",
+        "rpc error: code = ResourceExhausted desc = grpc: received message larger than max (5)",
+        "etcdserver: mvcc: database space exceeded",
+        'Internal error occurred: failed calling webhook "x": it says "etcdserver: request is too',
+        "something quotes: it failed to create typed patch object",
+    ],
+)
+def test_other_failures_of_the_server_can_go_away(message):
+    error = errors.make_status_error({"code": 500, "message": message}, status=500)
+    assert type(error) is errors.APIServerError
+    assert is_retriable(error)
+
+
+def test_errors_can_say_what_they_are_about():
+    error = errors.make_status_error({"message": "It is wrong.", "reason": "Bad"}, status=400)
+    error.is_repeated = True
+    named = error.about("Pod ns/x")
+    assert type(named) is type(error)
+    assert str(named) == "400 Bad: Pod ns/x: It is wrong."
+    assert (named.reason, named.is_repeated) == ("Bad", True)
+    assert str(errors.make_status_error({}, status=503).about("it")) == "503: it: no explanation"
 
 
 def test_long_messages_are_cut():

@@ -203,11 +203,19 @@ async def test_b9_absent_objects_are_quiet(apply, client, logged):
     assert not [message for message in logged() if "atch" not in message]
 
 
-@pytest.mark.parametrize("status", [400, 413, 422])
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "It makes no sense."),
+        (413, "The limit is 3145728."),
+        (422, "It is wrong."),
+        pytest.param(500, "etcdserver: request is too large", id="too large for the storage"),
+    ],
+)
 async def test_c12_rejected_changes_of_users_do_not_take_our_marks_with_them(
-    apply, client, logged, status
+    apply, client, logged, status, message
 ):
-    error = make_status_error({}, status=status)
+    error = make_status_error({"message": message}, status=status)
     client.refuse = lambda payload: error if "spec" in payload else None
     applied = await apply(Marks({"status": {"fn": 1}}), Patch({"spec": {"bad": True}}))
     assert [sorted({*payload} - {"metadata"}) for _, payload in client.sent] == [

@@ -100,6 +100,13 @@ class APIStatusError(APIError):
             payload, status=self.status, message=message, retry_after=self.retry_after
         )
 
+    def about(self, subject: str) -> Self:
+        """The same error with a message which says what it is about."""
+        payload = {**self._payload, "message": f"{subject}: {self.message or 'no explanation'}"}
+        error = type(self)(payload, status=self.status, retry_after=self.retry_after)
+        error.is_repeated = self.is_repeated
+        return error
+
     @property
     def status(self) -> int:
         """The status of the HTTP response, or the code of the ERROR event (500 if absent)."""
@@ -206,18 +213,20 @@ _CLASSES: Mapping[int, type[APIStatusError]] = {
     429: APITooManyRequestsError,
 }
 
-_SENSELESS_APPLIES = (
-    "failed to create typed patch object",
-    "failed to convert new object",
-    "unable to convert unstructured object",
-)
-"""What the server says, with the status 500 and no reason, of what can never be applied."""
-
-_TOO_LARGE = (
-    "etcdserver: request is too large",
-    "rpc error: code = ResourceExhausted desc = trying to send message larger than max",
-)
-"""The same of what can never be stored: there is more room for requests than for objects."""
+_MISNAMED: Mapping[re.Pattern[str], type[APIClientError]] = {
+    # What can never be applied; the rest of the message can quote anything of the object.
+    re.compile(
+        r"(Internal error occurred: )?"
+        r"(failed to create typed (patch|live) object|failed to convert new object"
+        r"|unable to convert unstructured object)"
+    ): APIUnprocessableError,
+    # What can never be stored: there is more room for requests than for objects in the storage.
+    # The texts are of etcd, or of its client, maybe quoted by those who are in between.
+    re.compile(
+        r"(.*(: | = ))?(etcdserver: request is too large|trying to send message larger than max)"
+    ): APIClientError,
+}
+"""What the server says, with the status 500, of requests that fail the same if repeated."""
 
 
 def make_status_error(
@@ -244,9 +253,8 @@ def _choose_class(status: int, payload: Mapping[str, Any]) -> type[APIStatusErro
         return _CLASSES[status]
     if status >= 500:
         message = str(payload.get("message"))
-        if message.startswith(_SENSELESS_APPLIES):
-            return APIUnprocessableError
-        return APIClientError if message.startswith(_TOO_LARGE) else APIServerError
+        names = (cls for pattern, cls in _MISNAMED.items() if pattern.match(message))
+        return next(names, APIServerError)
     if status >= 400:
         return APIClientError
     return APIRedirectError if status >= 300 else APIStatusError

@@ -197,7 +197,9 @@ def _is_hopeless(exc: Exception) -> bool:
     """
     if not isinstance(exc, APIError):
         return not isinstance(exc, LoginError)
-    return isinstance(exc, APIClientError) and exc.status in REJECTIONS
+    if not isinstance(exc, APIClientError):
+        return False
+    return exc.status in REJECTIONS or exc.status >= 500  # e.g. too large for the storage
 
 
 async def _send(

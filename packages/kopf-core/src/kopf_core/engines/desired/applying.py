@@ -4,7 +4,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from kopf_cogs.clients.errors import APIConflictError, APIForbiddenError, APINotFoundError
+from kopf_cogs.clients.errors import (
+    APIClientError,
+    APIConflictError,
+    APIForbiddenError,
+    APINotFoundError,
+    APIServerError,
+)
 from kopf_cogs.clients.kinds import UnknownKindError
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.structs.bodies import Body, RawBody
@@ -297,6 +303,10 @@ class Applier:
             if is_leaving and wish.namespace == self.owner.metadata.namespace:
                 raise NamespaceLeavingError() from e
             raise
+        except (APIClientError, APIServerError) as e:
+            if wish.name in (e.message or ""):
+                raise
+            raise e.about(show(child)) from e
 
     def _await_kind(self, wish: _Wish, exc: Exception) -> BlockedError:
         """The error of an object the kind of which is not served, or not for long."""
