@@ -8,7 +8,6 @@ from kopf_cogs.structs.dicts import (
     MappingView,
     MutableMappingView,
     ReplaceableMappingView,
-    cherrypick,
     ensure,
     json_copy,
     parse_field,
@@ -102,14 +101,6 @@ def test_whole_objects_can_be_neither_ensured_nor_removed():
 def test_removal_of_fields_and_their_empty_parents(d, path, result):
     remove(d, path)
     assert d == result
-
-
-def test_cherrypicking_copies_only_existing_fields():
-    src = {"a": {"b": [1], "n": None}, "z": 1}
-    dst = {"a": {"x": 2}}
-    cherrypick(src, dst, [("a", "b"), ("a", "n"), ("absent", "field")])
-    assert dst == {"a": {"x": 2, "b": [1], "n": None}}
-    assert dst["a"]["b"] is not src["a"]["b"]
 
 
 def test_json_copies_are_equal_but_share_nothing():

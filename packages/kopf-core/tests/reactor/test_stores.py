@@ -221,15 +221,6 @@ def test_senseless_owners_are_ignored(store: ObjectStore, feed: Feed, owners: An
     assert len(store) == 1
 
 
-def test_objects_of_namespaces_are_forgotten_separately(store: ObjectStore, feed: Feed) -> None:
-    feed("ADDED", make("a"))
-    feed("ADDED", make("b", namespace="other"))
-    store.clear("ns")
-    assert {*store} == {"uid-b"}
-    store.clear()
-    assert not store
-
-
 def test_the_same_state_from_the_stream_replaces_nothing(store: ObjectStore, feed: Feed) -> None:
     ours = make(version=2)
     assert store.put(ours)

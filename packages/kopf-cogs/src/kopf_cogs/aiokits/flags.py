@@ -18,15 +18,6 @@ Flag: TypeAlias = (
 _THREAD_POLLING_INTERVAL = 0.5
 
 
-def check_flag(flag: Flag | None) -> bool:
-    """Whether the flag is raised. An absent flag is never raised."""
-    if flag is None:
-        return False
-    if isinstance(flag, asyncio.Event | threading.Event):
-        return flag.is_set()
-    return flag.done()
-
-
 def raise_flag(flag: Flag | None) -> None:
     """Raise the flag: set the event, or resolve the future with ``None``. Idempotent."""
     match flag:

@@ -2,7 +2,6 @@
 
 from collections.abc import (
     ItemsView,
-    Iterable,
     Iterator,
     KeysView,
     Mapping,
@@ -22,7 +21,6 @@ FieldSpec = None | str | FieldPath | list[str]
 
 
 _MISSING: Final = object()
-_ABSENT: Final = object()
 _EMPTY: Final[dict[Any, Any]] = {}
 SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
@@ -109,21 +107,6 @@ def remove(d: MutableMapping[str, Any], path: FieldPath) -> None:
         if parents[depth]:
             break
         del parents[depth - 1][path[depth - 1]]
-
-
-def cherrypick(
-    src: Mapping[str, Any],
-    dst: MutableMapping[str, Any],
-    fields: Iterable[FieldPath],
-) -> None:
-    """Copy the listed fields from one object to another where the source has them.
-
-    The copied values are copies: the objects share nothing afterwards.
-    """
-    for field in fields:
-        value = resolve(src, field, _ABSENT)
-        if value is not _ABSENT:
-            ensure(dst, field, json_copy(value))
 
 
 def json_copy(value: Any) -> Any:

@@ -163,9 +163,6 @@ class ResourceHandlers:
     def select_watching(self, cause: ResourceCause) -> Sequence[WatchingHandler]:
         return _select(self.watching, cause) if self.seeing_all is None else self.seeing_all
 
-    def select_indexing(self, cause: ResourceCause) -> list[IndexingHandler]:
-        return _select(self.indexing, cause)
-
     def select_spawning(
         self,
         cause: ResourceCause,

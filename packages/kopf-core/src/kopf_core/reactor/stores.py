@@ -117,11 +117,10 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         if body is not None:
             self._unlink(key, body)
 
-    def clear(self, namespace: str | None = None) -> None:
-        """Forget all the objects; or only those in the namespace."""
-        for key, body in list(self._bodies.items()):
-            if namespace is None or body["metadata"].get("namespace") == namespace:
-                self.discard(key)
+    def clear(self) -> None:
+        """Forget all the objects."""
+        for key in list(self._bodies):
+            self.discard(key)
 
     # What comes from the stream.
 
