@@ -49,6 +49,7 @@ class _Leash:
 
 
 _leash: ContextVar[_Leash | None] = ContextVar("leash", default=None)
+"""Set around login handlers and renewals: exec plugins are run in there, deep in users' code."""
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 Users' functions are the only place where the call stack goes back from the upper layers
 to the framework (``kopf.info()``, ``@kopf.subhandler``, ``kopf.adopt()``), with no room for
-parameters. Two context variables serve them, each holding one immutable object.
+parameters. Context variables serve them; all others, and why they exist, are listed
+in ``docs/architecture.md``.
 """
 
 import asyncio
@@ -96,7 +97,10 @@ class Invocation:
 
 
 operator_var: ContextVar[OperatorContext] = ContextVar("kopf_operator")
+"""The operator; set when it is run, and never replaced in what it runs."""
+
 invocation_var: ContextVar[Invocation] = ContextVar("kopf_invocation")
+"""The attempt of a handler; set for one call of its function, with all tasks and threads of it."""
 
 loading_var: ContextVar[Callable[[], None] | None] = ContextVar("kopf_loading", default=None)
 """Who is told if the files that are only being loaded run an operator; errors refuse that."""

@@ -28,7 +28,7 @@ TASKS_TIMEOUT = 2.0
 
 
 process_owner: ContextVar[ProcessOwner | None] = ContextVar("process_owner", default=None)
-"""Nobody for embedded operators: they never end the process."""
+"""Who ends the process: set by the command line. Nobody for embedded operators: they never do."""
 
 Tasks = Collection["asyncio.Task[None]"]
 
