@@ -66,6 +66,19 @@ def test_c20_changes_are_notified_of_only_after_the_listing(
     assert len(notified) == 3
 
 
+def test_c20_definitions_made_anew_outlive_the_news_of_the_former_ones(
+    definitions: Definitions,
+) -> None:
+    """A list tells of what there is first, and only then of what is not there anymore."""
+    former, fresh = make_definition(v1=True), make_definition(v1=True)
+    former["metadata"]["uid"], fresh["metadata"]["uid"] = "1", "2"
+    for type, definition in [("ADDED", former), (None, fresh), ("DELETED", former)]:
+        definitions.on_event({"type": type, "object": definition})  # type: ignore[typeddict-item]
+    assert definitions.agree_with([THING_V1], None)
+    definitions.on_event({"type": "DELETED", "object": fresh})
+    assert definitions.agree_with([], None)
+
+
 def test_c20_discovery_can_be_late_for_new_versions(definitions: Definitions) -> None:
     definitions.on_event({"type": "ADDED", "object": make_definition(v1=True, v2=True)})
     assert not definitions.agree_with([OTHER], None)

@@ -93,6 +93,37 @@ async def test_r6_objects_of_removed_streams_are_forgotten(cluster, operate, reg
         )
 
 
+async def test_r6_namespaces_made_anew_while_nobody_watches_are_served(
+    cluster, operate, registry, settings, journal
+):
+    @on.create("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    async def create(name: str) -> None:
+        metadata = {"name": name, "namespace": "ns2"}
+        body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": metadata}
+        await cluster.sandbox.apply(body)
+
+    settings.watching.reconnect_backoff = 0.01
+    sandbox, path = cluster.sandbox, "/api/v1/namespaces"
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns2"}}
+    await sandbox.apply(namespace)
+    async with operate(namespaces=["ns*"]):
+        await create("former")
+        await journal.until(lambda calls: "former" in calls)
+        with sandbox.faults.hold(path=path, watch=True):
+            await sandbox.delete("namespaces", "ns2")
+            await sandbox.wait("namespaces", "ns2", gone=True)
+            await sandbox.apply(namespace)
+            sandbox.compact()
+            lists = len(sandbox.journal.select("GET", path))
+            sandbox.cut_watches(path)
+        await sandbox.journal.arrived("GET", path, count=lists + 3)  # watched, listed, watched
+        await create("fresh")
+        await journal.until(lambda calls: "fresh" in calls)
+
+
 async def test_r3_nothing_is_served_after_the_stop(cluster, operate, registry, journal):
     @on.event("kopfexamples", registry=registry)
     def fn(**_: Any) -> None:

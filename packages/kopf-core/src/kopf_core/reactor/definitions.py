@@ -34,11 +34,17 @@ class Definitions:
         self._notify = notify
         self._is_listed = False
         self._versions: dict[str, Versions] = {}
+        self._uids: dict[str, str | None] = {}
 
     def on_event(self, event: RawEvent) -> None:
         obj = event["object"]
         is_gone = event["type"] == "DELETED"
-        self._versions[obj["metadata"]["name"]] = Versions() if is_gone else get_versions(obj)
+        name, uid = obj["metadata"]["name"], obj["metadata"].get("uid")
+        if is_gone and self._uids.get(name, uid) != uid:
+            return  # it was made anew while nobody watched: then, the new one comes first
+        self._versions[name], self._uids[name] = (
+            (Versions(), None) if is_gone else (get_versions(obj), uid)
+        )
         if self._is_listed:
             self._notify()
 

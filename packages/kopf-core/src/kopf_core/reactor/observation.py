@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kopf_cogs.clients.discovery import scan
 from kopf_cogs.clients.errors import (
@@ -101,18 +101,26 @@ class Insights:
 
 @dataclass(slots=True)
 class _Sink:
-    """Remembers the names of objects, and tells when they change."""
+    """Remembers the names of objects, and tells when they change.
+
+    If an object is deleted and made anew while nobody watches, the new one comes first.
+    """
 
     notify: Notify
-    names: set[str]
     is_listed: bool = False
+    uids: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def names(self) -> Collection[str]:
+        return self.uids.keys()
 
     def on_event(self, event: RawEvent) -> None:
-        name = event["object"]["metadata"]["name"]
-        if event["type"] == "DELETED":
-            self.names.discard(name)
-        else:
-            self.names.add(name)
+        metadata = event["object"]["metadata"]
+        name, uid = metadata["name"], metadata.get("uid")
+        if event["type"] != "DELETED":
+            self.uids[name] = uid
+        elif self.uids.get(name) == uid:
+            self.uids.pop(name, None)
         if self.is_listed:
             self.notify()
 
@@ -261,7 +269,7 @@ class NamespaceObserver:
         self._insights = insights
         self._specific = select_specific_namespaces(patterns)
         self._is_reported = False
-        self._sink = _Sink(notify=self._revise, names=set())
+        self._sink = _Sink(notify=self._revise)
 
     async def run(self) -> None:
         """Watch for as long as the operator runs, unless it is pointless or not permitted."""
@@ -283,7 +291,7 @@ class NamespaceObserver:
 
     def _report_absent(self) -> None:
         """It can be as intended. Or there is a typo."""
-        absent = {*self._specific} - self._sink.names
+        absent = {*self._specific}.difference(self._sink.names)
         if absent and not self._is_reported:
             names = ", ".join(repr(name) for name in sorted(absent))
             logger.warning(
