@@ -379,7 +379,9 @@ async def test_h3_typos_in_children_hold_nobody_up(websites: Any) -> None:
     where = {"method": "PATCH", "path": "*/configmaps/bad"}
     with websites.sandbox.faults.fail(500, body=body, **where) as fault:
         async with websites.operating():
-            await websites.wait(websites.kind, "web", check=has_condition(f"500: {message}"))
+            await websites.wait(
+                websites.kind, "web", check=has_condition(f"500: ConfigMap ns1/bad: {message}")
+            )
             await websites.patch(child="good")
             await websites.wait(websites.kind, "web", check=has_condition(""))
     assert fault.hits == 1

@@ -98,13 +98,12 @@ class DesiredStates:
             for key in self._waiting.get(identity, ()):
                 self._trigger(key, Trigger("unblocked", show(body)), self._handlers)
 
-    def _find_siblings(self, resource: Resource, body: RawBody) -> Collection[ReconcilingHandler]:
+    def _find_siblings(self, resource: Resource, body: RawBody) -> list[ReconcilingHandler]:
         """Those who own this kind, too, beside the reconciler which has applied the object."""
         if len(self._handlers) == 1:
-            return ()
+            return []
         id = self._badges.get_reconciler(body)
-        owning = [h for h in self._handlers if any(s.check(resource) for s in h.owns)]
-        return [handler for handler in owning if handler.id != id]
+        return [h for h in self._handlers if h.id != id and any(s.check(resource) for s in h.owns)]
 
     def on_listed(self, resource: Resource) -> None:
         """The objects of an observed kind are known now, at least in one of the namespaces:
@@ -130,12 +129,13 @@ class DesiredStates:
 
     def on_related(self, resource: Resource, body: RawBody, change: Change) -> None:
         """The same for an object of a related kind."""
+        is_ours = change is Change.OURS
         for handler in self._handlers:
             for selector in handler.related:
                 if selector.check(resource):
                     relation = self._relations[handler.id, selector]
-                    keys = self._find_primaries(handler, relation, body, change)
-                    for key in {*keys} - ({*get_owners(body)} if change is Change.OURS else NOBODY):
+                    keys = {*self._find_primaries(handler, relation, body, change)}
+                    for key in keys.difference(get_owners(body) if is_ours else ()):
                         self._trigger(key, Trigger("related", show(body)), (handler,))
 
     def _find_primaries(
@@ -148,10 +148,8 @@ class DesiredStates:
         try:
             return {*former, *relation.find_primaries(body)}
         except Exception as e:
-            logger.error(
-                f"{handler} cannot tell whom {show(body)} is related to: "
-                f"{type(e).__name__}: {safe_message(e)}"
-            )
+            why = f"{type(e).__name__}: {safe_message(e)}"
+            logger.error(f"{handler} cannot tell whom {show(body)} is related to: {why}")
         return former
 
     def on_delivered(self, key: ObjectKey, applied: Applied) -> None:
