@@ -7,6 +7,7 @@ import pytest
 
 from kopf_cogs.clients import errors
 from kopf_cogs.clients.reflector import Reflector
+from kopf_cogs.clients.stream_state import StreamState, VersionsReversed
 from kopf_cogs.structs.credentials import LoginError
 
 URL = "/apis/kopf.dev/v1/namespaces/ns/kopfexamples"
@@ -673,6 +674,31 @@ async def test_r2_only_versions_that_really_went_back_are_told_of(
     background(reflector.run())
     await sink.until((None, "a"), ("LISTED", ""), (None, "a"), ("LISTED", ""))
     assert told == ([[(None, "a"), ("LISTED", "")]] if is_reversed else [])
+
+
+def test_r2_initial_streams_of_restored_clusters_are_repeated(resource, obj):
+    """Only their ends tell how old they are: what has come by then was taken for the past."""
+    told = []
+    sink = type("Sink", (), {"on_event": told.append, "on_listed": lambda: told.append("listed")})
+    state = StreamState(
+        resource,
+        sink,
+        title="",
+        logger=logging.getLogger(),
+        on_reversed=lambda: told.append("reversed"),
+    )
+    state.finish_list("10")
+    annotations = {"k8s.io/initial-events-end": "true"}
+    end = {"metadata": {"resourceVersion": "5", "annotations": annotations}}
+    state.restart()
+    with pytest.raises(VersionsReversed):
+        state.add_batch(
+            [{"type": "ADDED", "object": obj("a")}, {"type": "BOOKMARK", "object": end}]
+        )
+    state.restart()
+    state.add_batch([{"type": "ADDED", "object": obj("a")}, {"type": "BOOKMARK", "object": end}])
+    event = {"type": None, "object": obj("a")}
+    assert told == ["listed", event, "reversed", event, "listed"]
 
 
 async def test_selectors_of_the_stream_are_added_to_those_in_the_settings(

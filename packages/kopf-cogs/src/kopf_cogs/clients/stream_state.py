@@ -172,12 +172,14 @@ class StreamState:
         if _is_number(version) and _is_number(ours) and int(version) < int(ours):
             raise VersionsReversed(f"{ours} was there before, and now it is {version}")
 
-    def check_version(self, version: str | None) -> None:
+    def check_version(self, version: str | None) -> bool:
         """Tell the sink if this version of a list is older than what was streamed before it."""
         last = self._last_version
-        if _is_number(version) and _is_number(last) and int(version) < int(last):
+        is_reversed = _is_number(version) and _is_number(last) and int(version) < int(last)
+        if is_reversed:
             self._last_version = None
             self._on_reversed()
+        return is_reversed
 
     def _feed_bookmark(self, obj: Any) -> None:
         """Bookmarks are not objects: they have no names, but only the version."""
@@ -191,6 +193,8 @@ class StreamState:
             self.verify(version)
             self.resource_version = version
         elif isinstance(annotations, dict) and annotations.get(_END_OF_INITIAL_EVENTS) == "true":
+            if self.check_version(version):  # what came before that was taken for the past
+                raise VersionsReversed(f"the list is of {version}")
             self.finish_list(version)
 
     def _feed_odd_event(self, event: Any) -> None:
