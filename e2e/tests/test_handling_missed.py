@@ -380,6 +380,44 @@ async def test_r14_subhandlers_that_have_seen_the_change_are_not_repeated(world)
     assert [n for id, n in world.calls if id == "y"] == [2, 3]
 
 
+async def test_r14_subhandlers_see_the_last_of_several_changes_amid_one_cycle(world):
+    """Others have missed more: the parent is not repeated with them, but its own turn comes."""
+
+    def wait_for(spec, n):
+        if spec["n"] < n:
+            raise TemporaryError("not yet", delay=0.1)
+
+    @on.create(*KEX, id="a", registry=world.registry)
+    @on.update(*KEX, id="a", registry=world.registry)
+    def first(spec, **_):
+        world.calls(("a", spec["n"]))
+
+    @on.create(*KEX, id="parent", registry=world.registry)
+    @on.update(*KEX, id="parent", registry=world.registry)
+    def parent(spec, **_):
+        wait_for(spec, 2)
+
+        @on.subhandler(id="x")
+        def early(spec, **_):
+            world.calls(("x", spec["n"]))
+
+        @on.subhandler(id="y")
+        def late(spec, **_):
+            wait_for(spec, 3)
+            world.calls(("y", spec["n"]))
+
+    async with world.operator():
+        await world.create({"n": 1})
+        await world.until(is_over("a"))
+        await world.patch({"spec": {"n": 2}})
+        await world.until(is_over("parent.x"))
+        await world.patch({"spec": {"n": 3}})
+        obj = await world.until_handled(spec={"n": 3})
+    for id, seen in {"a": [1, 3], "x": [2, 3], "y": [3]}.items():
+        assert [n for called, n in world.calls if called == id] == seen
+    assert [*obj["metadata"]["annotations"]] == [LAST_HANDLED]
+
+
 async def test_r14_nothing_extra_is_written_for_one_step_cycles(faulty):
     @on.create(*KEX, id="a", registry=faulty.registry)
     def fn(**_):

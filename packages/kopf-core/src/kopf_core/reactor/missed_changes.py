@@ -60,8 +60,11 @@ def find_missed(
         for id, position in positions.items()
         if position > earliest and id in interests
     }
+    late = [state[id] for id in kept if positions[id] < len(seen.items) - 1]
     for id in positions.keys() & interests.keys() - kept.keys():
         kept.update(_keep_subhandlers(id, state, load_subhandlers, seen, earliest))
+    subrefs = frozenset().union(*(known.subrefs for known in late))  # they tell what is missed
+    kept.update((id, sub) for id, sub in load_subhandlers(subrefs).items() if sub.finished)
     if cause.reason is not Reason.CREATE:
         kept.update(_excuse(state, essence, seen.items[-1].essence, interests))
     kept = {id: known._replace(purpose=Reason.UPDATE.value) for id, known in kept.items()}
