@@ -8,6 +8,7 @@ from e2e.chaos.driver.marks import has_finalizer
 from e2e.chaos.driver.notes import at
 from e2e.chaos.fake.faults import Gate
 from e2e.chaos.fake.journal import where
+from e2e.chaos.fake.watching import is_own
 
 REPEATED = """
 @kopf.on.delete(*KEXES)
@@ -32,6 +33,28 @@ async def test_r24_a_kill_before_the_release_repeats_no_deletion_handlers(world)
     for n in range(number + 1):
         counts = [len(world.notebook.find(at("end", id, name=f"n{n}"))) for id in ("d1", "d2")]
         assert counts == [1, 1], f"request {n}"
+
+
+async def test_c4_restored_backups_do_not_hold_what_was_released(world):
+    """The finalizer is back, and nobody will ever tell that the object was gone."""
+    world.api.create(spec={"x": 1})
+    over = world.notebook.stop_at(at("end", "d2"))
+    async with world.operator(REPEATED):
+        await world.api.until(has_finalizer)
+        await world.api.until_watched()
+        world.api.delete()
+        await over.reached()
+        version = world.api.store.version
+        world.api.create("other", spec={"x": 1})
+        await world.api.until(has_finalizer, "other")
+        hold = world.api.hold(is_own)
+        over.release()
+        await world.api.until_gone()
+        world.api.travel(version)
+        hold.release()
+        assert world.api.find() is not None
+        await world.api.until_gone()
+    assert len(world.notebook.find(at("end", "d1"))) == 1
 
 
 async def _kill_after_deletion(world, name, skipped):

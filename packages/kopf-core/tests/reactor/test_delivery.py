@@ -14,7 +14,7 @@ from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import Applied
 from kopf_core.actions.marks import Marks
 from kopf_core.engines.leasing.fences import FencedError
-from kopf_core.engines.memories import ObjectMemories, ObjectMemory
+from kopf_core.engines.memories import ObjectMemories, ObjectMemory, Stage
 from kopf_core.reactor.delivery import Delivery, is_only_marked
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import AwaitChange, WorkItem
@@ -155,6 +155,25 @@ def test_r2_a14_lists_of_restored_clusters_are_the_newest_states() -> None:
     turn.memory.patched_version = 11
     delivery.notice(turn, make_event("9"))
     assert turn.memory.patched_version == 11
+
+
+@pytest.mark.parametrize("stage", [Stage.RELEASED, Stage.FREED])
+@pytest.mark.parametrize(
+    ("is_ongoing", "expected"), [(True, Stage.RELEASED), (False, Stage.HANDLED)]
+)
+def test_c4_what_was_released_is_released_again_in_restored_clusters(
+    stage: Stage, is_ongoing: bool, expected: Stage
+) -> None:
+    delivery, turn = make_delivery(), make_turn()
+    event = make_event("9")
+    if is_ongoing:
+        event["object"]["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    turn.memory.stage = stage
+    delivery.notice(turn, event)
+    assert turn.memory.stage is stage  # it can be a list from the past
+    turn.memory.doubts_versions = True
+    delivery.notice(turn, event)
+    assert turn.memory.stage is expected
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, RawBody, RawEvent
-from kopf_cogs.structs.finalizers import is_deletion_blocked
+from kopf_cogs.structs.finalizers import is_deletion_blocked, is_deletion_ongoing
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_newer, is_same, parse_version
@@ -55,7 +55,11 @@ class Delivery:
         """Keep the newest state of the object: streams can lag behind our own patches."""
         item = turn.item
         item.notice(event["object"])
-        if event["type"] == "DELETED" or (event["type"] is None and turn.memory.doubts_versions):
+        is_restored = event["type"] is None and turn.memory.doubts_versions
+        if event["type"] == "DELETED" or is_restored:
+            if is_restored and turn.memory.stage in (Stage.RELEASED, Stage.FREED):
+                is_ongoing = is_deletion_ongoing(event["object"])
+                turn.memory.stage = Stage.RELEASED if is_ongoing else Stage.HANDLED
             turn.memory.patched_version = None
             turn.memory.doubts_versions = False
             item.awaited = None
