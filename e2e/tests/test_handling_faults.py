@@ -828,6 +828,40 @@ async def test_c15_removed_finalizers_are_added_again(world):
     assert world.calls == ["deleted"]
 
 
+@pytest.mark.parametrize("delay", [0.01, 3600])
+@pytest.mark.parametrize("is_wanted", [True, False], ids=["removed", "put-back"])
+async def test_c15_c16_undone_finalizers_are_not_a_storm(
+    world, logged, monkeypatch, is_wanted, delay
+):
+    """Another operator has its own opinion; or another tool. The changes are handled meanwhile."""
+    monkeypatch.setattr("kopf_core.reactor.conflicts.LOST_MARKS_DELAYS", (0.0, delay))
+    ours, theirs = ([FINALIZER], []) if is_wanted else ([], [FINALIZER])
+
+    @on.update(*KEX, id="fn", registry=world.registry)
+    def fn(spec, **_):
+        world.calls(spec["n"])
+
+    if is_wanted:
+        on.delete(*KEX, id="deletion", registry=world.registry)(lambda **_: None)
+
+    async with world.operator():
+        await world.create({"n": 0}, metadata={"finalizers": theirs})
+        await world.until(lambda obj: get_finalizers(obj) == ours and is_done(obj))
+        await world.patch({"metadata": {"finalizers": theirs}})  # once, it can be a person
+        await world.until(lambda obj: get_finalizers(obj) == ours)
+        assert not logged("The finalizer was", logging.WARNING)
+        await world.patch({"metadata": {"finalizers": theirs}, "spec": {"n": 1}})
+        obj = await world.until_handled(spec={"n": 1})
+        if delay < 1:
+            await world.until(lambda obj: get_finalizers(obj) == ours)
+        else:
+            assert get_finalizers(obj) == theirs
+            await world.delete()  # it is not for deletions
+            await world.until_gone()
+    assert world.calls == [1]
+    assert logged("The finalizer was", logging.WARNING)
+
+
 async def test_c16_operators_with_different_identities_do_not_interfere(world):
     from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage
     from kopf_cogs.configs.progress import AnnotationsProgressStorage

@@ -92,6 +92,8 @@ class ObjectMemory:
         "clock_offset",
         "conflicts",
         "doubts_versions",
+        "finalized",
+        "finalizer_until",
         "has_progress",
         "held_until",
         "indexing",
@@ -129,6 +131,12 @@ class ObjectMemory:
 
         self.step: Step | None = None
         """The latest step of the cycle, if nothing but our marks was changed by anybody since."""
+
+        self.finalized: tuple[str | None, bool] | None = None
+        """What we have done to the finalizer the last time: in which kind, and whether added."""
+
+        self.finalizer_until = 0.0
+        """Until when (monotonic) it is left as it is, since others undo what we do to it."""
 
         self.doubts_versions = False
         """The server was restored from a backup: what was before is not older than what is now."""

@@ -3,6 +3,8 @@
 from kopf_core.actions.effects import Applied
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.engines.memories import ObjectMemory
+from kopf_core.intents.causes import Reason
+from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.warnings import locate
 
 MAX_CONFLICTS = 10
@@ -47,6 +49,30 @@ def get_lost_progress_delay(memory: ObjectMemory, logger: AnyLogger) -> float:
             f"The handlers will be called anew in {delay} seconds."
         )
     return delay
+
+
+def is_finalizer_undone(turn: Turn, now: float, *, wanted: bool) -> bool:
+    """Whether others undo what we do to the finalizer, so that it is left as it is for now."""
+    memory, latest = turn.memory, turn.item.latest
+    kind = None if latest is None else latest.get("apiVersion")
+    if memory.finalized not in (None, (kind, not wanted)):
+        memory.finalized = None
+        delay = _count_loss(memory)
+        memory.finalizer_until = now + delay
+        if memory.losses > 1:  # once, it can be a person
+            undone, again = ("removed", "added") if wanted else ("put back", "removed")
+            turn.logger.warning(
+                f"The finalizer was {undone} by others; is there another operator with the same "
+                f"finalizer, handlers for another version of the kind, or a tool that reverts it? "
+                f"It will be {again} in {delay} seconds."
+            )
+    return now < memory.finalizer_until
+
+
+def get_finalizer_hold(turn: Turn, reason: Reason, now: float) -> float | None:
+    """In how many seconds to get back to the finalizer, if it is left as it is for now."""
+    left = turn.memory.finalizer_until - now
+    return left if left > 0 and reason is not Reason.DELETE else None
 
 
 def _count_loss(memory: ObjectMemory) -> float:

@@ -169,8 +169,12 @@ class Delivery:
         memory.warned = tell_of_losses(applied, self._resource, memory.warned, turn.logger)
         turn.applied = applied
         if applied.body is not None:
+            finalizer = self._settings.persistence.finalizer
+            is_blocked = is_deletion_blocked(applied.body, finalizer)
+            if is_blocked is not is_deletion_blocked(source, finalizer):
+                memory.finalized = (applied.body.get("apiVersion"), is_blocked)
             if memory.stage is Stage.RELEASED:
-                if not is_deletion_blocked(applied.body, self._settings.persistence.finalizer):
+                if not is_blocked:
                     memory.stage = Stage.FREED
             elif is_only_marked(source, applied.body, turn):
                 if turn.is_finished:

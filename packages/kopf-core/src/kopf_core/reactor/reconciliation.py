@@ -39,6 +39,7 @@ from kopf_core.intents.detection import detect_reason
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
+from kopf_core.reactor.conflicts import get_finalizer_hold, is_finalizer_undone
 from kopf_core.reactor.cycles import Cycles, sooner
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.echoes import Echoes
@@ -224,9 +225,10 @@ class Reconciler:
             return await self._delivery.apply(
                 turn, delay=None if turn.marks else self._background_polling
             )
-        delay: float | None = None
+        delay = hold = get_finalizer_hold(turn, cause.reason, self._clock.monotonic())
         if is_ours and turn.memory.stage is not Stage.RELEASED:  # others are left without our marks
-            delay = await self._cycles.step(turn, cause)
+            delay = sooner(hold, await self._cycles.step(turn, cause))
+            turn.is_finished &= hold is None
         if self.desired is not None and cause.reason is not Reason.DELETE:
             passes = self.desired.make_passes(self._make_step(turn, cause))
             delay = sooner(delay, await self._delivery.protect(turn, passes))
@@ -274,17 +276,19 @@ class Reconciler:
             self.desired is not None
             and self.desired.needs_finalizer(turn.item.key, is_held=is_blocked)
         )
-        if is_required and not is_blocked:
+        if is_required is is_blocked:
+            return False
+        if is_blocked and self._background.is_running(turn.memory):
+            return True
+        if is_finalizer_undone(turn, self._clock.monotonic(), wanted=is_required):
+            return False
+        if is_required:
             turn.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
             turn.marks.fns.append(partial(block_deletion, finalizer=finalizer))
-            return True
-        if is_blocked and not is_required:
-            if self._background.is_running(turn.memory):
-                return True
+        else:
             turn.logger.debug("Removing the finalizer, as there are no handlers requiring it.")
             turn.marks.fns.append(partial(allow_deletion, finalizer=finalizer))
-            return True
-        return False
+        return True
 
     def _is_left_as_is(self, turn: Turn) -> bool:
         """Whether only its events are handled, and there is nothing to be sent."""
