@@ -242,6 +242,39 @@ async def test_c20_objects_are_handled_once_when_served_in_several_versions(worl
     assert world.calls == [("one", "v1"), ("two", "v1")]
 
 
+@pytest.mark.parametrize(("one", "other"), [("v1", "v1beta1"), ("v1beta1", "v1")])
+async def test_c20_d7_daemons_of_one_version_end_whichever_version_tells_of_the_deletion(
+    world, rare, monkeypatch, one, other
+):
+    """There is no finalizer: somebody has removed it."""
+    monkeypatch.setattr("kopf_core.reactor.conflicts.LOST_MARKS_DELAYS", (3600.0,))
+    kind = rare[:-1].capitalize()
+    definition = make_crd(rare, kind)
+    version = definition["spec"]["versions"][0]
+    definition["spec"]["versions"].append({**version, "name": "v1beta1", "storage": False})
+
+    @on.event(GROUP, one, rare, id="event", registry=world.registry)
+    def event(meta, **_):
+        if meta.get("finalizers"):
+            world.calls("held")
+
+    @on.daemon(GROUP, other, rare, id="daemon", registry=world.registry)
+    async def daemon(stopped, **_):
+        world.calls("begin")
+        await stopped.wait()
+        world.calls("end")
+
+    async with defined(world, definition), world.operator():
+        body = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "obj"}}
+        await world.request("POST", world.path(plural=rare), body)
+        await world.calls.until(lambda calls: {"begin", "held"} <= {*calls})
+        path = world.path("obj", plural=rare)
+        patch, type = {"metadata": {"finalizers": None}}, "application/merge-patch+json"
+        await world.request("PATCH", path, patch, type)
+        await world.request("DELETE", path)
+        await world.calls.until(lambda calls: "end" in calls)
+
+
 async def test_c20_the_other_version_is_served_when_the_first_one_is_gone(world, rare):
     kind = rare[:-1].capitalize()
     definition = make_crd(rare, kind)

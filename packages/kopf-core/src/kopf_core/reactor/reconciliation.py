@@ -162,7 +162,8 @@ class Reconciler:
                 result = await self._execution.observe(handler, watching)
                 if result is not None:
                     deliver_results({handler.id: result}, marks=turn.marks, logger=watching.logger)
-        if self._handlers.spawning:
+        is_deleted = event["type"] == "DELETED"  # in all versions of its kind at once
+        if self._handlers.spawning or (is_deleted and turn.memory.background is not None):
             await self._adjust_background(turn)
 
     async def _handle_more(self, turn: Turn) -> None:
