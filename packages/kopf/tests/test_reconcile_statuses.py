@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+import kopf
+
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 CONDITIONS = {"type": "array", "items": ANYTHING}
 MANY_CONDITIONS = CONDITIONS | {"minItems": 2}
@@ -94,3 +96,53 @@ async def test_conditions_that_are_not_stored_are_not_sent_again_and_again(
         await websites.wait(websites.kind, "web", check=has_condition("2"))
     lost = [r for r in caplog.records if "inconsistencies" in r.getMessage()]
     assert len(lost) == 2  # once for each object
+
+
+async def test_h2_generations_are_not_observed_until_all_reconcilers_are_done(
+    websites: Any,
+) -> None:
+    @websites.reconcile(id="bad", backoff=0.01)
+    def bad(name: str, spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        if spec["x"] == "bad":
+            raise kopf.TemporaryError("Not now.", delay=600)
+        yield config_map(name, x=spec["x"])
+        conditions.set("Ready", True, message=spec["x"])
+
+    @websites.reconcile(id="good")
+    def good(name: str, spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield config_map(f"{name}-good", x=spec["x"])
+        conditions.set("Good", True, message=spec["x"])
+
+    def is_observed(obj: Any) -> bool:
+        return bool(obj["status"].get("observedGeneration") == obj["metadata"]["generation"])
+
+    await websites.apply(x="bad")
+    async with websites.operating():
+        web = await websites.wait(websites.kind, "web", check=has_condition("bad"))
+        assert not is_observed(web)
+        await websites.patch(x="1")
+        await websites.wait(websites.kind, "web", check=is_observed)
+        await websites.patch(x="bad")
+        conditions = {"path": "*/websites/web/status", "count": 3}
+        await websites.sandbox.journal.wait("PATCH", **conditions)
+        web = await websites.wait(websites.kind, "web", check=has_condition("bad"))
+        assert not is_observed(web)
+        await websites.patch(x="2")
+        await websites.wait(websites.kind, "web", check=is_observed)
+
+
+async def test_h2_generations_are_observed_even_if_conditions_were_told_earlier(
+    websites: Any,
+) -> None:
+    @websites.reconcile(id="slow")
+    def slow(retry: int, **_: Any) -> None:
+        if not retry:
+            raise kopf.TemporaryError("Not now.", delay=0.01)
+
+    @websites.reconcile(id="fast")
+    def fast(conditions: Any, **_: Any) -> None:
+        conditions.set("Ready", True)
+
+    await websites.apply()
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", jsonpath="status.observedGeneration", value=1)

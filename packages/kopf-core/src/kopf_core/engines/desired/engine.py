@@ -288,11 +288,12 @@ class DesiredStates:
             plan.triggers |= triggers
             return
         plan.is_partial = one.is_unsure or not self._knowledge.is_complete(handler)
+        plan.is_complete = one.is_complete
         if one.is_complete:
             known.set_far(handler.id, one.applier.is_far)
             tell_of_peace(cause)
             if cause.kwargs["conditions"]:
-                observe(step.cause)
+                observe(step.cause, known)
         self._progress.keep(handler.id, state, outcome, step)
         plan.since = None if outcome.final else state.since
         self._plan_next(handler, plan, outcome, one)

@@ -29,6 +29,9 @@ class ObjectPlans:
     unkept: Essence | None = None
     """What the conditions were which the API has accepted, but has not stored."""
 
+    is_unobserved: bool = False
+    """Whether the conditions are told, but not the generation: others are not done with it."""
+
     rejections: int = 0
     """How many times in a row the conditions, or whatever else is patched, were rejected."""
 

@@ -6,6 +6,7 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.conditions import is_seen
 from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
+from kopf_core.engines.desired.objects import ObjectPlans
 from kopf_core.engines.desired.triggers import Essence, digest
 from kopf_core.intents.causes import ResourceCause
 
@@ -48,16 +49,21 @@ def is_dropped(inconsistencies: Diff) -> bool:
     return any(item.field in _CONDITIONS for item in inconsistencies)
 
 
-def observe(cause: ResourceCause) -> None:
-    """Say which generation of the object has been reconciled completely.
+def observe(cause: ResourceCause, known: ObjectPlans) -> None:
+    """Say which generation of the object is reconciled completely, if it is so for all reconcilers.
 
-    If it is not there yet, it goes together with the conditions only: it can be that
-    the definition of the kind has no such field, and the server drops it every time.
+    If it is not there yet, it goes together with the conditions only, or once after them if it had
+    to wait for others: it can be that the definition of the kind has no such field, and the server
+    drops it every time.
     """
+    if not all(plan.is_settled for plan in known.plans.values()):
+        known.is_unobserved |= _has_conditions(cause.patch)
+        return
+    is_late, known.is_unobserved = known.is_unobserved, False
     generation, stored = cause.body.metadata.get("generation"), cause.body.status
     if cause.is_status_counted and not _has_conditions(cause.patch) and is_seen(cause.body):
         return  # it is our own latest change of the status, and there would be one more
-    is_news = "observedGeneration" in stored or _has_conditions(cause.patch)
+    is_news = is_late or "observedGeneration" in stored or _has_conditions(cause.patch)
     if generation is not None and is_news and stored.get("observedGeneration") != generation:
         cause.patch.setdefault("status", {})["observedGeneration"] = generation
 

@@ -17,6 +17,9 @@ Essence = bytes
 URGENT = frozenset({"changed", "unblocked"})
 """The triggers that are a reason to retry at once: what has failed can well succeed now."""
 
+NEWS = frozenset({"appeared", "changed"})
+"""The triggers that are of the object itself."""
+
 
 def digest(content: Any) -> Essence:
     """What is different if the content is. It is anything that can be in an object."""
@@ -82,6 +85,14 @@ class Plan:
 
     awaited: frozenset[Any] = NOBODY
     """Which objects of others must be gone or released before this one can be as wanted."""
+
+    is_complete: bool = False
+    """Whether everything was as wanted in the latest pass."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything is as wanted by the object as it is now."""
+        return self.is_complete and all(trigger.kind not in NEWS for trigger in self.triggers)
 
     def notice(self, essence: Essence) -> None:
         """See the object: it is new, or changed, or the same."""
