@@ -247,8 +247,8 @@ async def observe(cluster: Any, settings: Any, journal: Any) -> Any:
         on_listed=lambda _: journal("listed"),
     )
 
-    async def observe(version: str = "v1", namespaces: Any = ("default",)) -> KindView:
-        kind = dataclasses.replace(KEX, version=version)
+    async def observe(namespaces: Any = ("default",), **changes: Any) -> KindView:
+        kind = dataclasses.replace(KEX, **changes)
         since = len(journal)
         await observed.adjust([kind], namespaces)
         if namespaces:
@@ -296,3 +296,15 @@ async def test_h2_other_versions_take_over_what_is_known(
         await observe(version="v2")
     assert journal.count((Change.GONE, "a")) == 1
     assert (Change.GONE, "b") not in journal
+
+
+async def test_h2_kinds_of_another_scope_are_observed_anew(
+    observe: Any, cluster: Any, journal: Any
+) -> None:
+    await cluster.create("a")
+    view = await observe(namespaces=[None], namespaced=False)
+    assert view.find("default", "a") is None
+    view = await observe(namespaces=[None], namespaced=True)
+    assert view.resource.namespaced
+    assert view.find("default", "a") is not None
+    assert journal.count((Change.GONE, "a")) == 1

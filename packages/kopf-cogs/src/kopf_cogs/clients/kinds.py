@@ -1,7 +1,8 @@
 """Names of kinds, as people write them, resolved to the resources of the cluster on demand."""
 
 import asyncio
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kopf_cogs.clients import discovery, errors, session
@@ -74,6 +75,14 @@ class Kinds:
         """The resource is not what it was, e.g. it was not found: discover it anew next time."""
         self._found = {sel: res for sel, res in self._found.items() if res != resource}
         self._found_kinds = {k: res for k, res in self._found_kinds.items() if res != resource}
+
+    def revise(self, resources: Collection[Resource]) -> None:
+        """These are served now: forget those which were served in another way, e.g. scope."""
+        served = {resource: resource for resource in resources}
+        for known in {*self._found.values(), *self._found_kinds.values()}:
+            newer = served.get(known, known)
+            if dataclasses.astuple(newer) != dataclasses.astuple(known):
+                self.forget(known)
 
     async def _discover(self, selector: Selector) -> Resource:
         # Where the group is not said, the core API is preferred, and is cheap to look at.

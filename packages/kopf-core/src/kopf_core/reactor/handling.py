@@ -30,6 +30,7 @@ class Handling:
 
     def __init__(self, essentials: Essentials) -> None:
         self._essentials = essentials
+        essentials.insights.listen(essentials.api.kinds.revise)
         self.observer = ResourceObserver(
             client=essentials.client,
             settings=essentials.settings,

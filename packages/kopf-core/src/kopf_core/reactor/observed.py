@@ -247,10 +247,16 @@ class ObservedKinds:
             for resource in self._select(resources)
             for namespace in namespaces
         }
+        scopes = {key.resource: key.resource.namespaced for key in wanted}
+        lost = [
+            await self._leave(key)
+            for key in list(self._watchers)
+            if key.resource.namespaced != scopes.get(key.resource, key.resource.namespaced)
+        ]
         for key in wanted - self._watchers.keys():
             self._observe(key)
         self._broken = broken
-        lost = [await self._leave(key) for key in self._watchers.keys() - wanted]
+        lost += [await self._leave(key) for key in self._watchers.keys() - wanted]
         for store in lost:
             for body in store.values():
                 self._on_change(store.resource, body, Change.GONE)

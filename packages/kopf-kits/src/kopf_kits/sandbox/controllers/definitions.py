@@ -39,7 +39,8 @@ class Definitions:
         self._store.listeners.append(self._observe)
 
     def _observe(self, change: Change) -> None:
-        asyncio.get_running_loop().call_soon(self.sync, change.now.key[1])
+        step = self._drop if change.type == "DELETED" else self.sync  # it can be made anew at once
+        asyncio.get_running_loop().call_soon(step, change.now.key[1])
 
     def sync(self, name: str) -> None:
         """Bring the served resource in line with its definition."""
