@@ -427,3 +427,52 @@ async def test_h2_children_released_before_their_pass_ends_are_not_missed(websit
         await refused.wait()
         await websites.sandbox.delete("configmaps", "child", namespace="ns1")
         await websites.wait(websites.kind, "web", check=has_condition("done"))
+
+
+async def test_h2_kinds_come_back_with_another_scope(websites: Any) -> None:
+    """The children are cluster-scoped at first, then in the namespaces of their owners."""
+    definition, name = make_crd("gadgets", "Gadget"), "gadgets.example.com"
+
+    @websites.reconcile(id="fn", owns=["gadgets"])
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        yield {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "gadget"}}
+        conditions.set("Ready", True, message=spec["x"])
+
+    await websites.sandbox.apply(definition | {"spec": definition["spec"] | {"scope": "Cluster"}})
+    await websites.apply(x="1")
+    async with websites.operating():
+        await websites.wait("gadgets", "gadget", namespace=None)
+        await websites.sandbox.delete("crd", name)
+        await websites.wait("crd", name, namespace=None, gone=True)
+        await websites.sandbox.apply(definition)
+        await websites.sandbox.journal.wait("PATCH", "*/namespaces/ns1/gadgets/gadget")
+        since = websites.now
+        await websites.patch(x="2")
+        await websites.wait(websites.kind, "web", check=has_condition("2"))
+    assert "PATCH gadget" not in websites.writes(since)
+
+
+async def test_h2_kinds_listed_amid_the_pass_that_misses_them_are_not_waited_for(
+    websites: Any, wait_for_line: Any
+) -> None:
+    """The pass has not failed yet when it is told that they are there."""
+    missed, gate = asyncio.Event(), asyncio.Event()
+    gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "gadget"}}
+    definition = make_crd("gadgets", "Gadget")
+
+    @websites.reconcile(id="fn", owns=["gadgets"])
+    async def fn(**_: Any) -> AsyncIterator[Any]:
+        try:
+            yield gadget
+        except kopf.TemporaryError:
+            missed.set()
+            await gate.wait()
+            raise
+
+    await websites.apply()
+    async with websites.operating():
+        await missed.wait()
+        await websites.sandbox.apply(definition)
+        await websites.sandbox.journal.wait("GET", "*/gadgets", count=2)
+        gate.set()
+        await websites.wait("gadgets", "gadget")

@@ -114,8 +114,7 @@ class DesiredStates:
         for handler in self._handlers:
             if any(selector.check(resource) for selector in (*handler.owns, *handler.related)):
                 for key, known in self._objects.items():
-                    plan = known.plans.get(handler.id)
-                    if plan is not None and (plan.retry is not None or plan.is_partial):
+                    if handler.id in known.plans and known.plans[handler.id].is_hampered:
                         self._trigger(key, Trigger("unblocked", resource.name), (handler,))
 
     def on_indexed(self, index: str, values: Iterable[Any]) -> None:
@@ -240,6 +239,7 @@ class DesiredStates:
             state = self._progress.load(handler.id, step.cause.body, plan.since)
             await self._attempt(handler, known, plan, replace_delay(state), step)
         finally:
+            plan.is_going = False
             places.free()
         now = self._clock.monotonic()
         return max(0.0, plan.next_time(now) - now)
@@ -292,8 +292,7 @@ class DesiredStates:
         if one.is_complete:
             known.set_far(handler.id, one.applier.is_far)
             tell_of_peace(cause)
-            if cause.kwargs["conditions"]:
-                observe(step.cause, known)
+            observe(cause, known)
         self._progress.keep(handler.id, state, outcome, step)
         plan.since = None if outcome.final else state.since
         self._plan_next(handler, plan, outcome, one)

@@ -8,7 +8,7 @@ from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
 from kopf_core.engines.desired.objects import ObjectPlans
 from kopf_core.engines.desired.triggers import Essence, digest
-from kopf_core.intents.causes import ResourceCause
+from kopf_core.intents.causes import ReconcilingCause
 
 _CONDITIONS = frozenset({("status",), ("status", "conditions")})
 
@@ -49,13 +49,15 @@ def is_dropped(inconsistencies: Diff) -> bool:
     return any(item.field in _CONDITIONS for item in inconsistencies)
 
 
-def observe(cause: ResourceCause, known: ObjectPlans) -> None:
+def observe(cause: ReconcilingCause, known: ObjectPlans) -> None:
     """Say which generation of the object is reconciled completely, if it is so for all reconcilers.
 
     If it is not there yet, it goes together with the conditions only, or once after them if it had
     to wait for others: it can be that the definition of the kind has no such field, and the server
     drops it every time.
     """
+    if not cause.kwargs["conditions"]:
+        return
     if not all(plan.is_settled for plan in known.plans.values()):
         known.is_unobserved |= _has_conditions(cause.patch)
         return

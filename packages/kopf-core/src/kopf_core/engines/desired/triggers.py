@@ -89,6 +89,14 @@ class Plan:
     is_complete: bool = False
     """Whether everything was as wanted in the latest pass."""
 
+    is_going: bool = False
+    """Whether a pass is being made now: nobody knows yet what it is going to wait for."""
+
+    @property
+    def is_hampered(self) -> bool:
+        """Whether something is, or can be, left to be done, as it was not possible before."""
+        return self.retry is not None or self.is_partial or self.is_going
+
     @property
     def is_settled(self) -> bool:
         """Whether everything is as wanted by the object as it is now."""
@@ -128,6 +136,7 @@ class Plan:
 
     def take_triggers(self) -> frozenset[Trigger]:
         """What the pass is made for; none of that is left for the next one."""
+        self.is_going = True
         triggers, self.triggers = self.triggers, NOBODY
         self.due.clear()
         self.retry = None
