@@ -17,6 +17,10 @@ class Place(NamedTuple):
     namespace: str | None
     name: str
 
+    def is_same(self, other: "Place") -> bool:
+        """Whether it is the same object, wherever it is known from."""
+        return self[1:] == other[1:] and self.source.resource.name == other.source.resource.name
+
 
 class Doubts:
     """The objects that can exist, by the uids of their owners; usually, there are none."""
@@ -32,10 +36,11 @@ class Doubts:
         self._places.setdefault(uid, set()).add(place)
 
     def discard(self, uid: str, place: Place) -> None:
-        """It is known whether the object exists."""
-        places = self._places.get(uid, set())
-        places.discard(place)
-        if not places:
+        """It is known whether the object exists, also if its kind was not served in between."""
+        left = {other for other in self._places.get(uid, ()) if not other.is_same(place)}
+        if left:
+            self._places[uid] = left
+        else:
             self.forget(uid)
 
     def forget(self, uid: str) -> None:
