@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.effects import Applied
 from kopf_core.actions.loggers import objects_logger
@@ -13,11 +14,15 @@ from kopf_core.reactor.conflicts import (
     LOST_MARKS_DELAYS,
     MAX_CONFLICT_DELAY,
     MAX_CONFLICTS,
+    PEACE,
     get_conflict_delay,
     get_lost_marks_delay,
     get_lost_progress_delay,
+    is_finalizer_undone,
     keep_refused,
 )
+from kopf_core.reactor.turns import Turn
+from kopf_core.reactor.work import WorkItem
 
 REFUSED = partial(Applied, is_refused=True)
 
@@ -41,6 +46,28 @@ def test_c12_handlers_with_lost_progress_are_called_slower_and_slower(memory, lo
     assert delays == sorted(delays)
     assert delays[-1] == LOST_MARKS_DELAYS[-1]
     assert len(logged(logging.WARNING)) == 9  # it can be removed by a person, once
+
+
+def test_c15_finalizers_are_added_slower_and_slower_only_if_undone_in_a_row(memory, logged):
+    turn = Turn(WorkItem("u"), memory, OperatorSettings())
+    turn.item.latest = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {}}
+
+    def lose(now):
+        memory.finalized = ("kopf.dev/v1", True)  # we have just added it
+        is_undone = is_finalizer_undone(turn, now, wanted=True)
+        assert is_undone == (memory.finalizer_until > now)
+        return memory.finalizer_until - now
+
+    now, delays = 1000.0, []
+    for _ in range(10):
+        delays.append(lose(now))
+        now += delays[-1] + 1
+    assert delays[0] == 0
+    assert delays == sorted(delays)
+    assert delays[-1] == LOST_MARKS_DELAYS[-1]
+    assert len(logged(logging.WARNING)) == 9
+    assert lose(now + PEACE) == 0
+    assert len(logged(logging.WARNING)) == 9
 
 
 def test_b10_functions_refused_too_many_times_in_a_row_are_dropped(memory, logged):

@@ -108,6 +108,7 @@ class ObjectMemory:
         "stage",
         "step",
         "throttler",
+        "undone",
         "warned",
     )
 
@@ -137,6 +138,9 @@ class ObjectMemory:
 
         self.finalizer_until = 0.0
         """Until when (monotonic) it is left as it is, since others undo what we do to it."""
+
+        self.undone = 0
+        """How many times in a row, with no long pauses between them, they have done so."""
 
         self.doubts_versions = False
         """The server was restored from a backup: what was before is not older than what is now."""

@@ -16,6 +16,9 @@ MAX_CONFLICT_DELAY = 60.0
 LOST_MARKS_DELAYS = (0.0, 1.0, 3.0, 10.0, 30.0, 60.0)
 """Seconds before handling an object anew when its marks are removed by others repeatedly."""
 
+PEACE = 60.0
+"""In seconds: if the finalizer was as we want it for that long, its next loss is the first one."""
+
 
 def get_lost_marks_delay(memory: ObjectMemory, logger: AnyLogger) -> float:
     """How long to wait (in seconds) before handling an object that was already handled.
@@ -56,10 +59,11 @@ def is_finalizer_undone(turn: Turn, now: float, *, wanted: bool) -> bool:
     memory, latest = turn.memory, turn.item.latest
     kind = None if latest is None else latest.get("apiVersion")
     if memory.finalized not in (None, (kind, not wanted)):
-        memory.finalized = None
-        delay = _count_loss(memory)
+        is_again = now - memory.finalizer_until < PEACE
+        memory.finalized, memory.undone = None, memory.undone + 1 if is_again else 1
+        delay = _choose_delay(memory.undone)
         memory.finalizer_until = now + delay
-        if memory.losses > 1:  # once, it can be a person
+        if memory.undone > 1:  # once, it can be a person
             undone, again = ("removed", "added") if wanted else ("put back", "removed")
             turn.logger.warning(
                 f"The finalizer was {undone} by others; is there another operator with the same "
@@ -77,7 +81,11 @@ def get_finalizer_hold(turn: Turn, reason: Reason, now: float) -> float | None:
 
 def _count_loss(memory: ObjectMemory) -> float:
     memory.losses += 1
-    return LOST_MARKS_DELAYS[min(memory.losses, len(LOST_MARKS_DELAYS)) - 1]
+    return _choose_delay(memory.losses)
+
+
+def _choose_delay(count: int) -> float:
+    return LOST_MARKS_DELAYS[min(count, len(LOST_MARKS_DELAYS)) - 1]
 
 
 def keep_refused(
