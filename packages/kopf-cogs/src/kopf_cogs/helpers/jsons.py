@@ -25,6 +25,9 @@ It is not about parsing: whatever compares, copies, or prints the documents take
 of the stack for each level, and users' functions have a stack of their own above that.
 """
 
+SMALL = 2 * MAX_DEPTH
+"""In bytes: these cannot be nested too deep, as each level takes two of them."""
+
 BIG = 32 * 1024
 """In bytes: objects of Kubernetes are usually smaller, and lists of them are bigger."""
 
@@ -57,7 +60,12 @@ def loads(data: bytes | str) -> Any:
             obj = orjson.loads(raw)
         except ValueError:
             pass  # incl. too deep documents
-    if _has_many_brackets(raw) and not _is_surely_shallow(obj) and _is_deep(raw):
+    if (
+        len(raw) > SMALL
+        and _has_many_brackets(raw)
+        and not _is_surely_shallow(obj)
+        and _is_deep(raw)
+    ):
         raise TooDeepError(f"JSON is nested deeper than {MAX_DEPTH} levels.")
     return _loads_slowly(raw) if obj is _ABSENT else obj
 

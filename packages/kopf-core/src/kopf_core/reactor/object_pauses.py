@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def find_pause(item: WorkItem) -> str | None:
     """Why nothing is to be done for the object now; ``None`` if it is not paused, or is deleted."""
     newest = item.newest
-    return None if newest is None or item.is_deleted else get_pause(newest)
+    pause = None if newest is None else get_pause(newest)
+    return None if pause is None or item.is_deleted else pause
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class WorkQueue:
         self._gate = Gate.SHUT
         self._items: dict[ObjectKey, WorkItem] = {}
         self._line = Line(self._clock)
-        self._backlog = Backlog()
+        self.backlog = Backlog()
         self._working: set[WorkItem] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -104,9 +104,9 @@ class WorkQueue:
         known = item = self._items.get(key)
         if item is None:
             item = self._items[key] = WorkItem(key, is_listed=event["type"] is None)
-            self._backlog.enter(item)
+            self.backlog.enter(item)
         elif item.is_backlog and event["type"] is not None:
-            self._backlog.leave(item)
+            self.backlog.leave(item)
             if item.stage is Stage.QUEUED:
                 self._line_up(item)
         elif item.stage is Stage.DELAYED and self._is_last(item, event):
@@ -155,8 +155,8 @@ class WorkQueue:
 
         Those objects that take long do not hold the others back for long.
         """
-        while self._backlog.is_large and self._gate in (Gate.OPEN, Gate.SHUT):
-            if not await self._backlog.wait(self._patience):
+        while self.backlog.is_large and self._gate in (Gate.OPEN, Gate.SHUT):
+            if not await self.backlog.wait(self._patience):
                 return
 
     @property
@@ -172,7 +172,7 @@ class WorkQueue:
         if self._gate is Gate.OPEN:
             return
         self._gate = Gate.OPEN
-        self._backlog.wake()
+        self.backlog.wake()
         for item in list(self._items.values()):
             if item.stage is Stage.QUEUED:
                 self._line_up(item)
@@ -230,7 +230,7 @@ class WorkQueue:
     def _shut(self, gate: Gate) -> None:
         self._gate = gate
         self._line.clear()
-        self._backlog.wake()
+        self.backlog.wake()
 
     async def finish(self, timeout: float) -> None:
         """Wait for those in work, and cancel those who take longer, unless it is opened again."""
@@ -314,7 +314,7 @@ class WorkQueue:
                 item.events.clear()
                 item.rest, item.observed = DONE, item.generation
             if item.is_backlog:
-                self._backlog.leave(item)
+                self.backlog.leave(item)
             if item.generation == item.observed or not self._is_to_continue(item):
                 break
         self._release(item)
@@ -392,7 +392,7 @@ class WorkQueue:
 
     def _drop(self, item: WorkItem) -> None:
         if item.is_backlog:
-            self._backlog.leave(item)
+            self.backlog.leave(item)
         if item.timer is not None:
             item.set_timer(None)
         item.stage = Stage.DROPPED
