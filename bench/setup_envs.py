@@ -18,12 +18,12 @@ PACKAGES = ("kopf-cogs[orjson]", "kopf-core", "kopf-kits", "kopf[uvloop]")
 MEASURED = ("kopf-cogs[orjson]", "kopf-core", "kopf-kits", "kopf[uvloop,metrics]")
 
 
-def ensure_ours(config: Config, *, metrics: bool = False) -> Path:
+def ensure_ours(config: Config, *, metrics: bool = False, sources: Path = HERE.parent) -> Path:
     """The folder with executables of the sources as they are now."""
     folder = config.envs / ("kopf-here-metrics" if metrics else "kopf-here")
     if not (folder / "bin" / "kopf").exists():
         names = MEASURED if metrics else PACKAGES
-        packages = (f"{HERE.parent / 'packages'}/{name}" for name in names)
+        packages = (f"{sources / 'packages'}/{name}" for name in names)
         install(folder, [part for package in packages for part in ("--editable", package)])
     return folder / "bin"
 
