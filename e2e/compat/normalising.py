@@ -175,11 +175,13 @@ def _clean_request(body: Any) -> Any:
 def _drop_seen(value: Any) -> Any:
     """Drop what only ours writes in cycles of several steps: which states the handlers have seen.
 
-    The predecessor ignores it.
+    The predecessor ignores it. Where there is nothing else, nothing is left: it is a request on its
+    own if a cycle is taken over in the middle, while its handlers wait for their time.
     """
     if not isinstance(value, dict):
         return value
-    return {key: _drop_seen(val) for key, val in value.items() if not key.endswith("seen-states")}
+    kept = {key: _drop_seen(val) for key, val in value.items() if not key.endswith("seen-states")}
+    return {key: val for key, val in kept.items() if val != {} or value[key] == {}}
 
 
 def _clean_operation(operation: dict[str, Any]) -> dict[str, Any]:

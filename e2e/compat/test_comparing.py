@@ -62,6 +62,19 @@ def test_touches_and_preconditions_are_not_compared() -> None:
     assert not compare("c", "ours", see(requests=theirs), see(requests=ours), [])
 
 
+def test_what_only_ours_remembers_of_cycles_is_not_compared() -> None:
+    others = [{"metadata": {"annotations": {"a": "b"}}}, {"status": {"my": {"x": {}}}}]
+    seen = [
+        {"metadata": {"annotations": {"kopf.zalando.org/seen-states": "..."}}},
+        {"status": {"my": {"seen-states": "..."}}},
+        {"status": {"my": {"seen-states": None}}},
+    ]
+    theirs = [Request("PATCH", PATH, "m", body, 200) for body in others]
+    ours = [Request("PATCH", PATH, "m", body, 200) for body in (*seen, *others)]
+    assert not compare("c", "ours", see(requests=theirs), see(requests=ours), [])
+    assert compare("c", "ours", see(requests=theirs), see(requests=ours[:-1]), [])
+
+
 def test_only_the_expected_lines_are_excused() -> None:
     expected = [Expected("c*", "calls", r"^\+.* a\(", "So be it.")]
     theirs, ours = see([]), see([call("a"), call("b")])
