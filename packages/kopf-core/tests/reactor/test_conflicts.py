@@ -18,8 +18,8 @@ from kopf_core.reactor.conflicts import (
     get_conflict_delay,
     get_lost_marks_delay,
     get_lost_progress_delay,
-    is_finalizer_undone,
     keep_refused,
+    must_leave_finalizer,
 )
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import WorkItem
@@ -54,7 +54,7 @@ def test_c15_finalizers_are_added_slower_and_slower_only_if_undone_in_a_row(memo
 
     def lose(now):
         memory.finalized = ("kopf.dev/v1", True)  # we have just added it
-        is_undone = is_finalizer_undone(turn, now, wanted=True)
+        is_undone = must_leave_finalizer(turn, now, wanted=True)
         assert is_undone == (memory.finalizer_until > now)
         return memory.finalizer_until - now
 

@@ -54,13 +54,16 @@ def get_lost_progress_delay(memory: ObjectMemory, logger: AnyLogger) -> float:
     return delay
 
 
-def is_finalizer_undone(turn: Turn, now: float, *, wanted: bool) -> bool:
-    """Whether others undo what we do to the finalizer, so that it is left as it is for now."""
+def must_leave_finalizer(turn: Turn, now: float, *, wanted: bool) -> bool:
+    """Whether the finalizer is left as it is for now, since others undo what we do to it.
+
+    Each time when they have done so is counted, and is told of, once.
+    """
     memory, latest = turn.memory, turn.item.latest
     kind = None if latest is None else latest.get("apiVersion")
     if memory.finalized not in (None, (kind, not wanted)):
-        is_again = now - memory.finalizer_until < PEACE
-        memory.finalized, memory.undone = None, memory.undone + 1 if is_again else 1
+        memory.finalized = None
+        memory.undone = memory.undone + 1 if now - memory.finalizer_until < PEACE else 1
         delay = _choose_delay(memory.undone)
         memory.finalizer_until = now + delay
         if memory.undone > 1:  # once, it can be a person

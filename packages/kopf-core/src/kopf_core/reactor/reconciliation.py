@@ -39,7 +39,7 @@ from kopf_core.intents.detection import detect_reason
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.conflicts import get_finalizer_hold, is_finalizer_undone
+from kopf_core.reactor.conflicts import get_finalizer_hold, must_leave_finalizer
 from kopf_core.reactor.cycles import Cycles, sooner
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.echoes import Echoes
@@ -281,7 +281,7 @@ class Reconciler:
             return False
         if is_blocked and self._background.is_running(turn.memory):
             return True
-        if is_finalizer_undone(turn, self._clock.monotonic(), wanted=is_required):
+        if must_leave_finalizer(turn, self._clock.monotonic(), wanted=is_required):
             return False
         if is_required:
             turn.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
