@@ -524,14 +524,24 @@ async def test_d15_listing_waits_for_those_listed_before(make_queue, process):
 
 @pytest.mark.parametrize("action", ["pause", "close"])
 async def test_listing_does_not_wait_for_those_who_are_not_processed(make_queue, process, action):
-    queue = make_queue(opened=False)
+    queue = make_queue()
+    process.gate.clear()
     for n in range(HEADROOM + 1):
         queue.put(str(n), event(n, None))
     waiting = asyncio.create_task(queue.wait_for_headroom())
     await settle()
     assert not waiting.done()
-    await getattr(queue, action)(1)
+    stopping = asyncio.create_task(getattr(queue, action)(999))
     await waiting
+    process.gate.set()
+    await stopping
+
+
+async def test_k1_listing_does_not_wait_for_the_gate(make_queue):
+    queue = make_queue(opened=False)
+    for n in range(HEADROOM + 1):
+        queue.put(str(n), event(n, None))
+    await queue.wait_for_headroom()
 
 
 # --- Pauses ---

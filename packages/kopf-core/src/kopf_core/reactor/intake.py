@@ -81,7 +81,7 @@ class Intake:
         """Index what has come since the last time, then let it be processed."""
         if self._indexer is not None:
             await self._index(self._indexer)
-        if self.queue.backlog.is_large and (self._readiness.is_ready or self._indexer is None):
+        if self.queue.backlog.is_large:
             await self.queue.wait_for_headroom()
 
     async def _index(self, indexer: ResourceIndexer) -> None:

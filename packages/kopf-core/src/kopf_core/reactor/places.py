@@ -143,7 +143,7 @@ class Backlog:
         """Let those who wait look again whether there is anything to wait for."""
         self._progress.set()
 
-    async def wait(self, timeout: float | None) -> bool:
+    async def wait(self, timeout: float) -> bool:
         """Wait until there is any progress; get whether there was any in so many seconds."""
         self._progress.clear()
         try:

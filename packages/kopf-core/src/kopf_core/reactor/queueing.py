@@ -153,17 +153,13 @@ class WorkQueue:
     async def wait_for_headroom(self) -> None:
         """Wait until most of what is listed has had its first turn, so that more can be listed.
 
-        Those objects that take long do not hold the others back for long.
+        Those objects that take long do not hold the others back for long. While no turns are made,
+        there is nothing to wait for: the gate can be waiting for the end of this very list.
         """
-        while self.backlog.is_large and self._gate in (Gate.OPEN, Gate.SHUT):
-            if not await self.backlog.wait(self._patience):
+        while self.backlog.is_large and self._gate is Gate.OPEN:
+            patience = PATIENCE if self._line.has_listed else WORKING_PATIENCE
+            if not await self.backlog.wait(patience):
                 return
-
-    @property
-    def _patience(self) -> float | None:
-        if self._gate is Gate.SHUT:
-            return None
-        return PATIENCE if self._line.has_listed else WORKING_PATIENCE
 
     # The gate.
 
@@ -172,7 +168,6 @@ class WorkQueue:
         if self._gate is Gate.OPEN:
             return
         self._gate = Gate.OPEN
-        self.backlog.wake()
         for item in list(self._items.values()):
             if item.stage is Stage.QUEUED:
                 self._line_up(item)
