@@ -52,7 +52,9 @@ async def test_states_of_events_are_not_held_while_handlers_work():
         execution=execution,
         memories=ObjectMemories(None),
         indices=Indices([]),
-        background=Mock(is_running=lambda _: False, get_finished=lambda _: ()),
+        background=Mock(
+            is_running=lambda _: False, is_stopping=lambda _: False, get_finished=lambda _: ()
+        ),
     )
     item = WorkItem("u")
     item.latest, item.type = make_object(version="5"), "MODIFIED"

@@ -98,7 +98,9 @@ class World:
             execution=execution,
             memories=self.memories,
             indices=Indices([]),
-            background=Mock(is_running=lambda _: False, get_finished=lambda _: ()),
+            background=Mock(
+                is_running=lambda _: False, is_stopping=lambda _: False, get_finished=lambda _: ()
+            ),
         )
         self.item = WorkItem("u")
         self.item.take({"type": None, "object": self.copy()}, keep=False)

@@ -69,8 +69,14 @@ class Cycles:
             return self.build_essence(turn.body)
         return SeenStates(packed=packed).items[-1].essence  # there is no quicker way to copy it
 
-    async def step(self, turn: Turn, cause: ChangingCause) -> float | None:
-        """Make one step of the handling cycle; get the delay to the next one, if there is one."""
+    async def step(
+        self, turn: Turn, cause: ChangingCause, *, is_kept: bool = False
+    ) -> float | None:
+        """Make one step of the handling cycle; get the delay to the next one, if there is one.
+
+        If the object ``is_kept``, it is to be there after the cycle, too, so what was done is
+        to be known, so that nothing is repeated even after a restart. It is purged later.
+        """
         if cause.reason is Reason.NOOP:
             cause.logger.debug(NOT_INTERESTED)
             turn.is_finished = True
@@ -88,11 +94,11 @@ class Cycles:
             return FOREVER
         handlers = self._handlers.select_changing(cause)
         state = await self._attempt(turn, cause, handlers, known)
-        if not state.done:
+        if state.done and handlers:
+            _tell_of_end(cause, state)
+        if is_kept or not state.done:
             self._store(turn, cause, state, seen)
             return state.delay
-        if handlers:
-            _tell_of_end(cause, state)
         self._finish(turn, cause, state, seen)
         self._conclude(turn, cause)
         return None

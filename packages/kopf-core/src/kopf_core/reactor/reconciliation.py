@@ -218,23 +218,22 @@ class Reconciler:
                 return await self._delivery.apply(turn)
             case Reason.DELETE if turn.memory.stage is Stage.FREED:
                 return await self._delivery.apply(turn)  # an echo of what was before the release
-            case Reason.DELETE if self._background.is_running(turn.memory):
-                return await self._delivery.apply(turn, delay=self._background_polling)
             case Reason.DELETE if not await self._clean_up(turn, cause):
                 return await self._delivery.apply(turn, delay=CLEANING_POLLING)
         if cause.reason is not Reason.DELETE and self._fix_finalizer(turn, cause):
-            return await self._delivery.apply(
-                turn, delay=None if turn.marks else self._background_polling
-            )
+            return await self._delivery.apply(turn)
+        is_kept = cause.reason is Reason.DELETE and self._background.is_running(turn.memory)
         delay = hold = get_finalizer_hold(turn, cause.reason, self._clock.monotonic())
         if is_ours and turn.memory.stage is not Stage.RELEASED:  # others are left without our marks
-            delay = sooner(hold, await self._cycles.step(turn, cause))
+            delay = sooner(hold, await self._cycles.step(turn, cause, is_kept=is_kept))
             turn.is_finished &= hold is None
         if self.desired is not None and cause.reason is not Reason.DELETE:
             passes = self.desired.make_passes(self._make_step(turn, cause))
             delay = sooner(delay, await self._delivery.protect(turn, passes))
         if cause.reason is Reason.DELETE and delay is None:
-            self._release(turn, cause)
+            self._release(turn, cause, is_kept=is_kept)
+        if self._background.is_stopping(turn.memory):
+            delay = sooner(delay, self._background_polling)
         before = turn.item.latest
         result = await self._delivery.apply(turn, delay)
         if self.desired is not None and turn.applied is not None:
@@ -260,10 +259,13 @@ class Reconciler:
             is_held=is_deletion_blocked(cause.body, self.settings.persistence.finalizer),
         )
 
-    def _release(self, turn: Turn, cause: ChangingCause) -> None:
-        """Everything is done about the deletion: let the object go."""
+    def _release(self, turn: Turn, cause: ChangingCause, *, is_kept: bool) -> None:
+        """Everything is done about the deletion: let the object go, unless it is kept for now."""
+        if is_kept:
+            turn.memory.stage = Stage.RELEASED
+            return
         turn.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
-        if turn.memory.stage is Stage.RELEASED:  # but the finalizer could not be removed
+        if turn.memory.stage is Stage.RELEASED:  # but the finalizer could not be removed until now
             self._cycles.purge(turn, cause)
         turn.memory.stage = Stage.RELEASED
         plan_release(turn.marks, self.settings.persistence.finalizer)
@@ -280,7 +282,7 @@ class Reconciler:
         if is_required is is_blocked:
             return False
         if is_blocked and self._background.is_running(turn.memory):
-            return True
+            return False  # not before they end; everything else does not wait for them
         if must_leave_finalizer(turn, self._clock.monotonic(), wanted=is_required):
             return False
         if is_required:
@@ -345,7 +347,10 @@ class Reconciler:
 
     @property
     def _background_polling(self) -> float:
-        """How long to wait for daemons to end: they tell when they do, so this is a last resort."""
+        """How long to wait for daemons to end, so that the object is in the queue until they do.
+
+        They tell when they end, so the time itself is a last resort.
+        """
         return self.settings.background.cancellation_polling
 
     def _detect(self, turn: Turn) -> ChangingCause:
