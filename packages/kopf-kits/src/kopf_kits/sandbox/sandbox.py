@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from . import kubeconfigs, waiting
 from .base import jsons
 from .cluster import Cluster, ClusterOptions
 from .fields import patches
+from .http.door import is_loopback
 from .http.faults import Faults
 from .http.journal import Journal
 from .http.server import Server
@@ -52,7 +52,7 @@ class Sandbox:
         host: str = "127.0.0.1",
         options: ClusterOptions | None = None,
     ) -> None:
-        if not _is_loopback(host):
+        if not is_loopback(host):
             raise ValueError(f"The sandbox listens only on loopback addresses, not on {host!r}.")
         self._port = port
         self._host = host
@@ -255,15 +255,6 @@ class Sandbox:
     @staticmethod
     def _export(endpoint: Endpoint, stored: Stored) -> Obj:
         return jsons.clone(endpoint.encode(stored.obj))  # type: ignore[no-any-return]
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _read_manifests(manifest: Manifest) -> Iterator[Obj]:

@@ -15,6 +15,7 @@ from kopf_kits.sandbox.cluster import Cluster
 
 from .api import API
 from .calls import Call, Reply
+from .door import check_headers
 from .faults import Dropped, Fault, Faults
 from .journal import Journal
 
@@ -60,6 +61,10 @@ class Server:
             self._runner = None
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            check_headers(request.headers, has_body=request.can_read_body)
+        except StatusError as error:
+            return await _send(request, _refuse(error))
         call = await _read_call(request)
         entry = self._journal.record(call)
         taken = self._faults.take(call)
@@ -82,11 +87,11 @@ class Server:
         try:
             return await self._api.answer(call)
         except StatusError as error:
-            return Reply(error.code, error.as_bytes() + b"\n")
+            return _refuse(error)
         except Exception as error:
             logger.exception("The sandbox failed on %s %s", call.method, call.path)
             failure = internal(f"{type(error).__name__}: {error}")
-            return Reply(failure.code, failure.as_bytes() + b"\n")
+            return _refuse(failure)
 
     async def _stream(
         self, request: web.BaseRequest, call: Call, reply: Reply, taken: list[Fault]
@@ -118,6 +123,10 @@ async def _close(listening: asyncio.Server) -> None:
     for _ in range(2):  # a transport is made in one turn of the loop, its protocol is in the next
         await asyncio.sleep(0)
     listening.close()
+
+
+def _refuse(error: StatusError) -> Reply:
+    return Reply(error.code, error.as_bytes() + b"\n")
 
 
 def _abort(request: web.BaseRequest) -> None:

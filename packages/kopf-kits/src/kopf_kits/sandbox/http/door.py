@@ -1,0 +1,50 @@
+"""Who is let in: the tools of this machine, but not the web pages that its user has opened.
+
+The sandbox asks nobody for credentials, and browsers send requests wherever pages tell them to:
+also to loopback addresses, and to names that the owner of a page makes lead there.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import urllib.parse
+from collections.abc import Mapping
+
+from kopf_kits.sandbox.base.statuses import StatusError, unsupported_media
+
+from .calls import ACCEPTED
+
+_SITES = ("none", "same-origin")
+"""Of the fetches of browsers: typed by the user, or made by what we have served ourselves."""
+
+
+def check_headers(headers: Mapping[str, str], *, has_body: bool) -> None:
+    """Raise :class:`StatusError` if a request with these headers is not let in."""
+    if not is_loopback_host(headers.get("Host", "")):
+        raise _refusal("the Host must be a loopback address, such as 127.0.0.1 or localhost")
+    if "Origin" in headers or headers.get("Sec-Fetch-Site", "none") not in _SITES:
+        raise _refusal("web pages may not use it")
+    if has_body and not headers.get("Content-Type", ""):
+        raise unsupported_media(ACCEPTED)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether it is this machine only, be it a name or an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_loopback_host(header: str) -> bool:
+    """The same for a value of the ``Host`` header, maybe with a port."""
+    try:
+        return is_loopback(urllib.parse.urlsplit(f"//{header}").hostname or "")
+    except ValueError:
+        return False
+
+
+def _refusal(reason: str) -> StatusError:
+    return StatusError(403, "Forbidden", f"The sandbox refuses the request: {reason}.")
