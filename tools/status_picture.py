@@ -108,8 +108,15 @@ async def main() -> int:
 
         socket.gethostname = lambda: "sites-6c9d7fb6d4-x2x8f"
         stop = asyncio.Event()
+        settings = kopf.OperatorSettings()
+        settings.execution.honor_pauses = True
         operator = kopf.operator(
-            registry=registry, clusterwide=True, lease="sites", serving_endpoint=URL, stop_flag=stop
+            registry=registry,
+            settings=settings,
+            clusterwide=True,
+            lease="sites",
+            serving_endpoint=URL,
+            stop_flag=stop,
         )
         task = asyncio.create_task(operator)
         await asyncio.to_thread(shoot, browser)

@@ -268,6 +268,17 @@ class World:
             pass
         raise AssertionError(f"The object is not as expected: {seen!r}; calls: {[*self.calls]!r}")
 
+    async def until_event(self, reason: str, name: str = "obj") -> Obj:
+        """Wait for a Kubernetes event about the object."""
+        path = f"/api/v1/namespaces/{self.namespace}/events"
+        query = f"fieldSelector=reason%3D{reason},involvedObject.name%3D{name}"
+        async with (
+            asyncio.timeout(self.patience),
+            self._session.get(f"{self.url}{path}?watch=true&{query}") as response,
+        ):
+            event: Obj = json.loads(await response.content.readline())["object"]
+            return event
+
     async def until_gone(self, name: str = "obj") -> None:
         await self.until(lambda obj: obj is None, name)
 

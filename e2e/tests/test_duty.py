@@ -35,7 +35,7 @@ def delete_fn(**_):
 """
 
 
-async def kopf(world, *args):
+async def talk(world, *args):
     """Run a command in the namespace of the test; get what it has printed."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -48,7 +48,13 @@ async def kopf(world, *args):
     )
     stdout, stderr = await process.communicate()
     assert process.returncode == 0, (stdout, stderr)
-    return stdout.decode()
+    return stdout.decode(), stderr.decode()
+
+
+async def kopf(world, *args):
+    """The same, but only its output for scripts."""
+    stdout, _ = await talk(world, *args)
+    return stdout
 
 
 async def look(world):
@@ -137,10 +143,14 @@ async def test_pausing_and_unpausing_with_a_live_operator(world):
     def fn(name, reason, spec, **_):
         calls((name, str(reason), spec.get("n")))
 
+    world.settings.execution.honor_pauses = True
+    world.settings.posting.enabled = True
     async with world.operator():
         await world.create({"n": 1})
         await world.until_handled()
-        await kopf(world, "pause", KIND, "obj", "-n", world.namespace, "-m", "a test", "--yes")
+        args = [KIND, "obj", "-n", world.namespace, "-m", "a test", "--yes"]
+        _, errors = await talk(world, "pause", *args, "--wait", f"{world.patience}")
+        assert "No operator has confirmed" not in errors
         await world.patch({"spec": {"n": 2}})
         await world.create(name="other")
         await world.until_handled("other")

@@ -12,9 +12,17 @@ from kopf_core.intents import decorators as on
 from kopf_core.intents.pauses import PAUSED
 from kopf_core.intents.stoppers import DaemonStoppingReason
 
+pytestmark = pytest.mark.usefixtures("honoring")
+
 KEX = (GROUP, "kexes")
 PAUSE = {"metadata": {"annotations": {PAUSED: "a test"}}}
 UNPAUSE = {"metadata": {"annotations": {PAUSED: None}}}
+
+
+@pytest.fixture
+def honoring(world):
+    world.settings.execution.honor_pauses = True
+    world.settings.posting.enabled = True
 
 
 async def _settle(world):
@@ -85,8 +93,31 @@ async def test_paused_objects_are_left_as_they_are_from_the_start(world):
 
 
 @pytest.mark.docs("cli/pause")
-async def test_deletion_waits_while_the_object_is_paused(world):
+async def test_k20_nobody_can_pause_what_an_operator_guards_unless_it_allows_that(world, logged):
     calls = world.calls
+    world.settings.execution.honor_pauses = False
+
+    @on.create(*KEX, registry=world.registry)
+    @on.update(*KEX, registry=world.registry)
+    def fn(name, reason, **_):
+        calls((name, str(reason)))
+
+    await world.create({"n": 1}, metadata=PAUSE["metadata"])
+    async with world.operator():
+        await world.until_handled(spec={"n": 1})
+        await world.patch({"spec": {"n": 2}})
+        await world.until_handled(spec={"n": 2})
+    assert calls == [("obj", "create"), ("obj", "update")]
+    assert not logged("The object is paused, nothing is handled for it: a test")
+
+
+@pytest.mark.docs("cli/pause")
+async def test_k20_deletion_does_not_wait_while_the_object_is_paused(world):
+    calls = world.calls
+
+    @on.daemon(*KEX, registry=world.registry)
+    async def daemon_fn(stopped, **_):
+        await stopped.wait()
 
     @on.delete(*KEX, registry=world.registry)
     def delete_fn(name, **_):
@@ -96,13 +127,25 @@ async def test_deletion_waits_while_the_object_is_paused(world):
         await world.create()
         await world.until(lambda obj: get_finalizers(obj) == [FINALIZER])
         await world.patch(PAUSE)
-        await world.delete()
         await _settle(world)
-        assert get_finalizers(await world.get()) == [FINALIZER]
-        assert not calls
-        await world.patch(UNPAUSE)
+        await world.delete()
         await world.until_gone()
     assert calls == ["obj"]
+
+
+@pytest.mark.docs("cli/pause")
+async def test_k20_events_tell_of_pauses(world):
+    @on.create(*KEX, registry=world.registry)
+    def create_fn(**_):
+        pass
+
+    async with world.operator():
+        await world.create()
+        await world.until_handled()
+        await world.patch(PAUSE)
+        await world.until_event("Paused")
+        await world.patch(UNPAUSE)
+        await world.until_event("Unpaused")
 
 
 @pytest.mark.docs("cli/pause")

@@ -107,8 +107,9 @@ async def test_i_status_of_a_working_operator(cluster, operate, registry, journa
 
 
 async def test_i_paused_objects_are_named_until_they_are_not_paused(
-    cluster, operate, registry, get, clock
+    cluster, operate, registry, settings, get, clock
 ):
+    settings.execution.honor_pauses = True
     on.create("kopfexamples", registry=registry)(lambda **_: None)
     total = 103
     reason = {"kopf.zalando.org/paused": "by ann: <b>migration</b>"}

@@ -21,6 +21,12 @@ class ExecutionSettings(SettingsGroup):
     Or a function of the number of the failed attempt, counting from zero.
     """
 
+    honor_pauses: bool = False
+    """Whether to handle nothing for the objects with the annotation ``kopf.zalando.org/paused``.
+
+    Everybody who may patch an object may pause it then. Deletions are handled anyway.
+    """
+
     _is_customized: bool = dataclasses.field(default=False, init=False, repr=False)
     """Whether the executor or its limit were set, instead of the defaults being used."""
 

@@ -4,18 +4,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.finalizers import is_deletion_ongoing
 
 PAUSED = "kopf.zalando.org/paused"
 """The annotation of a paused object; its value says why, for people.
 
-It is one for all operators, whatever prefixes and finalizers they have.
+It is one for all operators, whatever prefixes and finalizers they have, if their settings allow
+it: the annotation can be put by everybody who may patch the object.
 """
 
 _UNPAUSED = frozenset({"false", "no"})
 
 
 def get_pause(body: RawBody | Mapping[str, Any]) -> str | None:
-    """Why nothing is to be done for the object now; ``None`` if it is not paused."""
+    """Why nothing is to be done for the object now; ``None`` if it is not paused.
+
+    What is being deleted is not paused: nobody may hold the deletion of a namespace that way.
+    """
+    if is_deletion_ongoing(body):
+        return None
     annotations = body["metadata"].get("annotations")
     if not annotations or PAUSED not in annotations:
         return None

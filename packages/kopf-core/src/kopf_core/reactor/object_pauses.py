@@ -5,20 +5,22 @@ from typing import TYPE_CHECKING
 
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.resources import Resource
-from kopf_core.actions.loggers import ObjectLogger
+from kopf_core.actions.loggers import LocalObjectLogger
 from kopf_core.engines.memories import ObjectMemories, PausedObject
+from kopf_core.engines.posting import event as post_event
 from kopf_core.intents.pauses import get_pause
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.turns import Background, Turn
-from kopf_core.reactor.work import DONE, Done, WorkItem
+from kopf_core.reactor.work import DONE, Done
 
 if TYPE_CHECKING:
     from kopf_core.engines.desired.engine import DesiredStates
 
 
-def find_pause(item: WorkItem) -> str | None:
+def find_pause(turn: Turn) -> str | None:
     """Why nothing is to be done for the object now; ``None`` if it is not paused, or is deleted."""
-    newest = item.newest
+    item = turn.item
+    newest = item.newest if turn.settings.execution.honor_pauses else None
     pause = None if newest is None else get_pause(newest)
     return None if pause is None or item.is_deleted else pause
 
@@ -44,14 +46,18 @@ class ObjectPauses:
         meta = turn.body.metadata
         paused = PausedObject(resource, meta.namespace, meta.name or "", pause)
         if self.memories.pause(item.key, paused):
-            ObjectLogger(body=turn.body, settings=turn.settings).info(
-                f"The object is paused, nothing is handled for it: {pause}"
-            )
+            _tell(turn, "Paused", f"The object is paused, nothing is handled for it: {pause}")
         return DONE
 
     def go_on(self, turn: Turn) -> None:
         """Have everything handled again, beginning with what has changed meanwhile."""
         self.memories.unpause(turn.item.key)
         if not turn.item.is_deleted and turn.item.newest is not None:
-            body = Body(turn.item.newest)
-            ObjectLogger(body=body, settings=turn.settings).info("The object is paused no more.")
+            turn.body = Body(turn.item.newest)
+            _tell(turn, "Unpaused", "The object is paused no more.")
+
+
+def _tell(turn: Turn, reason: str, message: str) -> None:
+    """Tell those who look at the operator, and those who look at the object."""
+    LocalObjectLogger(body=turn.body, settings=turn.settings).info(message)
+    post_event(turn.body, type="Normal", reason=reason, message=message)

@@ -117,7 +117,7 @@ class Reconciler:
         """Process all that is there for the object, and say when to do it again."""
         memory = self._memories.recall(item.key, is_listed=item.is_listed)
         turn = Turn(item, memory, self.settings)
-        pause = find_pause(item)
+        pause = find_pause(turn)
         if pause is not None:
             return self._pauses.leave_alone(turn, self.resource, pause)
         if memory.is_paused:

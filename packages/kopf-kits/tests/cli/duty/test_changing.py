@@ -53,9 +53,10 @@ def test_nothing_to_retry(world, invoke):
 @pytest.mark.docs("cli/pause")
 def test_pausing_and_unpausing(world, invoke):
     world.create(finalizers=[FINALIZER])
-    result = invoke("pause", "kex", "obj", "-m", "migration", answer="y\n")
+    result = invoke("pause", "kex", "obj", "-m", "migration", "--wait", "0", answer="y\n")
     assert result.exit_code == 0, result.output
-    assert "its deletion will wait, too" in result.stderr
+    assert "No operator has confirmed the pause: KopfExample default/obj." in result.stderr
+    assert "only with settings.execution.honor_pauses = True" in result.stderr
     assert "Change 1 object? [y/N]" in result.stderr
     assert world.get_annotations()[PAUSED].endswith(": migration")
     result = invoke("pause", "kex", "obj", "-m", "again", "--yes")
@@ -65,6 +66,15 @@ def test_pausing_and_unpausing(world, invoke):
     assert result.exit_code == 0
     assert PAUSED not in world.get_annotations()
     assert "it is not paused" in invoke("unpause", "kex", "obj", "--yes").stderr
+
+
+@pytest.mark.docs("cli/pause")
+def test_k20_what_is_being_deleted_is_not_paused(world, invoke):
+    world.create(finalizers=[FINALIZER])
+    world.delete()
+    result = invoke("pause", "kex", "obj", "--yes")
+    assert "it is being deleted, and pauses do not hold deletions" in result.stderr
+    assert PAUSED not in world.get_annotations()
 
 
 @pytest.mark.docs("cli/forget")

@@ -71,8 +71,9 @@ def plan_pause(state: ObjectState, reason: str) -> Change:
     """Have nothing handled for the object, until it is unpaused."""
     if state.pause is not None:
         return Change(f"it is paused already: {state.pause}")
-    waits = "; its deletion will wait, too" if state.is_held else ""
-    return Change(f"pause: {reason}{waits}", partial(pause_object, reason=reason))
+    if state.deleted_at is not None:
+        return Change("it is being deleted, and pauses do not hold deletions")
+    return Change(f"pause: {reason}", partial(pause_object, reason=reason))
 
 
 def pause_object(body: RawObject, *, reason: str) -> None:

@@ -31,7 +31,7 @@ class Phase(enum.StrEnum):
     """It is being deleted, and waits only for finalizers of others."""
 
     PAUSED = "paused"
-    """Nothing is handled for it, as people have asked."""
+    """Nothing is handled for it, as people have asked; if the operator allows them to."""
 
     RETRIED = "retried"
     """Some of the handlers have failed, and will be called again."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
     from kopf_core.reactor.errands import Access
 
+CHANGED = "changed"
 CONFLICT = "it changes too often, or the change is denied"
 BATCH = 64
 """How many objects are changed at once."""
@@ -108,4 +109,4 @@ async def _apply(client: Client, step: Step) -> None:
         reason = f": {patched.refusal}" if patched.refusal else ""
         step.result, step.error = "failed", f"{CONFLICT}{reason}"
     else:
-        step.result = "unchanged" if patched.body is None else "changed"
+        step.result = "unchanged" if patched.body is None else CHANGED

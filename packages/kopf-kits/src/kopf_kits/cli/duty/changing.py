@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -103,16 +103,47 @@ def retry(access: Access, selection: Selection, manner: Manner) -> None:
 
 @click.command()
 @click.option("-m", "--message", help="Why: it is shown to others, and in the logs.")
+@click.option(
+    "--wait",
+    "patience",
+    type=click.FloatRange(min=0),
+    default=5.0,
+    show_default=True,
+    help="How long (in seconds) to wait until an operator confirms the pause.",
+)
 @changing_options
-def pause(access: Access, selection: Selection, manner: Manner, message: str | None) -> None:
-    """Have nothing handled for the objects, until they are unpaused."""
+def pause(
+    access: Access, selection: Selection, manner: Manner, message: str | None, patience: float
+) -> None:
+    """Have nothing handled for the objects, until they are unpaused.
+
+    Only operators with settings.execution.honor_pauses do so; they confirm it by an event.
+    """
     from kopf_core.engines.inspection import plan_pause
     from kopf_core.engines.peering.identities import detect_person
+    from kopf_kits.cli.duty.confirming import pause_all
     from kopf_kits.cli.duty.words import clean
+
+    async def apply(client: Client, steps: Sequence[Step]) -> None:
+        _tell_of_unconfirmed(await pause_all(client, steps, patience))
 
     _require_kind(selection)
     reason = clean(f"by {detect_person()}" + (f": {message}" if message else ""))
-    _change(access, selection, manner, lambda state: plan_pause(state, reason))
+    _change(access, selection, manner, lambda state: plan_pause(state, reason), apply)
+
+
+def _tell_of_unconfirmed(steps: Sequence[Step]) -> None:
+    from kopf_kits.cli.duty.words import clean
+
+    if steps:
+        names = ", ".join(step.found.name for step in steps[:MAX_SHOWN])
+        others = f", and {len(steps) - MAX_SHOWN} more" if len(steps) > MAX_SHOWN else ""
+        text = (
+            f"No operator has confirmed the pause: {names}{others}. These objects can be handled "
+            f"still. Operators honor pauses only with settings.execution.honor_pauses = True; "
+            f"then they post the Kubernetes event Paused."
+        )
+        click.echo(clean(text), err=True)
 
 
 @click.command()
@@ -165,6 +196,7 @@ def _change(
     selection: Selection,
     manner: Manner,
     plan: Callable[[ObjectState], Change],
+    apply: Callable[[Client, Sequence[Step]], Awaitable[None]] | None = None,
 ) -> None:
     """Find the objects, show what is going to be done, ask, do it, and show what has been done."""
     from kopf_kits.cli.duty.applying import apply_all, plan_all
@@ -178,7 +210,7 @@ def _change(
         _show_plan(steps, manner)
         if any(step.is_needed for step in steps) and not manner.dry_run:
             _ask(steps, manner)
-            await apply_all(client, steps)
+            await (apply or apply_all)(client, steps)
         return steps
 
     steps = visit(access, change)

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from kopf_core.engines.inspection import ObjectState
     from kopf_core.reactor.errands import Access
 
+PAUSED = "paused"
 PHASES = (
     "blocked",
-    "paused",
+    PAUSED,
     "retried",
     "deleting",
     "in progress",
@@ -63,6 +64,7 @@ def objects(access: Access, kind: str, phases: Sequence[str], output: str, **sco
     elif shown:
         _show_table(access, shown, with_namespaces=selection.clusterwide)
     _summarise(states, selection, len(shown))
+    _tell_of_pauses(shown)
     _tell_of_others(states)
     finish(problems)
 
@@ -85,6 +87,7 @@ def object_(access: Access, kind: str, name: str, namespace: str | None, output:
         else:
             for line in make_text(state, access.clock.now()):
                 tell(line)
+    _tell_of_pauses(states)
     _tell_of_others(states)
     finish(problems)
 
@@ -128,6 +131,15 @@ def _summarise(states: Sequence[ObjectState], selection: Selection, count: int) 
     shown = "" if count == len(states) else f"; {count} shown"
     objects = "1 object" if len(states) == 1 else f"{len(states)} objects"
     click.echo(f"{objects}: {parts}{shown}.", err=True)
+
+
+def _tell_of_pauses(states: Sequence[ObjectState]) -> None:
+    """Whether the operator honours them is not known: that is not on the objects."""
+    if any(state.phase.value == PAUSED for state in states):
+        click.echo(
+            "Objects are paused only for operators with settings.execution.honor_pauses = True.",
+            err=True,
+        )
 
 
 def _tell_of_others(states: Sequence[ObjectState]) -> None:

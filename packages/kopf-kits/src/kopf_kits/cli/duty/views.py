@@ -81,8 +81,7 @@ def _describe(state: ObjectState) -> str:
         case Phase.BLOCKED:
             return f"deletion is blocked by {', '.join(state.other_finalizers) or 'nobody'}"
         case Phase.PAUSED:
-            deleting = "being deleted; " if state.deleted_at is not None else ""
-            return f"{deleting}{state.pause}"
+            return f"{state.pause}"
         case Phase.CHANGED:
             return f"changed: {', '.join(_show_field(item.field) for item in state.differences)}"
         case Phase.DELETING:

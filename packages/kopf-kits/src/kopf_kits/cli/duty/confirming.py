@@ -1,0 +1,58 @@
+"""Whether operators do what is asked for by annotations: those that leave objects alone tell of it.
+
+They tell it by Kubernetes events, as nothing is to be written on objects that are left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kopf_cogs.clients.errors import APIError
+from kopf_cogs.clients.objects import ObjectsAPI
+from kopf_cogs.structs.resources import EVENTS
+
+if TYPE_CHECKING:
+    from kopf_cogs.clients.session import Client
+    from kopf_kits.cli.duty.applying import Step
+
+PAUSED = "Paused"
+"""The reason of the events."""
+
+POLLING = 0.25
+"""In seconds: the events come when the operator has seen the annotation, which is soon."""
+
+
+async def pause_all(client: Client, steps: Sequence[Step], patience: float) -> Sequence[Step]:
+    """Pause the objects, and get those for which no operator has confirmed that in time."""
+    from kopf_kits.cli.duty.applying import CHANGED, apply_all
+
+    places = {step.state.body.metadata.namespace or "default" for step in steps}
+    listing = partial(_list, client, places.pop() if len(places) == 1 else None)
+    seen = {_identify(event) for event in await listing()}  # they can be of earlier pauses
+    await apply_all(client, steps)
+    left = [step for step in steps if step.result == CHANGED]
+    deadline = asyncio.get_running_loop().time() + patience
+    while left:
+        events = [event for event in await listing() if _identify(event) not in seen]
+        uids = {(event.get("involvedObject") or {}).get("uid") for event in events}
+        left = [step for step in left if step.state.body.metadata.uid not in uids]
+        if not left or asyncio.get_running_loop().time() >= deadline:
+            break
+        await asyncio.sleep(POLLING)
+    return left
+
+
+async def _list(client: Client, namespace: str | None) -> Sequence[Mapping[str, Any]]:
+    try:
+        return await ObjectsAPI(client).list(EVENTS, namespace, fields=f"reason={PAUSED}")
+    except APIError:
+        return []  # nobody has confirmed anything, as far as can be seen
+
+
+def _identify(event: Mapping[str, Any]) -> tuple[str, str]:
+    """The very state of the event: repeated ones are counted up in the same object."""
+    meta = event["metadata"]
+    return (str(meta.get("uid")), str(meta.get("resourceVersion")))
