@@ -423,6 +423,40 @@ async def test_a13_broken_initial_streams_are_restarted(
     assert server.requests[1].query["sendInitialEvents"] == "true"
 
 
+async def test_k37_nothing_is_reached_until_a_streamed_list_is_over(
+    server, reflector, reflect, sink, event, end, settings
+):
+    """Objects are streamed in any order: what was not streamed yet has not vanished."""
+    settings.watching.initial_streaming = True
+    senseless = event("ADDED", "c", 9)
+    senseless["object"]["metadata"]["annotations"] = {"x": 1}
+    parts = [event("ADDED", "a", 7), senseless, event("ADDED", "b", 1)]
+    gate = asyncio.Event()
+    server.script(server.stream(*parts, gate, end, server.HANG))
+    reflect()
+    await sink.until((None, "a"), (None, "b"))
+    assert reflector.version is None
+    gate.set()
+    await sink.until(("LISTED", ""))
+    assert reflector.version == "50"
+
+
+async def test_k37_versions_of_objects_of_a_broken_streamed_list_are_not_of_the_list(
+    server, client, resource, sink, event, listed, settings, background
+):
+    """Quite usually, a list that is served next is of an older version than its newest object."""
+    reversals = []
+    settings.watching.initial_streaming = True
+    server.script(server.stream(event("ADDED", "a", 90)), server.error(400), listed(["a"], rv=50))
+    reflector = Reflector(
+        client, resource, "ns", sink=sink, on_reversed=lambda: reversals.append(True)
+    )
+    background(reflector.run())
+    await sink.until((None, "a"), (None, "a"), ("LISTED", ""))
+    assert not reversals
+    assert reflector.version == "50"
+
+
 @pytest.mark.parametrize("status", [400, 422])
 async def test_unsupported_initial_streaming_is_replaced_with_lists(
     server, reflect, sink, listed, settings, status

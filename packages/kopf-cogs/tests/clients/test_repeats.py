@@ -69,6 +69,16 @@ async def test_h2_what_is_created_with_no_reply_is_no_conflict(
     assert server.requests[2].path.endswith("/namespaces/ns/kopfexamples/x")
 
 
+async def test_k37_what_is_created_with_no_reply_is_known_after_refused_repeats(
+    create: Repeat, server: Any, settings: OperatorSettings
+) -> None:
+    """A server that is too busy to repeat the request has nevertheless executed the first one."""
+    settings.networking.error_backoffs = [0, 0]
+    live = make_live()
+    assert await create(server.error(500), server.error(429), live=live) == live
+    assert [request.method for request in server.requests] == ["POST", "POST", "POST", "GET"]
+
+
 @pytest.mark.parametrize(
     "live",
     [
@@ -168,6 +178,14 @@ async def test_h2_what_is_deleted_with_no_reply_is_not_missed(
     # If the connection is broken before the reply, aiohttp repeats deletions by itself, unnoticed.
     await delete(lost)
     assert [request.method for request in server.requests] == ["DELETE", "DELETE"]
+
+
+async def test_k37_what_is_deleted_with_no_reply_is_known_after_refused_repeats(
+    delete: Repeat, server: Any, settings: OperatorSettings
+) -> None:
+    settings.networking.error_backoffs = [0, 0]
+    await delete(server.error(500), server.error(429))
+    assert [request.method for request in server.requests] == ["DELETE"] * 3
 
 
 @pytest.mark.parametrize("status", [None, 429])

@@ -4,9 +4,11 @@ import asyncio
 import datetime
 import functools
 import logging
+import threading
 
 import pytest
 
+from kopf_cogs.clients import errors
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.context import current_body, current_invocation
 from kopf_core.actions.errors import (
@@ -269,6 +271,23 @@ async def test_cancellation_of_the_operator_is_not_an_outcome(execution, make_ca
     assert task.cancelled()
 
 
+@pytest.mark.parametrize(
+    ("retry_after", "delay"),
+    [
+        pytest.param("40", 40, id="longer"),
+        pytest.param("5", 10, id="shorter"),
+        pytest.param(None, 10, id="unspecified"),
+        pytest.param("Wed, 21 Oct 2015 07:28:00 GMT", 10, id="a date"),
+        pytest.param("nan", 10, id="senseless"),
+    ],
+)
+async def test_k37_servers_say_when_to_retry_handlers(attempt, is_async, retry_after, delay):
+    exc = errors.APIServerError({"message": "busy"}, status=503, retry_after=retry_after)
+    outcome = await attempt(make_handler(exc=exc, is_async=is_async, backoff=10))
+    assert not outcome.final
+    assert outcome.delay == delay
+
+
 # --- Limits ---
 
 
@@ -504,6 +523,30 @@ async def test_lifecycles_decide_and_get_the_kwargs(step):
     assert [*seen["state"]] == ["a", "b"]
     outcomes, _ = await step([make_handler(id="a"), make_handler(id="b")], lifecycle=one_by_one)
     assert [*outcomes] == ["a"]
+
+
+async def test_k37_no_handlers_are_called_after_a_cancellation(execution, make_cause, clock):
+    """The thread of the first one is only waited for to know what it has come to."""
+
+    def first(**_):
+        started.set()
+        release.wait()
+        return "done"
+
+    started, release, calls = threading.Event(), threading.Event(), []
+    handlers = [
+        make_handler(first, id="first"),
+        make_handler(lambda **_: calls.append("sync"), id="sync"),
+        make_handler(lambda **_: calls.append("async"), id="async", is_async=True),
+    ]
+    state = State({}, now=clock.now()).with_purpose(None, handlers)
+    task = asyncio.create_task(execution.run(handlers, make_cause(), state))
+    await asyncio.to_thread(started.wait)
+    task.cancel()
+    await asyncio.sleep(0)
+    release.set()
+    assert {id: outcome.result for id, outcome in (await task).items()} == {"first": "done"}
+    assert not calls
 
 
 # --- Observation ---

@@ -2,18 +2,31 @@
 
 import asyncio
 import contextlib
+import copy
+import json
 import secrets
 from collections.abc import AsyncIterator, Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_cogs.structs.memos import Memo
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.lifecycles import asap
+from kopf_core.engines.memories import ObjectMemories, ObjectMemory
+from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.operator import Operator, OperatorOptions
+from kopf_core.reactor.reconciliation import Reconciler
+from kopf_core.reactor.subhandling import run_subhandlers
+from kopf_core.reactor.work import DONE, AwaitChange, Requeue, TurnResult, WorkItem
 
 KEXES = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -138,3 +151,130 @@ def operate(
 @pytest.fixture
 def make_definition() -> Callable[..., dict[str, Any]]:
     return make_crd
+
+
+class Spine:
+    """One object on a server, its reconciler, and nothing around them: turns are made by tests.
+
+    It has no queue and no streams: what others do to the object is brought as its next event.
+    """
+
+    fence = None
+    is_fenced = False
+
+    def __init__(
+        self, settings: OperatorSettings, resource: Resource, registry: OperatorRegistry
+    ) -> None:
+        self.settings = settings
+        self.resource = resource
+        self.registry = registry
+        self.clock = FakeClock()
+        self.body: dict[str, Any] = {}
+        self.patches: list[Any] = []
+        self.failures: list[Exception] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all that is remembered by the operator; the object is listed again, if any."""
+        self.memories = ObjectMemories(Memo())
+        self.item = WorkItem("u", is_listed=True)
+        self._reconciler: Reconciler | None = None
+        if self.body:
+            self.see(None)
+
+    @property
+    def reconciler(self) -> Reconciler:
+        """It is made when all the handlers are there."""
+        if self._reconciler is None:
+            self._reconciler = Reconciler(
+                client=self,  # type: ignore[arg-type]
+                resource=self.resource,
+                handlers=self.registry.get_resource_handlers(self.resource),
+                execution=Execution(
+                    settings=self.settings,
+                    lifecycle=asap,
+                    subhandling=run_subhandlers,
+                    clock=self.clock,
+                ),
+                memories=self.memories,
+                indices=Indices([]),
+                background=Mock(is_running=lambda _: False, get_finished=lambda _: ()),
+            )
+        return self._reconciler
+
+    @property
+    def memory(self) -> ObjectMemory:
+        return self.memories["u"]
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        found: dict[str, str] = self.body["metadata"].get("annotations", {})
+        return found
+
+    def create(self, **spec: Any) -> None:
+        metadata = {"name": "obj", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+        self.body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": metadata}
+        self.body["spec"] = spec
+        self.see("ADDED")
+
+    def change(self, changes: Any) -> None:
+        """By others; it is seen by the next turn."""
+        self._merge(changes)
+        self.see("MODIFIED")
+
+    def see(self, type: Any, body: Any = None) -> None:
+        """What has come from the stream, in this or in that state."""
+        event = {"type": type, "object": copy.deepcopy(self.body if body is None else body)}
+        self.item.take(event, keep=True)  # type: ignore[arg-type]
+
+    async def patch(self, url: str, payload: Any, *, content_type: str) -> Any:
+        """As a client of the API does it."""
+        if self.failures:
+            raise self.failures.pop(0)
+        assert content_type == MERGE
+        self.patches.append(json.loads(json.dumps(payload, default=dict)))
+        self._merge(self.patches[-1])
+        return copy.deepcopy(self.body)
+
+    def _merge(self, changes: Any) -> None:
+        before = copy.deepcopy(self.body)
+        _merge(self.body, changes)
+        if self.body != before:
+            version = int(before["metadata"]["resourceVersion"]) + 1
+            self.body["metadata"]["resourceVersion"] = str(version)
+
+    async def turn(self) -> TurnResult:
+        """Make one turn."""
+        result = self.item.rest = await self.reconciler.process(self.item)
+        return result
+
+    async def settle(self) -> TurnResult:
+        """Make turns until it waits for its time, or for nothing; our patches come back at once."""
+        for _ in range(20):
+            result = await self.turn()
+            if not isinstance(result, AwaitChange):
+                return result
+            self.see("MODIFIED")
+        raise AssertionError("The object is never settled.")
+
+    async def wait(self) -> TurnResult:
+        """The time has come for which the object waits; and then the same."""
+        assert isinstance(self.item.rest, Requeue)
+        self.clock.advance(self.item.rest.at - self.clock.monotonic())
+        self.item.rest = DONE
+        return await self.settle()
+
+
+def _merge(target: dict[str, Any], changes: dict[str, Any]) -> None:
+    for key, val in changes.items():
+        if val is None:
+            target.pop(key, None)
+        elif isinstance(val, dict):
+            _merge(target.setdefault(key, {}), val)
+        else:
+            target[key] = val
+
+
+@pytest.fixture
+def spine(settings: OperatorSettings, resource: Resource, registry: OperatorRegistry) -> Spine:
+    return Spine(settings, resource, registry)

@@ -1,8 +1,9 @@
-"""The spine: what is held in the memory while an object is processed."""
+"""The spine: what is held while an object is processed, and while it is left alone."""
 
 import weakref
 from unittest.mock import Mock
 
+from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
@@ -12,7 +13,7 @@ from kopf_core.intents import decorators as on
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.reconciliation import Reconciler
-from kopf_core.reactor.work import AwaitChange, WorkItem
+from kopf_core.reactor.work import DONE, AwaitChange, Requeue, WorkItem
 
 RESOURCE = Resource("kopf.dev", "v1", "kopfexamples", kind="KopfExample", namespaced=True)
 
@@ -62,3 +63,37 @@ async def test_states_of_events_are_not_held_while_handlers_work():
     document = weakref.ref(item.events[0]["object"])
     assert isinstance(await reconciler.process(item), AwaitChange)
     assert held == [None]
+
+
+class BrokenStorage(AnnotationsDiffBaseStorage):
+    """As users make them: it fails until it is repaired."""
+
+    is_broken = True
+
+    def fetch(self, *, body):
+        if self.is_broken:
+            raise RuntimeError("out of order")
+        return super().fetch(body=body)
+
+
+async def test_k37_changes_by_handlers_of_events_are_not_lost_while_throttled(
+    spine, registry, settings
+):
+    """Every event is handled once, so its handlers cannot make the same changes again."""
+
+    @on.event("kopfexamples", registry=registry)
+    async def fn(spec, patch, **_):
+        patch.status[spec["event"]] = True
+
+    on.update("kopfexamples", registry=registry)(lambda **_: None)
+    settings.queueing.error_delays = [10]
+    settings.persistence.diffbase_storage = BrokenStorage()
+    spine.create(event="first")
+    assert await spine.settle() == Requeue(at=10, is_held=True)
+    for event in ["second", "third"]:
+        spine.change({"spec": {"event": event}})
+        assert await spine.turn() == Requeue(at=10, is_held=True)
+    assert not spine.patches
+    settings.persistence.diffbase_storage.is_broken = False
+    assert await spine.wait() is DONE
+    assert spine.patches[0]["status"] == {"first": True, "second": True, "third": True}

@@ -18,7 +18,6 @@ from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_newer, is_same, parse_version
 from kopf_core.actions.effects import Applied, apply_patches, tell_of_losses
-from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import Stage
 from kopf_core.reactor.conflicts import get_conflict_delay, keep_refused
 from kopf_core.reactor.cycles import FOREVER
@@ -141,13 +140,8 @@ class Delivery:
         try:
             return await passes
         except asyncio.CancelledError:  # usually, of the exiting operator
-            with contextlib.suppress(Exception):  # what is not sent is pending; it is cancelled
+            with contextlib.suppress(Exception):  # it is cancelled, whatever comes of that
                 await self.apply(turn)
-            raise
-        except FencedError:
-            raise
-        except Exception:
-            turn.memory.pending = (turn.marks, turn.patch)
             raise
 
     def _requeue(self, delay: float | None) -> TurnResult:
@@ -155,7 +149,6 @@ class Delivery:
 
     async def _send(self, turn: Turn, source: RawBody) -> Applied:
         memory, marks, patch = turn.memory, turn.marks, turn.patch
-        memory.pending = (marks, patch)  # until it is surely delivered
         applied = await apply_patches(
             client=self._client,
             resource=self._resource,
@@ -164,7 +157,6 @@ class Delivery:
             patch=patch,
             logger=turn.logger,
         )
-        memory.pending = None
         memory.settled_version = memory.step = None
         memory.warned = tell_of_losses(applied, self._resource, memory.warned, turn.logger)
         turn.applied = applied

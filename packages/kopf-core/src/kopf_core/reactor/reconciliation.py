@@ -128,7 +128,7 @@ class Reconciler:
             if item.events:
                 await self._handle_more(turn)
             if item.rest is not DONE and item.held is not None:
-                return self._keep_held(turn, item.held)
+                return item.held
             is_behind = bool(item.events)
             if is_behind and not self._delivery.look_ahead(turn):
                 return DONE
@@ -148,6 +148,8 @@ class Reconciler:
             return throttle(turn, await self._denials.explain(e, turn), self._clock.monotonic())
         except Exception as e:
             return throttle(turn, Failure(safe_repr(e), exc=e), self._clock.monotonic())
+        finally:  # what is not sent now is sent by the next turn: nothing is called again for it
+            memory.pending = (turn.marks, turn.patch) if turn.is_changing else None
         if memory.throttler is not None:
             unthrottle(turn, self._denials)
         return result
@@ -180,12 +182,6 @@ class Reconciler:
                 item.generation += 1  # the rest is for the next turn
                 return
             await self.on_event(turn, item.events.popleft())
-
-    def _keep_held(self, turn: Turn, held: TurnResult) -> TurnResult:
-        """Leave the object as it is: only its events have been handled, not its changes."""
-        if turn.is_changing:
-            turn.memory.pending = (turn.marks, turn.patch)
-        return held
 
     async def _adjust_background(self, turn: Turn) -> None:
         """Start and stop daemons and timers in accordance with the newest state of the object."""

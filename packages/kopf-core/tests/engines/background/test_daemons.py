@@ -356,6 +356,29 @@ async def test_zero_cancellation_timeout_still_lets_the_daemon_end(yard):
     assert not yard.engine.orphans
 
 
+@timeless
+async def test_k37_zero_cancellation_timeout_lets_the_daemon_clean_up(yard, logged):
+    """There is no time for it, but a few cycles of the loop: e.g. to end its own tasks."""
+
+    @yard.daemon(cancellation_timeout=0)
+    async def fn(**_):
+        try:
+            await asyncio.sleep(100)
+        finally:
+            for _ in range(7):
+                await asyncio.sleep(0)
+            ended.append(yard.time())
+
+    ended = []
+    memory = yard.see()
+    await asyncio.sleep(1)
+    yard.delete()
+    await asyncio.sleep(1)
+    assert ended == [1]
+    assert not yard.engine.is_running(memory)
+    assert logged()[-2:] == ["Daemon 'fn' is cancelled. Will escalate.", REQUEST]
+
+
 @pytest.mark.docs("daemons/timeouts")
 @pytest.mark.parametrize("where", ["handler", "settings"])
 @timeless
