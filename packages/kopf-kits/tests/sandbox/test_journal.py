@@ -43,7 +43,7 @@ async def test_waiting(sandbox, client):
 
 
 def test_size_is_bounded():
-    journal = Journal(size=3)
+    journal = Journal(lambda: datetime.datetime.now(datetime.UTC), size=3)
     for number in range(5):
         journal.record(Call("GET", f"/{number}"))
     assert [entry.path for entry in journal] == ["/2", "/3", "/4"]

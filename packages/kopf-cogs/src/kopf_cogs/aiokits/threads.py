@@ -5,9 +5,32 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
+
+
+class Threads(Protocol):
+    """Where threads come from, so that tests and simulations can put their own in their place."""
+
+    def repeat(self, fn: Callable[[], object], *, period: float, name: str) -> Callable[[], None]:
+        """Call the function every ``period`` seconds in a thread; get what stops that."""
+
+
+class SystemThreads:
+    """The threads of this process. It does not wait for any of them when it exits."""
+
+    __slots__ = ()
+
+    def repeat(self, fn: Callable[[], object], *, period: float, name: str) -> Callable[[], None]:
+        stopped = threading.Event()
+
+        def run() -> None:
+            while not stopped.wait(period):
+                fn()
+
+        threading.Thread(target=run, name=name, daemon=True).start()
+        return stopped.set
 
 
 async def call_in_thread(fn: Callable[[], T], *, name: str) -> T:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.aiokits.flags import Flag
+from kopf_cogs.aiokits.threads import SystemThreads, Threads
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
@@ -44,6 +45,7 @@ class OperatorOptions:
     ready_flag: Flag | None = None
     liveness_endpoint: str | None = None
     clock: Clock = field(default_factory=SystemClock)
+    threads: Threads = field(default_factory=SystemThreads)
 
 
 class Essentials:

@@ -83,7 +83,7 @@ class Operator:
         """
         announce_start(self._options)
         operator_var.set(self.essentials.make_context())
-        with event_logging, Watchdog():
+        with event_logging, Watchdog(self._options.threads):
             try:
                 check_registry(self._options.registry, logger)
                 if await self._start_up():

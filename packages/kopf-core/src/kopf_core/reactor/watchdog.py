@@ -7,8 +7,10 @@ import asyncio
 import logging
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 
+from kopf_cogs.aiokits.threads import Threads
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.ongoing import describe_call
 
@@ -27,22 +29,24 @@ OWN_PACKAGES = frozenset({"kopf", "kopf_kits", "kopf_core", "kopf_cogs"})
 class Watchdog:
     """Watches the loop it is started in, until it is stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
         self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
         self._beats = 0
         self._seen = 0
         self._failures = 0
-        self._stopped = threading.Event()
+        self._stop: Callable[[], None] | None = None
         self._handle: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> "Watchdog":
         self._beat()
-        threading.Thread(target=self._watch, name="kopf-watchdog", daemon=True).start()
+        self._stop = self._threads.repeat(self.check, period=PERIOD, name="kopf-watchdog")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopped.set()
+        if self._stop is not None:
+            self._stop()
         if self._handle is not None:
             self._handle.cancel()
 
@@ -64,10 +68,6 @@ class Watchdog:
     def _beat(self) -> None:
         self._beats += 1
         self._handle = self._loop.call_later(PERIOD, self._beat)
-
-    def _watch(self) -> None:
-        while not self._stopped.wait(PERIOD):
-            self.check()
 
 
 def describe_blocker(frame: FrameType | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import datetime
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -49,7 +49,8 @@ class Entry:
 class Journal:
     """The last requests, oldest first; at most ``size`` of them."""
 
-    def __init__(self, size: int = 20_000) -> None:
+    def __init__(self, clock: Callable[[], datetime.datetime], size: int = 20_000) -> None:
+        self._clock = clock
         self._entries: deque[Entry] = deque(maxlen=size)
         self._count = 0
         self._arrivals: set[asyncio.Event] = set()
@@ -74,7 +75,7 @@ class Journal:
             content_type=call.content_type,
             agent=call.agent,
             body=call.body,
-            time=time.time(),
+            time=self._clock().timestamp(),
         )
         self._entries.append(entry)
         self._notify()

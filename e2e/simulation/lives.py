@@ -1,0 +1,309 @@
+"""One life by a plan: a cluster, an operator, other people, faults; then peace, and the judgement."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from e2e.simulation.oracles import Evidence, judge
+from e2e.simulation.plans import Event, Plan
+from e2e.simulation.programs import Notebook, Program, make_options
+from kopf_kits.sandbox import ClusterOptions, Sandbox
+from kopf_kits.sandbox.base.statuses import StatusError
+from kopf_kits.simulation import Process, Standstill, World, live
+
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "kexes.sim.kopf.dev"},
+    "spec": {
+        "group": "sim.kopf.dev",
+        "scope": "Namespaced",
+        "names": {"plural": "kexes", "kind": "Kex", "singular": "kex"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+
+SETTLING = 400.0
+"""How long (in virtual seconds) the world may take to settle after the last fault."""
+
+PEACE = 75.0
+"""How long (in virtual seconds) nothing may be written in the settled world."""
+
+
+@dataclass
+class Result:
+    """What has come of one life."""
+
+    plan: Plan
+    problems: list[str] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    steps: int = 0
+    crashes: int = 0
+    faults: int = 0
+
+
+class Life:
+    """The course of one life."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.world = World(plan.seed, shuffled=plan.shuffled)
+        self.notebook = Notebook(self.world.loop.time)
+        self.result = Result(plan)
+        options = ClusterOptions(clock=self.world.clock.now, chance=random.Random(plan.seed))
+        self.sandbox = Sandbox(options=options)
+        self.process: Process | None = None
+        self.kills = 0
+        self.log = Log(self.world)
+        self._values = random.Random(f"{plan.seed}:values")
+        self._deleted: set[str] = set()
+        self._calm_since = 0.0
+
+    def run(self) -> Result:
+        result, world = self.result, self.world
+        try:
+            with self.log:
+                live(world, self._live())
+        except Standstill as e:
+            result.problems.append(f"O4: {e}")
+        result.story = world.story
+        result.steps = world.steps
+        result.crashes = self.kills
+        result.faults = len(self.plan.faults) + world.loop.network.breaks
+        result.requests = [f"{e.method} {e.path} {e.status}" for e in self.sandbox.journal]
+        return result
+
+    async def _live(self) -> None:
+        for name, value in self.plan.weather.items():
+            setattr(self.world.weather, name, value)
+        async with self.sandbox:
+            await self.sandbox.apply(CRD)
+            for event in self.plan.objects:
+                if event.at == 0:
+                    await self._do(event)
+            self._start(self.plan.crash_at)
+            late = [event for event in self.plan.objects if event.at > 0]
+            tasks = [asyncio.ensure_future(self._go_wrong())]
+            tasks += [asyncio.ensure_future(self._act([*late, *self.plan.actions]))]
+            keeper = asyncio.ensure_future(self._keep_running())
+            await asyncio.gather(*tasks)
+            self.world.weather.calm_down()
+            self.sandbox.faults.clear()
+            self.world.tell("peace")
+            await self._settle()
+            await self._touch()
+            quiet = await self._settle()
+            self._calm_since = self.world.clock.now().timestamp()
+            await asyncio.sleep(PEACE)
+            self.result.problems = judge(await self._collect(quiet))
+            keeper.cancel()
+            await self._stop()
+
+    # The operator, and who starts it again.
+
+    def _start(self, crash_at: int | None = None) -> None:
+        program = Program(self.plan.features, self.notebook, self._values)
+        make = make_options(program, self.sandbox.url, self.plan.settings)
+        self.process = self.world.operate(make, crash_at=crash_at)
+
+    async def _keep_running(self) -> None:
+        while self.process is not None:
+            await self.process.wait()
+            self.kills += self.process.incarnation.is_dead
+            await asyncio.sleep(self._values.random() * 2)
+            self._start()
+
+    async def _stop(self) -> None:
+        if self.process is not None:
+            await self.process.stop()
+            self.world.tell("the operator is stopped")
+
+    # Other people.
+
+    async def _act(self, events: list[Event]) -> None:
+        for event in sorted(events, key=lambda event: event.at):
+            await asyncio.sleep(max(0.0, event.at - self.world.loop.time()))
+            await self._do(event)
+
+    async def _do(self, event: Event) -> None:
+        self.world.tell(f"people: {event.what} {event.name} {event.number}")
+        try:
+            await getattr(self, f"_do_{event.what.replace('-', '_')}")(event)
+        except (StatusError, LookupError) as e:
+            self.world.tell(f"people: refused: {e}")
+
+    async def _do_create(self, event: Event) -> None:
+        meta = {"name": event.name, "namespace": "default"}
+        body = {"apiVersion": "sim.kopf.dev/v1", "kind": "Kex", "metadata": meta}
+        await self.sandbox.create({**body, "spec": {"x": event.number}})
+
+    async def _do_edit(self, event: Event) -> None:
+        await self.sandbox.patch("kexes", event.name, {"spec": {"x": event.number}})
+
+    async def _do_label(self, event: Event) -> None:
+        patch = {"metadata": {"labels": {"label": str(event.number)}}}
+        await self.sandbox.patch("kexes", event.name, patch)
+
+    async def _do_status(self, event: Event) -> None:
+        patch = {"status": {"foreign": event.number}}
+        await self.sandbox.patch("kexes", event.name, patch, subresource="status")
+
+    async def _do_delete(self, event: Event) -> None:
+        await self.sandbox.delete("kexes", event.name)
+
+    async def _do_recreate(self, event: Event) -> None:
+        if await self.sandbox.delete("kexes", event.name):
+            await self._do_create(event)
+
+    async def _do_edit_child(self, event: Event) -> None:
+        await self.sandbox.patch("configmaps", f"{event.name}-0", {"data": {"x": "foreign"}})
+
+    # Faults.
+
+    async def _go_wrong(self) -> None:
+        for event in self.plan.faults:
+            await asyncio.sleep(max(0.0, event.at - self.world.loop.time()))
+            self.world.tell(f"fault: {event.what} {event.number} {event.seconds:.3f}")
+            await getattr(self, f"_fault_{event.what.replace('-', '_')}")(event)
+
+    async def _fault_crash(self, event: Event) -> None:
+        if self.process is not None and self.process.is_alive:
+            incarnation = self.process.incarnation
+            incarnation.crash_at = incarnation.steps + self._values.choice([1, 5, 20, 100])
+
+    async def _fault_restart(self, event: Event) -> None:
+        if self.process is not None:
+            await self.process.stop()
+
+    async def _fault_abort(self, event: Event) -> None:
+        """Two signals, one soon after the other."""
+        process = self.process
+        if process is not None and process.operator is not None:
+            operator = process.operator
+            process.incarnation.start(_call(operator.stop))
+            await asyncio.sleep(event.seconds)
+            process.incarnation.start(_call(operator.abort))
+
+    async def _fault_suspend(self, event: Event) -> None:
+        if self.process is not None:
+            self.process.suspend(event.seconds)
+
+    async def _fault_pause(self, event: Event) -> None:
+        process = self.process
+        if process is not None and process.operator is not None and process.is_alive:
+            operator, is_cold = process.operator, event.number > 1
+            process.incarnation.start(operator.pause("test", is_cold=is_cold))
+            await asyncio.sleep(event.seconds)
+            process.incarnation.start(_call(lambda: operator.resume("test")))
+
+    async def _fault_cut_watches(self, event: Event) -> None:
+        self.sandbox.cut_watches()
+
+    async def _fault_compact(self, event: Event) -> None:
+        self.sandbox.compact()
+        self.sandbox.cut_watches()
+
+    async def _fault_hold_watches(self, event: Event) -> None:
+        with self.sandbox.faults.hold(watch=True):
+            await asyncio.sleep(event.seconds)
+
+    async def _fault_fail(self, event: Event) -> None:
+        status = self._values.choice([429, 500, 503, 504, 409])
+        method = self._values.choice(["PATCH", "GET", None])
+        self.sandbox.faults.fail(status, method=method, times=event.number)
+
+    async def _fault_drop(self, event: Event) -> None:
+        self.sandbox.faults.drop(method="PATCH", times=event.number)
+
+    async def _fault_drop_late(self, event: Event) -> None:
+        """The replies of the next requests are lost after they are executed."""
+        self.world.loop.network.lose_replies(event.number)
+
+    # The end.
+
+    async def _touch(self) -> None:
+        """The operator must be alive: it handles the last changes."""
+        for obj in await self.sandbox.list("kexes"):
+            event = Event(0, "edit", obj["metadata"]["name"], 1000 + obj["spec"]["x"])
+            await self._do(event)
+
+    async def _settle(self) -> bool:
+        """Wait until nothing is written for a while; get whether it has come to that."""
+        until, since, count = self.world.loop.time() + SETTLING, self.world.loop.time(), -1
+        while self.world.loop.time() < until:
+            writes = sum(entry.method != "GET" for entry in self.sandbox.journal)
+            if writes != count:
+                count, since = writes, self.world.loop.time()
+            elif self.world.loop.time() - since > 61 and self.process and self.process.is_alive:
+                return True
+            await asyncio.sleep(1)
+        return False
+
+    async def _collect(self, quiet: bool) -> Evidence:
+        entries = list(self.sandbox.journal)
+        return Evidence(
+            features=self.plan.features,
+            notes=self.notebook.notes,
+            objects=await self.sandbox.list("kexes"),
+            children=await self.sandbox.list("configmaps"),
+            requests=[(e.method, e.path, e.time) for e in entries],
+            kills=self.kills + self._count_aborts(),
+            run=self.process.incarnation.name if self.process else "",
+            is_settled=quiet,
+            now=self.world.loop.time(),
+            late_writes=[
+                f"{e.method} {e.path}"
+                for e in entries
+                if e.method != "GET" and e.time > self._calm_since
+            ],
+            log=self.log.lines,
+            complaints=[str(one.get("message")) + repr(one.get("exception")) for one in self.world.loop.complaints],
+        )
+
+    def _count_aborts(self) -> int:
+        return sum(event.what == "abort" for event in self.plan.faults)
+
+
+async def _call(fn: Any) -> None:
+    fn()
+
+
+class Log(logging.Handler):
+    """The log of the operators, and the moments of requests, in the virtual time."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[0] is not None:
+            text += f" Traceback: {record.exc_info[1]!r}"
+        self.lines.append(f"{record.levelname} {text}")
+        self._world.tell(f"log: {record.levelname} {text[:300]}")
+
+    def __enter__(self) -> Log:
+        logging.getLogger().addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self)

@@ -1,0 +1,169 @@
+"""The oracles: what must hold after any life. Their names are those of the specification."""
+
+from __future__ import annotations
+
+import collections
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from e2e.simulation.programs import FINALIZING, Note
+
+MAX_RATE = 100
+"""How many requests of one method for one path there can be in any (virtual) second."""
+
+PREFIX = "sim.kopf.dev/"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that is known of a life in its end."""
+
+    features: Collection[str]
+    notes: Sequence[Note]
+    objects: Sequence[dict[str, Any]]
+    children: Sequence[dict[str, Any]]
+    requests: Sequence[tuple[str, str, float]]
+    kills: int
+    run: str
+    """The name of the operator that works in the end."""
+
+    is_settled: bool
+    now: float
+    late_writes: Sequence[str]
+    log: Sequence[str]
+    complaints: Sequence[str]
+
+
+def judge(evidence: Evidence) -> list[str]:
+    """What is wrong with the life."""
+    oracles = {
+        "O1": _find_lost,
+        "O2": _find_doubled,
+        "O3": _find_bursts,
+        "O6": _find_noise,
+        "O7": _find_differences,
+        "O8": _find_leftovers,
+        "O9": _find_restlessness,
+    }
+    return [f"{name}: {text}" for name, find in oracles.items() for text in find(evidence)]
+
+
+def _find_lost(evidence: Evidence) -> Iterator[str]:
+    for obj in evidence.objects:
+        meta, annotations = obj["metadata"], obj["metadata"].get("annotations") or {}
+        handled = annotations.get(f"{PREFIX}last-handled-configuration")
+        state = json.loads(handled) if handled else {}
+        if state.get("spec") != obj["spec"]:
+            yield f"{meta['name']} is not handled: {obj['spec']} {annotations}"
+        if (state.get("metadata") or {}).get("labels") != meta.get("labels"):
+            yield f"the labels of {meta['name']} are not handled: {meta.get('labels')}"
+        left = {*annotations} - {f"{PREFIX}last-handled-configuration", f"{PREFIX}kopf-managed"}
+        if left:
+            yield f"{meta['name']} has progress left: {annotations}"
+        if "deletionTimestamp" in meta:
+            yield f"{meta['name']} is never released: {meta}"
+        yield from _find_uncalled(evidence, obj)
+
+
+def _find_uncalled(evidence: Evidence, obj: dict[str, Any]) -> Iterator[str]:
+    """Each handler of changes has succeeded for the last state."""
+    uid, x = obj["metadata"]["uid"], obj["spec"]["x"]
+    names = {"sync": "sync", "retried": "retried", "parent": "parent/y", "patching": "patching",
+             "field": "field"}  # fmt: skip
+    for name in ["first", *(names[one] for one in evidence.features if one in names)]:
+        if not any(
+            note.handler == name and note.uid == uid and note.x == x and note.outcome == "success"
+            for note in evidence.notes
+        ):
+            yield f"{name} was never called for x={x} of {obj['metadata']['name']}"
+
+
+def _find_doubled(evidence: Evidence) -> Iterator[str]:
+    counts = collections.Counter(
+        (note.name, note.uid, note.handler, note.reason, note.diff)
+        for note in evidence.notes
+        if note.point == "end" and note.outcome == "success" and note.handler != "daemon"
+        and note.reason in ("create", "update", "delete")
+    )  # fmt: skip
+    for (name, _, handler, reason, diff), count in counts.items():
+        if count > 1 + evidence.kills:
+            yield f"{handler} has succeeded {count} times for the {reason} of {name} {diff}"
+
+
+def _find_bursts(evidence: Evidence) -> Iterator[str]:
+    times = collections.defaultdict(list)
+    for method, path, at in evidence.requests:
+        times[method, path].append(at)
+    for what, moments in times.items():
+        pairs = zip(moments, moments[MAX_RATE:], strict=False)
+        if any(last - first < 1 for first, last in pairs):
+            yield f"more than {MAX_RATE} requests in a second: {what}"
+
+
+def _find_noise(evidence: Evidence) -> Iterator[str]:
+    for line in evidence.log:
+        if "Traceback" in line:
+            yield f"there are tracebacks in the log: {line}"
+    for text in evidence.complaints:
+        if "Unclosed" not in text:
+            yield f"the loop complains: {text}"
+
+
+def _find_differences(evidence: Evidence) -> Iterator[str]:
+    """The end must be as if nothing had gone wrong."""
+    for obj in evidence.objects:
+        status, x = obj.get("status") or {}, obj["spec"]["x"]
+        if "patching" in evidence.features:
+            if status.get("seen") != x or status.get("patching") != {"x": x}:
+                yield f"the status of {obj['metadata']['name']} is not of x={x}: {status}"
+        finalizers = obj["metadata"].get("finalizers") or []
+        if bool(finalizers) != bool(FINALIZING & set(evidence.features)):
+            yield f"the finalizers of {obj['metadata']['name']} are {finalizers}"
+    if "reconciler" in evidence.features:
+        yield from _find_wrong_children(evidence)
+
+
+def _find_wrong_children(evidence: Evidence) -> Iterator[str]:
+    wanted = {
+        f"{obj['metadata']['name']}-{number}": str(obj["spec"]["x"])
+        for obj in evidence.objects
+        for number in range(1 + obj["spec"]["x"] % 2)
+    }
+    actual = {
+        child["metadata"]["name"]: (child.get("data") or {}).get("x") for child in evidence.children
+        if child["metadata"]["name"].startswith("obj")
+    }  # fmt: skip
+    if wanted != actual:
+        yield f"the children are {actual} instead of {wanted}"
+
+
+def _find_leftovers(evidence: Evidence) -> Iterator[str]:
+    """Daemons and timers are there exactly for the objects that are."""
+    alive = {obj["metadata"]["uid"] for obj in evidence.objects}
+    if "daemon" in evidence.features:
+        running = collections.Counter(
+            {uid: 0 for uid in alive}
+        )  # fmt: skip
+        for note in evidence.notes:
+            if note.handler == "daemon" and note.run == evidence.run:
+                running[note.uid] += 1 if note.point == "begin" else -1
+        for uid, count in running.items():
+            if count != (uid in alive):
+                yield f"{count} daemons run for the object {uid}"
+    if "timer" in evidence.features:
+        ticking = {
+            note.uid
+            for note in evidence.notes
+            if note.handler == "timer" and note.run == evidence.run and note.at > evidence.now - 60
+        }
+        if ticking != alive:
+            yield f"timers tick for {ticking} instead of {alive}"
+
+
+def _find_restlessness(evidence: Evidence) -> Iterator[str]:
+    if not evidence.is_settled:
+        yield "the world has never settled"
+    for write in evidence.late_writes[:3]:
+        yield f"something is written in the settled world: {write}"

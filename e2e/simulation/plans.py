@@ -1,0 +1,167 @@
+"""Plans of lives: everything that will happen, decided in advance by a seed.
+
+A plan is made of lists of small things, so a failed life can be shrunk by taking them away.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+FEATURES = (
+    "sync",
+    "retried",
+    "hopeless",
+    "parent",
+    "patching",
+    "field",
+    "resumed",
+    "deleted",
+    "event",
+    "index",
+    "daemon",
+    "timer",
+    "reconciler",
+)
+
+ACTIONS = ("edit", "edit", "edit", "label", "status", "delete", "recreate", "edit-child")
+"""What other people do with the objects; the frequent things are there several times."""
+
+FAULTS = (
+    "crash",
+    "restart",
+    "suspend",
+    "cut-watches",
+    "compact",
+    "hold-watches",
+    "fail",
+    "drop",
+    "drop-late",
+    "pause",
+    "abort",
+)
+"""What goes wrong, apart from the weather in the network."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happens at some moment (in virtual seconds)."""
+
+    at: float
+    what: str
+    name: str = ""
+    number: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        details = f" {self.name}" if self.name else ""
+        return f"{self.at:.3f} {self.what}{details} ({self.number}, {self.seconds:.3f} s)"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One life: who is there, what they do, and what goes wrong."""
+
+    seed: str
+    features: tuple[str, ...]
+    objects: tuple[Event, ...]
+    actions: tuple[Event, ...]
+    faults: tuple[Event, ...]
+    weather: dict[str, float] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    shuffled: bool = False
+    crash_at: int | None = None
+    """The step of the first operator at which it crashes, in exhaustive sweeps."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"features: {', '.join(self.features)}",
+            f"weather: {self.weather}; settings: {self.settings}; shuffled: {self.shuffled}",
+        ]
+        lines += [f"object {event}" for event in self.objects]
+        lines += [f"action {event}" for event in self.actions]
+        lines += [f"fault {event}" for event in self.faults]
+        return "\n".join(lines)
+
+    def without(self, part: str, index: int) -> Plan:
+        """The same life without one of the things in it."""
+        items = getattr(self, part)
+        return dataclasses.replace(self, **{part: (*items[:index], *items[index + 1 :])})
+
+
+def make_plan(seed: str) -> Plan:
+    """Decide on everything by the seed."""
+    chance = random.Random(f"{seed}:plan")
+    span = chance.choice([2.0, 5.0, 20.0])
+    names = [f"obj{number}" for number in range(chance.choice([1, 1, 2, 3, 5]))]
+    return Plan(
+        seed=seed,
+        features=tuple(name for name in FEATURES if chance.random() < 0.35),
+        objects=tuple(Event(_early(chance, span), "create", name) for name in names),
+        actions=_make_actions(chance, names, span),
+        faults=_make_faults(chance, span),
+        weather=_make_weather(chance),
+        settings=_make_settings(chance),
+        shuffled=chance.random() < 0.1,
+    )
+
+
+def _early(chance: random.Random, span: float) -> float:
+    """Some objects are there before the operator."""
+    return 0.0 if chance.random() < 0.5 else chance.random() * span / 2
+
+
+def _make_actions(chance: random.Random, names: list[str], span: float) -> tuple[Event, ...]:
+    count = chance.choice([1, 3, 5, 10])
+    actions = [
+        Event(chance.random() * span, chance.choice(ACTIONS), chance.choice(names), number + 1)
+        for number in range(count)
+    ]
+    if chance.random() < 0.5:  # a burst: changes in the middle of the handling of others
+        actions += [
+            dataclasses.replace(one, at=one.at + chance.random() * 0.05, what="edit", number=50 + n)
+            for n, one in enumerate(actions)
+        ]
+    return tuple(sorted(actions, key=lambda event: event.at))
+
+
+def _make_faults(chance: random.Random, span: float) -> tuple[Event, ...]:
+    count = chance.choice([0, 1, 1, 2, 3, 5])
+    return tuple(
+        sorted(
+            (
+                Event(
+                    chance.random() * span,
+                    chance.choice(FAULTS),
+                    number=chance.choice([1, 1, 2, 5]),
+                    seconds=chance.choice([0.01, 0.3, 3.0, 12.0]) * chance.random(),
+                )
+                for _ in range(count)
+            ),
+            key=lambda event: event.at,
+        )
+    )
+
+
+def _make_weather(chance: random.Random) -> dict[str, float]:
+    return {
+        "latency": chance.choice([0.0005, 0.002, 0.02]),
+        "slow": chance.choice([0.0, 0.1, 0.5]),
+        "lag": chance.choice([0.05, 0.3, 2.0]),
+        "breaks": chance.choice([0.0, 0.0, 0.0, 0.005, 0.03]),
+        "thinking": chance.choice([0.001, 0.1]),
+    }
+
+
+def _make_settings(chance: random.Random) -> dict[str, Any]:
+    """Small limits in a share of lives, so that defects of large numbers are met in small worlds."""
+    return {
+        "queueing.worker_limit": chance.choice([None, None, 1, 2]),
+        "watching.server_timeout": chance.choice([None, None, None, 25]),
+        "watching.inactivity_timeout": chance.choice([70.0, 70.0, 20.0]),
+        "watching.chunk_size": chance.choice([None, 1]),
+        "watching.initial_streaming": chance.choice([False, True]),
+        "persistence.consistency_timeout": chance.choice([5.0, 0.2]),
+    }

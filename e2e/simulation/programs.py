@@ -1,0 +1,225 @@
+"""The programs of simulated operators: handlers of all kinds, which note what they do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import kopf
+from kopf_core.intents.registries import OperatorRegistry
+from kopf_core.reactor.operator import OperatorOptions
+from kopf_kits.simulation import incarnation_var
+
+KEXES = ("sim.kopf.dev", "v1", "kexes")
+FINALIZING = frozenset({"deleted", "daemon", "timer"})
+"""The features for which objects get the finalizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a handler did: it has begun, or it has ended with some outcome."""
+
+    at: float
+    run: str
+    point: str
+    handler: str
+    reason: str
+    uid: str
+    name: str
+    version: str
+    diff: str
+    x: Any
+    outcome: str = ""
+
+
+@dataclass
+class Notebook:
+    """The notes of all handlers of all operators of one life."""
+
+    clock: Callable[[], float]
+    notes: list[Note] = field(default_factory=list)
+
+    def note(self, point: str, handler: str, facts: Mapping[str, Any], outcome: str = "") -> None:
+        incarnation = incarnation_var.get()
+        meta = facts["meta"]
+        self.notes.append(
+            Note(
+                at=self.clock(),
+                run=incarnation.name if incarnation is not None else "",
+                point=point,
+                handler=handler,
+                reason=str(facts.get("reason") or ""),
+                uid=str(meta.get("uid")),
+                name=str(meta.get("name")),
+                version=str(meta.get("resourceVersion")),
+                diff=str(facts.get("diff", "")) if str(facts.get("reason")) == "update" else "",
+                x=(facts.get("spec") or {}).get("x"),
+                outcome=outcome,
+            )
+        )
+
+    def find(self, point: str, handler: str, **where: str) -> list[Note]:
+        return [
+            note
+            for note in self.notes
+            if note.point == point
+            and note.handler == handler
+            and all(getattr(note, key) == value for key, value in where.items())
+        ]
+
+
+class Program:
+    """Makes the handlers of one operator into a registry of its own."""
+
+    def __init__(self, features: Collection[str], notebook: Notebook, chance: random.Random):
+        self.features = features
+        self.registry = OperatorRegistry()
+        self._notebook = notebook
+        self._chance = chance
+        self._on: dict[str, Any] = {"registry": self.registry}
+        self._first()
+        for name in features:
+            getattr(self, f"_{name}")()
+
+    def _noted(self, fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """Note when it begins and how it ends; async ones take a while."""
+        notebook, chance = self._notebook, self._chance
+
+        async def noted(**kwargs: Any) -> Any:
+            notebook.note("begin", name, kwargs)
+            if chance.random() < 0.5:
+                await asyncio.sleep(chance.random() * chance.choice([0.01, 0.5]))
+            try:
+                result = fn(**kwargs)
+            except kopf.PermanentError:
+                notebook.note("end", name, kwargs, "failure")
+                raise
+            except Exception:
+                notebook.note("end", name, kwargs, "retry")
+                raise
+            notebook.note("end", name, kwargs, "success")
+            return result
+
+        return noted
+
+    def _both(self, name: str, fn: Callable[..., Any]) -> None:
+        noted = self._noted(fn, name)
+        kopf.on.create(*KEXES, id=name, **self._on)(noted)
+        kopf.on.update(*KEXES, id=name, **self._on)(noted)
+
+    def _first(self) -> None:
+        self._both("first", lambda **_: None)
+
+    def _sync(self) -> None:
+        def sync(**kwargs: Any) -> None:
+            self._notebook.note("begin", "sync", kwargs)
+            self._notebook.note("end", "sync", kwargs, "success")
+
+        kopf.on.create(*KEXES, id="sync", **self._on)(sync)
+        kopf.on.update(*KEXES, id="sync", **self._on)(sync)
+
+    def _retried(self) -> None:
+        self._both("retried", _retry_once)
+
+    def _hopeless(self) -> None:
+        kopf.on.create(*KEXES, id="hopeless", **self._on)(self._noted(_fail, "hopeless"))
+
+    def _parent(self) -> None:
+        async def parent(**_: Any) -> None:
+            kopf.subhandler(id="x")(self._noted(_retry_once, "parent/x"))
+            kopf.subhandler(id="y")(self._noted(lambda **_: "done", "parent/y"))
+
+        kopf.on.create(*KEXES, id="parent", **self._on)(parent)
+        kopf.on.update(*KEXES, id="parent", **self._on)(parent)
+
+    def _patching(self) -> None:
+        def patching(patch: kopf.Patch, spec: Any, **_: Any) -> Any:
+            patch.status["seen"] = spec["x"]
+            return {"x": spec["x"]}
+
+        self._both("patching", patching)
+
+    def _field(self) -> None:
+        noted = self._noted(lambda **_: None, "field")
+        kopf.on.field(*KEXES, field="spec.x", id="field", **self._on)(noted)
+
+    def _resumed(self) -> None:
+        noted = self._noted(lambda **_: None, "resumed")
+        kopf.on.resume(*KEXES, id="resumed", **self._on)(noted)
+
+    def _deleted(self) -> None:
+        kopf.on.delete(*KEXES, id="deleted", **self._on)(self._noted(_retry_once, "deleted"))
+
+    def _event(self) -> None:
+        def event(type: str, **kwargs: Any) -> None:
+            self._notebook.note("event", "event", kwargs, str(type))
+
+        kopf.on.event(*KEXES, id="event", **self._on)(event)
+
+    def _index(self) -> None:
+        async def index(name: str, spec: Any, **_: Any) -> Any:
+            return {name: spec["x"]}
+
+        kopf.index(*KEXES, id="values", **self._on)(index)
+
+    def _daemon(self) -> None:
+        async def daemon(stopped: Any, **kwargs: Any) -> None:
+            self._notebook.note("begin", "daemon", kwargs)
+            try:
+                await stopped.wait()
+            finally:
+                self._notebook.note("end", "daemon", kwargs, "success")
+
+        kopf.daemon(*KEXES, id="daemon", **self._on)(daemon)
+
+    def _timer(self) -> None:
+        def timer(**kwargs: Any) -> None:
+            self._notebook.note("tick", "timer", kwargs)
+
+        kopf.timer(*KEXES, id="timer", interval=20, **self._on)(timer)
+
+    def _reconciler(self) -> None:
+        def reconciler(spec: Any, name: str, **kwargs: Any) -> Any:
+            self._notebook.note("pass", "reconciler", {**kwargs, "spec": spec})
+            for number in range(1 + spec["x"] % 2):
+                yield {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": {"name": f"{name}-{number}"},
+                    "data": {"x": str(spec["x"])},
+                }
+
+        kopf.reconcile(*KEXES, owns=["configmaps"], id="reconciler", **self._on)(reconciler)
+
+
+def _retry_once(retry: int, **_: Any) -> None:
+    if not retry:
+        raise kopf.TemporaryError("not yet", delay=0.05)
+
+
+def _fail(**_: Any) -> None:
+    raise kopf.PermanentError("never")
+
+
+def make_options(program: Program, url: str, values: Mapping[str, Any]) -> Callable[..., Any]:
+    """How to run the program against the API at that address."""
+
+    def make(**kwargs: Any) -> OperatorOptions:
+        async def login(**_: Any) -> kopf.ConnectionInfo:
+            return kopf.ConnectionInfo(server=url)
+
+        registry = program.registry
+        kopf.on.login(registry=registry)(login)
+        settings = kopf.OperatorSettings()
+        settings.name = "sim.kopf.dev"
+        settings.posting.enabled = False
+        settings.peering.standalone = True
+        for path, value in values.items():
+            group, _, name = path.partition(".")
+            setattr(getattr(settings, group), name, value)
+        return OperatorOptions(registry=registry, settings=settings, clusterwide=True, **kwargs)
+
+    return make

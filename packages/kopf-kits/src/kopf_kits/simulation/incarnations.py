@@ -1,0 +1,89 @@
+"""Incarnations: the processes of a simulated world, all of them in one real process.
+
+Every callback of the event loop carries its incarnation in its context. So a crash is simple:
+the callbacks of the dead incarnation are skipped from then on, whatever they were up to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+incarnation_var: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar(
+    "incarnation_var", default=None
+)
+"""Whose callback the loop executes now; none if it belongs to the world itself."""
+
+
+class Incarnation:
+    """One run of one program: from its start to its exit or its crash.
+
+    ``crash_at`` is the number of the callback before which it crashes; it never does by default.
+    """
+
+    def __init__(self, name: str, *, crash_at: int | None = None) -> None:
+        self.name = name
+        self.crash_at = crash_at
+        self.steps = 0
+        """How many callbacks have been executed."""
+
+        self.is_dead = False
+        self.on_death: list[Callable[[], None]] = []
+        """What the world does when it crashes; e.g. the network resets its connections."""
+
+        self.remains: list[object] = []
+        """What must not be destroyed until the end of the life: ``finally`` blocks would run."""
+
+        self._parked: list[asyncio.Handle] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.name}>"
+
+    @property
+    def is_suspended(self) -> bool:
+        return self._parked is not None
+
+    def admit(self, handle: asyncio.Handle) -> bool:
+        """Whether the loop may execute the callback now; it is skipped or put off otherwise."""
+        if self.is_dead:
+            self.remains.append(handle)
+            return False
+        if self._parked is not None:
+            self._parked.append(handle)
+            return False
+        self.steps += 1
+        if self.steps == self.crash_at:
+            self.crash()
+            self.remains.append(handle)
+            return False
+        return True
+
+    def crash(self) -> None:
+        """Execute nothing of it from now on. It is not told, as with SIGKILL."""
+        if not self.is_dead:
+            self.is_dead = True
+            self.remains.extend(self._parked or ())
+            self._parked = None
+            for react in self.on_death:
+                react()
+
+    def suspend(self) -> None:
+        """Put off all its callbacks until it is resumed, as with SIGSTOP. Its clock goes on."""
+        if self._parked is None and not self.is_dead:
+            self._parked = []
+
+    def resume(self, schedule: Callable[[asyncio.Handle], None]) -> None:
+        """Schedule everything that was put off, in the same order."""
+        parked, self._parked = self._parked or [], None
+        for handle in parked:
+            schedule(handle)
+
+    def start(self, program: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run the program in this incarnation; everything that it starts belongs to it, too."""
+        context = contextvars.copy_context()
+        context.run(incarnation_var.set, self)
+        task = context.run(asyncio.get_running_loop().create_task, program, name=self.name)
+        self.remains.append(task)
+        return task

@@ -1,0 +1,150 @@
+"""An event loop with virtual time: it never waits, and does everything in the same order again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import random
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from .incarnations import incarnation_var
+from .network import Network
+
+MAX_IDLE_TURNS = 100_000
+"""How many turns of the loop there can be at one moment of the virtual time."""
+
+
+class Standstill(RuntimeError):
+    """Nothing will ever happen in this world again, or the time stands still for too long."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """The loop of one simulated life.
+
+    Ready callbacks are executed in the order of asyncio (FIFO). When there are none, the time
+    jumps to the next scheduled one. With ``shuffled``, ready callbacks go in a random order.
+    """
+
+    def __init__(self, chance: random.Random, *, shuffled: bool = False) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._chance = chance
+        self._shuffled = shuffled
+        self._idle_turns = 0
+        self.steps = 0
+        """How many callbacks were executed so far."""
+
+        self.network = Network(self, chance)
+        self.complaints: list[dict[str, Any]] = []
+        """What would be logged as unhandled errors of the loop."""
+
+        self.set_exception_handler(lambda _, context: self.complaints.append(context))
+
+    def time(self) -> float:
+        return self._now
+
+    def _run_once(self) -> None:
+        ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
+        if not ready:
+            self._skip_cancelled()
+            if not scheduled:
+                raise Standstill("Nothing is scheduled, so nothing will ever happen.")
+            if scheduled[0]._when > self._now:
+                self._now, self._idle_turns = scheduled[0]._when, 0
+        self._idle_turns += 1
+        if self._idle_turns > MAX_IDLE_TURNS:
+            raise Standstill(f"Too many callbacks at one moment; the next: {ready[0]!r}")
+        while scheduled and scheduled[0]._when <= self._now:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            ready.append(handle)
+        if self._shuffled and len(ready) > 1:
+            handles = list(ready)
+            self._chance.shuffle(handles)
+            ready.clear()
+            ready.extend(handles)
+        for _ in range(len(ready)):
+            self._execute(ready.popleft())
+
+    def _skip_cancelled(self) -> None:
+        scheduled = self._scheduled  # type: ignore[attr-defined]
+        while scheduled and scheduled[0]._cancelled:
+            heapq.heappop(scheduled)._scheduled = False
+
+    def _execute(self, handle: asyncio.Handle) -> None:
+        if handle.cancelled():
+            return
+        context: contextvars.Context = handle._context  # type: ignore[attr-defined]
+        incarnation = context.get(incarnation_var)
+        if incarnation is None or incarnation.admit(handle):
+            self.steps += 1
+            handle._run()  # type: ignore[attr-defined]
+
+    def reschedule(self, handle: asyncio.Handle) -> None:
+        """Put a callback back to the end of the line: it was put off by a suspension."""
+        self._ready.append(handle)  # type: ignore[attr-defined]
+
+    # Real sockets are made by HTTP clients, but they are never connected.
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        self.network.dial(sock, address)
+
+    async def create_connection(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        sock: socket.socket | None = None,
+        **_: Any,
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        address = (host, port) if sock is None else self.network.hang_up(sock)
+        return await self.network.connect(address, protocol_factory)
+
+    async def create_server(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: Any = None,
+        port: int | None = None,
+        **_: Any,
+    ) -> Any:
+        return self.network.listen(protocol_factory, host, port or 0)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+        """Call the function a bit later, in the loop itself: threads have an order of their own."""
+        if executor is not None:
+            return asyncio.wrap_future(executor.submit(func, *args), loop=self)
+        future = self.create_future()
+        self.call_later(self.network.weather.think(), _call, future, func, args)
+        return future
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
+        """Signals are for the real process, not for the simulated ones."""
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        return False
+
+    def _process_events(self, event_list: Any) -> None:
+        """There is no selector."""
+
+    def _write_to_self(self) -> None:
+        """There is nobody to be awakened: nothing waits."""
+
+
+def _call(future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    if future.cancelled():
+        return
+    try:
+        result = func(*args)
+    except BaseException as e:
+        future.set_exception(e)
+    else:
+        future.set_result(result)
