@@ -18,11 +18,11 @@ PARTS = ("faults", "actions", "objects", "features")
 
 def explore(seeds: Iterator[str], processes: int) -> Iterator[Result]:
     """Live the lives, on several cores."""
-    with multiprocessing.get_context("fork").Pool(processes, initializer=_prepare) as pool:
+    with multiprocessing.get_context("fork").Pool(processes, initializer=prepare) as pool:
         yield from pool.imap_unordered(live_by_seed, seeds, chunksize=10)
 
 
-def _prepare() -> None:
+def prepare() -> None:
     Life(make_plan("warm-up")).run()
     gc.collect()
     gc.freeze()
@@ -63,7 +63,7 @@ def main() -> int:
     parser.add_argument("--stop-after", type=int, default=10, help="failed lives")
     args = parser.parse_args()
     if args.seed:
-        _prepare()
+        prepare()
         result = Life(make_plan(args.seed)).run()
         if args.shrink and result.problems:
             result = shrink(result.plan, {p.partition(":")[0] for p in result.problems})

@@ -56,6 +56,9 @@ class Result:
     story: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     steps: int = 0
+    sweep: int = 0
+    """How many steps the first operator made before the peace."""
+
     crashes: int = 0
     faults: int = 0
 
@@ -70,7 +73,7 @@ class Life:
         self.result = Result(plan)
         options = ClusterOptions(clock=self.world.clock.now, chance=random.Random(plan.seed))
         self.sandbox = Sandbox(options=options)
-        self.process: Process | None = None
+        self.processes: list[Process] = []
         self.kills = 0
         self.log = Log(self.world)
         self._values = random.Random(f"{plan.seed}:values")
@@ -99,42 +102,55 @@ class Life:
             for event in self.plan.objects:
                 if event.at == 0:
                     await self._do(event)
-            self._start(self.plan.crash_at)
+            keepers = [
+                asyncio.ensure_future(self._keep_running(index, self.plan.crash_at if not index else None))
+                for index in range(self.plan.replicas)
+            ]
             late = [event for event in self.plan.objects if event.at > 0]
             tasks = [asyncio.ensure_future(self._go_wrong())]
             tasks += [asyncio.ensure_future(self._act([*late, *self.plan.actions]))]
-            keeper = asyncio.ensure_future(self._keep_running())
             await asyncio.gather(*tasks)
             self.world.weather.calm_down()
             self.sandbox.faults.clear()
             self.world.tell("peace")
+            self.result.sweep = self.processes[0].incarnation.steps if self.processes else 0
             await self._settle()
             await self._touch()
             quiet = await self._settle()
             self._calm_since = self.world.clock.now().timestamp()
             await asyncio.sleep(PEACE)
             self.result.problems = judge(await self._collect(quiet))
-            keeper.cancel()
+            for keeper in keepers:
+                keeper.cancel()
             await self._stop()
 
-    # The operator, and who starts it again.
+    # The operators, and who starts them again.
 
-    def _start(self, crash_at: int | None = None) -> None:
-        program = Program(self.plan.features, self.notebook, self._values)
-        make = make_options(program, self.sandbox.url, self.plan.settings)
-        self.process = self.world.operate(make, crash_at=crash_at)
-
-    async def _keep_running(self) -> None:
-        while self.process is not None:
-            await self.process.wait()
-            self.kills += self.process.incarnation.is_dead
+    async def _keep_running(self, index: int, crash_at: int | None) -> None:
+        """Be the cluster that starts a replica again whenever it has exited or crashed."""
+        while True:
+            process = self._start(crash_at)
+            self.processes[index : index + 1] = [process]
+            await process.wait()
+            self.kills += process.incarnation.is_dead
             await asyncio.sleep(self._values.random() * 2)
-            self._start()
+            crash_at = None
+
+    def _start(self, crash_at: int | None) -> Process:
+        program = Program(self.plan.features, self.notebook, self._values)
+        values = dict(self.plan.settings)
+        if self.plan.replicas > 1:
+            values |= {"leasing.name": "sim", "leasing.namespace": "default"}
+        make = make_options(program, self.sandbox.url, values)
+        return self.world.operate(make, crash_at=crash_at)
+
+    def _pick(self, event: Event) -> Process:
+        return self.processes[int(event.name or 0) % len(self.processes)]
 
     async def _stop(self) -> None:
-        if self.process is not None:
-            await self.process.stop()
-            self.world.tell("the operator is stopped")
+        for process in self.processes:
+            await process.stop()
+        self.world.tell("the operators are stopped")
 
     # Other people.
 
@@ -185,34 +201,34 @@ class Life:
             await getattr(self, f"_fault_{event.what.replace('-', '_')}")(event)
 
     async def _fault_crash(self, event: Event) -> None:
-        if self.process is not None and self.process.is_alive:
-            incarnation = self.process.incarnation
-            incarnation.crash_at = incarnation.steps + self._values.choice([1, 5, 20, 100])
+        incarnation = self._pick(event).incarnation
+        incarnation.crash_at = incarnation.steps + self._values.choice([1, 5, 20, 100])
 
     async def _fault_restart(self, event: Event) -> None:
-        if self.process is not None:
-            await self.process.stop()
+        await self._pick(event).stop()
 
     async def _fault_abort(self, event: Event) -> None:
         """Two signals, one soon after the other."""
-        process = self.process
-        if process is not None and process.operator is not None:
-            operator = process.operator
+        process = self._pick(event)
+        if (operator := process.operator) is not None:
             process.incarnation.start(_call(operator.stop))
             await asyncio.sleep(event.seconds)
             process.incarnation.start(_call(operator.abort))
 
     async def _fault_suspend(self, event: Event) -> None:
-        if self.process is not None:
-            self.process.suspend(event.seconds)
+        self._pick(event).suspend(event.seconds * (2 if self.plan.replicas > 1 else 1))
 
     async def _fault_pause(self, event: Event) -> None:
-        process = self.process
-        if process is not None and process.operator is not None and process.is_alive:
-            operator, is_cold = process.operator, event.number > 1
+        process, is_cold = self._pick(event), event.number > 1
+        if (operator := process.operator) is not None:
             process.incarnation.start(operator.pause("test", is_cold=is_cold))
             await asyncio.sleep(event.seconds)
             process.incarnation.start(_call(lambda: operator.resume("test")))
+
+    async def _fault_lose_lease(self, event: Event) -> None:
+        """The renewals of the lease fail for a while."""
+        with self.sandbox.faults.fail(503, path="*/leases/*", method=None):
+            await asyncio.sleep(event.seconds * 2)
 
     async def _fault_cut_watches(self, event: Event) -> None:
         self.sandbox.cut_watches()
@@ -249,10 +265,10 @@ class Life:
         """Wait until nothing is written for a while; get whether it has come to that."""
         until, since, count = self.world.loop.time() + SETTLING, self.world.loop.time(), -1
         while self.world.loop.time() < until:
-            writes = sum(entry.method != "GET" for entry in self.sandbox.journal)
+            writes = sum(_is_write(entry) for entry in self.sandbox.journal)
             if writes != count:
                 count, since = writes, self.world.loop.time()
-            elif self.world.loop.time() - since > 61 and self.process and self.process.is_alive:
+            elif self.world.loop.time() - since > 61 and self._is_someone_alive():
                 return True
             await asyncio.sleep(1)
         return False
@@ -266,20 +282,28 @@ class Life:
             children=await self.sandbox.list("configmaps"),
             requests=[(e.method, e.path, e.time) for e in entries],
             kills=self.kills + self._count_aborts(),
-            run=self.process.incarnation.name if self.process else "",
+            runs=[process.incarnation.name for process in self.processes],
             is_settled=quiet,
             now=self.world.loop.time(),
             late_writes=[
                 f"{e.method} {e.path}"
                 for e in entries
-                if e.method != "GET" and e.time > self._calm_since
+                if _is_write(e) and e.time > self._calm_since
             ],
             log=self.log.lines,
             complaints=[str(one.get("message")) + repr(one.get("exception")) for one in self.world.loop.complaints],
         )
 
+    def _is_someone_alive(self) -> bool:
+        return any(process.is_alive for process in self.processes)
+
     def _count_aborts(self) -> int:
         return sum(event.what == "abort" for event in self.plan.faults)
+
+
+def _is_write(entry: Any) -> bool:
+    """Whether it changes anything but the leases, which are renewed for ever."""
+    return entry.method != "GET" and "/leases" not in entry.path
 
 
 async def _call(fn: Any) -> None:

@@ -26,8 +26,8 @@ class Evidence:
     children: Sequence[dict[str, Any]]
     requests: Sequence[tuple[str, str, float]]
     kills: int
-    run: str
-    """The name of the operator that works in the end."""
+    runs: Collection[str]
+    """The names of the operators that are there in the end."""
 
     is_settled: bool
     now: float
@@ -147,7 +147,7 @@ def _find_leftovers(evidence: Evidence) -> Iterator[str]:
             {uid: 0 for uid in alive}
         )  # fmt: skip
         for note in evidence.notes:
-            if note.handler == "daemon" and note.run == evidence.run:
+            if note.handler == "daemon" and note.run in evidence.runs:
                 running[note.uid] += 1 if note.point == "begin" else -1
         for uid, count in running.items():
             if count != (uid in alive):
@@ -156,7 +156,7 @@ def _find_leftovers(evidence: Evidence) -> Iterator[str]:
         ticking = {
             note.uid
             for note in evidence.notes
-            if note.handler == "timer" and note.run == evidence.run and note.at > evidence.now - 60
+            if note.handler == "timer" and note.run in evidence.runs and note.at > evidence.now - 60
         }
         if ticking != alive:
             yield f"timers tick for {ticking} instead of {alive}"

@@ -41,6 +41,7 @@ FAULTS = (
     "drop-late",
     "pause",
     "abort",
+    "lose-lease",
 )
 """What goes wrong, apart from the weather in the network."""
 
@@ -72,12 +73,15 @@ class Plan:
     weather: dict[str, float] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     shuffled: bool = False
+    replicas: int = 1
+    """How many operators run at once; with a lease if there are several."""
+
     crash_at: int | None = None
     """The step of the first operator at which it crashes, in exhaustive sweeps."""
 
     def __str__(self) -> str:
         lines = [
-            f"features: {', '.join(self.features)}",
+            f"features: {', '.join(self.features)}; replicas: {self.replicas}",
             f"weather: {self.weather}; settings: {self.settings}; shuffled: {self.shuffled}",
         ]
         lines += [f"object {event}" for event in self.objects]
@@ -105,6 +109,7 @@ def make_plan(seed: str) -> Plan:
         weather=_make_weather(chance),
         settings=_make_settings(chance),
         shuffled=chance.random() < 0.1,
+        replicas=chance.choice([1, 1, 1, 2]),
     )
 
 
@@ -135,6 +140,7 @@ def _make_faults(chance: random.Random, span: float) -> tuple[Event, ...]:
                 Event(
                     chance.random() * span,
                     chance.choice(FAULTS),
+                    name=str(chance.randrange(2)),
                     number=chance.choice([1, 1, 2, 5]),
                     seconds=chance.choice([0.01, 0.3, 3.0, 12.0]) * chance.random(),
                 )
