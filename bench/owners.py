@@ -7,8 +7,9 @@ busy the machine is. The first owners are not counted: connections are opened fo
 is made once is made. Connections that are opened later are counted; but usually, there are few.
 
 Three phases: all owners are created; a quiet time; the operator is restarted with all of them.
-A restarted operator can have nothing to do, and an operator that has not begun looks the same. So one more
-owner is created then, and the measurement ends when that one is ready, and the operator is quiet.
+A restarted operator can have nothing to do, and an operator that has not begun looks the same.
+So one more owner is created then, and the measurement ends when that one is ready, and the
+operator is quiet.
 Requests are counted by the API server itself, CPU and memory are those of the operator's process:
 the growth since it was started with no owners at all, after a restart too.
 """

@@ -83,7 +83,8 @@ def _explore_many(args: argparse.Namespace) -> int:
         if len(failed) >= args.stop_after or time.monotonic() - began > args.seconds:
             break
     spent = time.monotonic() - began
-    print(f"{count} lives in {spent:.0f} s, {steps} steps, {crashes} with crashes, {len(failed)} failed")
+    print(f"{count} lives in {spent:.0f} s; {steps} steps; {crashes} lives with crashes")
+    print(f"{len(failed)} failed")
     return 1 if failed else 0
 
 

@@ -1,4 +1,4 @@
-"""One life by a plan: a cluster, an operator, other people, faults; then peace, and the judgement."""
+"""One life by a plan: a cluster, operators, other people, faults; then peace, and the judgement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from e2e.simulation.oracles import Evidence, judge
 from e2e.simulation.plans import Event, Plan
 from e2e.simulation.programs import Notebook, Program, make_options
-from kopf_kits.sandbox import ClusterOptions, Sandbox
+from kopf_kits.sandbox import ClusterOptions, Nature, Sandbox
 from kopf_kits.sandbox.base.statuses import StatusError
 from kopf_kits.simulation import Process, Standstill, World, live
 
@@ -71,9 +71,10 @@ class Life:
         self.world = World(plan.seed, shuffled=plan.shuffled)
         self.notebook = Notebook(self.world.loop.time)
         self.result = Result(plan)
-        options = ClusterOptions(clock=self.world.clock.now, chance=random.Random(plan.seed))
+        nature = Nature(self.world.clock.now, random.Random(plan.seed))
+        options = ClusterOptions(nature=nature)
         self.sandbox = Sandbox(options=options)
-        self.processes: list[Process] = []
+        self.operators: dict[int, Process] = {}
         self.kills = 0
         self.log = Log(self.world)
         self._values = random.Random(f"{plan.seed}:values")
@@ -103,7 +104,9 @@ class Life:
                 if event.at == 0:
                     await self._do(event)
             keepers = [
-                asyncio.ensure_future(self._keep_running(index, self.plan.crash_at if not index else None))
+                asyncio.ensure_future(
+                    self._keep_running(index, self.plan.crash_at if not index else None)
+                )
                 for index in range(self.plan.replicas)
             ]
             late = [event for event in self.plan.objects if event.at > 0]
@@ -113,7 +116,7 @@ class Life:
             self.world.weather.calm_down()
             self.sandbox.faults.clear()
             self.world.tell("peace")
-            self.result.sweep = self.processes[0].incarnation.steps if self.processes else 0
+            self.result.sweep = self.operators[0].incarnation.steps
             await self._settle()
             await self._touch()
             quiet = await self._settle()
@@ -130,7 +133,7 @@ class Life:
         """Be the cluster that starts a replica again whenever it has exited or crashed."""
         while True:
             process = self._start(crash_at)
-            self.processes[index : index + 1] = [process]
+            self.operators[index] = process
             await process.wait()
             self.kills += process.incarnation.is_dead
             await asyncio.sleep(self._values.random() * 2)
@@ -145,7 +148,7 @@ class Life:
         return self.world.operate(make, crash_at=crash_at)
 
     def _pick(self, event: Event) -> Process:
-        return self.processes[int(event.name or 0) % len(self.processes)]
+        return self.operators[int(event.name or 0) % self.plan.replicas]
 
     async def _stop(self) -> None:
         for process in self.processes:
@@ -153,6 +156,10 @@ class Life:
         self.world.tell("the operators are stopped")
 
     # Other people.
+
+    @property
+    def processes(self) -> list[Process]:
+        return list(self.operators.values())
 
     async def _act(self, events: list[Event]) -> None:
         for event in sorted(events, key=lambda event: event.at):
@@ -291,7 +298,7 @@ class Life:
                 if _is_write(e) and e.time > self._calm_since
             ],
             log=self.log.lines,
-            complaints=[str(one.get("message")) + repr(one.get("exception")) for one in self.world.loop.complaints],
+            complaints=[*self.world.loop.complaints],
         )
 
     def _is_someone_alive(self) -> bool:

@@ -115,9 +115,9 @@ def _find_differences(evidence: Evidence) -> Iterator[str]:
     """The end must be as if nothing had gone wrong."""
     for obj in evidence.objects:
         status, x = obj.get("status") or {}, obj["spec"]["x"]
-        if "patching" in evidence.features:
-            if status.get("seen") != x or status.get("patching") != {"x": x}:
-                yield f"the status of {obj['metadata']['name']} is not of x={x}: {status}"
+        expected = {**status, "seen": x, "patching": {"x": x}}
+        if "patching" in evidence.features and status != expected:
+            yield f"the status of {obj['metadata']['name']} is not of x={x}: {status}"
         finalizers = obj["metadata"].get("finalizers") or []
         if bool(finalizers) != bool(FINALIZING & set(evidence.features)):
             yield f"the finalizers of {obj['metadata']['name']} are {finalizers}"
@@ -144,7 +144,7 @@ def _find_leftovers(evidence: Evidence) -> Iterator[str]:
     alive = {obj["metadata"]["uid"] for obj in evidence.objects}
     if "daemon" in evidence.features:
         running = collections.Counter(
-            {uid: 0 for uid in alive}
+            dict.fromkeys(alive, 0)
         )  # fmt: skip
         for note in evidence.notes:
             if note.handler == "daemon" and note.run in evidence.runs:

@@ -162,7 +162,7 @@ def _make_weather(chance: random.Random) -> dict[str, float]:
 
 
 def _make_settings(chance: random.Random) -> dict[str, Any]:
-    """Small limits in a share of lives, so that defects of large numbers are met in small worlds."""
+    """Small limits in a share of lives: defects of large numbers are met in small worlds, too."""
     return {
         "queueing.worker_limit": chance.choice([None, None, 1, 2]),
         "watching.server_timeout": chance.choice([None, None, None, 25]),

@@ -1,6 +1,7 @@
 """The essentials of an operator: what all of its parts share."""
 
 import asyncio
+import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -46,6 +47,7 @@ class OperatorOptions:
     liveness_endpoint: str | None = None
     clock: Clock = field(default_factory=SystemClock)
     threads: Threads = field(default_factory=SystemThreads)
+    chance: random.Random = field(default_factory=random.SystemRandom)
 
 
 class Essentials:

@@ -71,11 +71,12 @@ class Leadership:
         from kopf_core.engines.leasing.elector import Elector
 
         essentials, settings = self._essentials, self._essentials.settings.leasing
+        bits = essentials.options.chance.getrandbits(128)
         fence = essentials.client.fence = Fence(essentials.options.clock)
         self._elector = Elector(
             essentials.free_client,
             settings,
-            identity=f"{get_hostname()}_{uuid.uuid4()}",
+            identity=f"{get_hostname()}_{uuid.UUID(int=bits, version=4)}",
             clock=essentials.options.clock,
             fence=fence,
             on_leading=self._lead,

@@ -4,6 +4,7 @@ It is a tool for development: it listens on the loopback interface only, speaks 
 any credentials, and forgets everything when it stops.
 """
 
+from .base.nature import Nature
 from .base.statuses import StatusError
 from .cluster import ClusterOptions
 from .http.faults import Fault, Faults
@@ -17,6 +18,7 @@ __all__ = [
     "Fault",
     "Faults",
     "Journal",
+    "Nature",
     "Sandbox",
     "SandboxThread",
     "StatusError",

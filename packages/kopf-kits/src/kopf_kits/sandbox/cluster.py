@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
-import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .admission.admission import Admission
+from .base.nature import Nature
 from .controllers.accounts import ServiceAccounts
 from .controllers.definitions import Definitions
 from .controllers.garbage import Garbage
@@ -22,10 +20,6 @@ from .verbs.writes import Writer
 INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
     """The settings of a cluster.
@@ -34,15 +28,14 @@ class ClusterOptions:
     ``bookmark_interval``: how often idle watches get bookmarks, in seconds.
     ``watch_timeout``: how long watches live if they do not say, in seconds.
     ``ready``: whether workloads (deployments, jobs, pods, etc.) become ready by themselves.
-    ``clock``: the wall-clock time, in UTC. ``chance``: where the identities of objects come from.
+    ``nature``: the wall clock, and the chance that the identities of objects come from.
     """
 
     history: int = 20_000
     bookmark_interval: float = 60
     watch_timeout: float = 1800
     ready: bool = False
-    clock: Callable[[], datetime.datetime] = _now
-    chance: random.Random = field(default_factory=random.SystemRandom)
+    nature: Nature = field(default_factory=Nature)
 
 
 class Cluster:
@@ -50,7 +43,7 @@ class Cluster:
 
     def __init__(self, options: ClusterOptions) -> None:
         self.options = options
-        self.versions = Versions()
+        self.versions = Versions(options.nature)
         self.registry = Registry()
         register_builtins(self.registry, self.versions, options.history)
         self.admission = Admission(self.registry)

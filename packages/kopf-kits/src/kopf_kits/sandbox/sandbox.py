@@ -59,7 +59,7 @@ class Sandbox:
         self._options = options or ClusterOptions()
         self.faults = Faults()
         """Faults on demand, for tests."""
-        self.journal = Journal(self._options.clock)
+        self.journal = Journal(self._options.nature.clock)
         """The requests that were made."""
         self._cluster: Cluster | None = None
         self._server: Server | None = None

@@ -38,10 +38,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """How many callbacks were executed so far."""
 
         self.network = Network(self, chance)
-        self.complaints: list[dict[str, Any]] = []
+        self.complaints: list[str] = []
         """What would be logged as unhandled errors of the loop."""
 
-        self.set_exception_handler(lambda _, context: self.complaints.append(context))
+        self.set_exception_handler(lambda _, context: self.complaints.append(_describe(context)))
 
     def time(self) -> float:
         return self._now
@@ -81,7 +81,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         incarnation = context.get(incarnation_var)
         if incarnation is None or incarnation.admit(handle):
             self.steps += 1
-            handle._run()  # type: ignore[attr-defined]
+            handle._run()
 
     def reschedule(self, handle: asyncio.Handle) -> None:
         """Put a callback back to the end of the line: it was put off by a suspension."""
@@ -104,7 +104,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         address = (host, port) if sock is None else self.network.hang_up(sock)
         return await self.network.connect(address, protocol_factory)
 
-    async def create_server(  # type: ignore[override]
+    async def create_server(
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         host: Any = None,
@@ -113,7 +113,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> Any:
         return self.network.listen(protocol_factory, host, port or 0)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> Any:
         """Call the function a bit later, in the loop itself: threads have an order of their own."""
         if executor is not None:
             return asyncio.wrap_future(executor.submit(func, *args), loop=self)
@@ -126,7 +128,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Handle:
         return self.call_soon(callback, *args, context=context)
 
-    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
+    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:  # type: ignore[override]
         """Signals are for the real process, not for the simulated ones."""
 
     def remove_signal_handler(self, sig: int) -> bool:
@@ -137,6 +139,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         """There is nobody to be awakened: nothing waits."""
+
+
+def _describe(context: dict[str, Any]) -> str:
+    exception = context.get("exception")
+    return f"{context.get('message')}" + ("" if exception is None else f": {exception!r}")
 
 
 def _call(future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:

@@ -251,7 +251,7 @@ class MemoryTransport(asyncio.Transport):
         self._underway += len(chunk)
         if self._underway > HIGH_WATER and not self._is_held:
             self._is_held = True
-            self.protocol.pause_writing()  # type: ignore[attr-defined]
+            self.protocol.pause_writing()
 
     def writelines(self, list_of_data: Any) -> None:
         self.write(b"".join(list_of_data))
@@ -304,7 +304,7 @@ class MemoryTransport(asyncio.Transport):
         self._underway = max(0, self._underway - size)
         if self._is_held and self._underway <= HIGH_WATER // 4 and not self._is_lost:
             self._is_held = False
-            resume = self.protocol.resume_writing  # type: ignore[attr-defined]
+            resume = self.protocol.resume_writing
             self._loop.call_soon(resume, context=self.context)
 
     def _finish(self) -> None:

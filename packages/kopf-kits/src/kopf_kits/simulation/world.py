@@ -30,6 +30,7 @@ class World:
         self.loop = VirtualLoop(random.Random(f"{seed}:loop"), shuffled=shuffled)
         self.clock = VirtualClock(self.loop)
         self.incarnations: list[Incarnation] = []
+        self.processes: list[Process] = []
         self.story: list[str] = []
         """What has happened, one line each: for people who look at a failed life."""
 
@@ -57,11 +58,14 @@ class World:
         options = make_options(
             clock=VirtualClock(self.loop),
             threads=VirtualThreads(self.loop),
+            chance=random.Random(f"{self.seed}:{name}"),
             identity=f"{name}@simulation",
         )
         options.settings.execution.executor = VirtualExecutor(self.loop)
         self.tell(f"{name} starts")
-        return Process(self, incarnation, options)
+        process = Process(self, incarnation, options)
+        self.processes.append(process)
+        return process
 
 
 class Process:
@@ -84,6 +88,11 @@ class Process:
     async def _run(self) -> None:
         self.operator = Operator(self._options)
         await self.operator.run()
+
+    def forget(self) -> None:
+        """Keep nothing of the operator: the life is over."""
+        self.operator = None
+        del self._options, self.task
 
     def crash(self) -> None:
         self.incarnation.crash()
@@ -148,17 +157,28 @@ def _bury(world: World) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for task in asyncio.all_tasks(world.loop):
-                with contextlib.suppress(BaseException):
-                    task.get_coro().close()  # type: ignore[union-attr]
-            for incarnation in world.incarnations:
-                incarnation.is_dead = True
-                incarnation.remains.clear()
-                incarnation.on_death.clear()
-            world.loop._ready.clear()  # type: ignore[attr-defined]
-            world.loop._scheduled.clear()  # type: ignore[attr-defined]
-            world.loop.close()
+            _destroy(world)
             gc.collect()
+            gc.collect()  # the finally blocks of the first collection leave garbage, too
     finally:
         sys.unraisablehook = hook
         logging.disable(level)
+
+
+def _destroy(world: World) -> None:
+    loop = world.loop
+    loop.set_exception_handler(lambda *_: None)
+    asyncio.set_event_loop(loop)  # otherwise, the ``finally`` blocks make a new one
+    for task in asyncio.all_tasks(loop):
+        with contextlib.suppress(BaseException):
+            task.get_coro().close()
+    for process in world.processes:
+        process.forget()
+    for incarnation in world.incarnations:
+        incarnation.is_dead = True
+        incarnation.remains.clear()
+        incarnation.on_death.clear()
+    loop._ready.clear()  # type: ignore[attr-defined]
+    loop._scheduled.clear()  # type: ignore[attr-defined]
+    loop.close()
+    asyncio.set_event_loop(None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import ssl
-import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -225,7 +224,7 @@ def make_request(review: Review, endpoint: Endpoint) -> Obj:
     if review.dry_run:
         detail["dryRun"] = ["All"]
     request: Obj = {
-        "uid": str(uuid.uuid4()),
+        "uid": endpoint.nature.make_uid(),
         "kind": _kind(endpoint),
         "resource": _resource(endpoint),
         "requestKind": _kind(source),

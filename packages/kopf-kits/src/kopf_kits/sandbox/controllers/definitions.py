@@ -8,7 +8,6 @@ from typing import Any
 
 from kopf_kits.sandbox.kinds.crds import CLEANUP, is_established, make_resource
 from kopf_kits.sandbox.schemas.schemas import apply_defaults, prune
-from kopf_kits.sandbox.store.metadata import now
 from kopf_kits.sandbox.store.resources import Registry, Resource
 from kopf_kits.sandbox.store.storage import Change, Store, Versions
 from kopf_kits.sandbox.verbs.deletions import DeleteOptions, Deleter
@@ -99,7 +98,7 @@ class Definitions:
             "status": "True",
             "reason": "InstanceDeletionInProgress",
             "message": "CustomResource deletion is in progress",
-            "lastTransitionTime": now(),
+            "lastTransitionTime": self._versions.nature.now(),
         }
         status = {**status, "conditions": [*conditions, condition]}
         changed = {**obj, "metadata": dict(obj["metadata"]), "status": status}
@@ -123,7 +122,7 @@ class Definitions:
         status = dict(obj.get("status") or {})
         if is_established(obj) and status.get("acceptedNames") == names and clash is None:
             return
-        conditions = _conditions(clash)
+        conditions = _conditions(clash, self._versions.nature.now())
         if [_essence(c) for c in conditions] == [
             _essence(c) for c in status.get("conditions") or []
         ]:
@@ -159,8 +158,7 @@ def _essence(condition: Obj) -> Obj:
     return {key: value for key, value in condition.items() if key != "lastTransitionTime"}
 
 
-def _conditions(clash: tuple[str, str] | None) -> list[Obj]:
-    time = now()
+def _conditions(clash: tuple[str, str] | None, time: str) -> list[Obj]:
     if clash is None:
         accepted = ("True", "NoConflicts", "no conflicts found")
         established = ("True", "InitialNamesAccepted", "the initial names have been accepted")

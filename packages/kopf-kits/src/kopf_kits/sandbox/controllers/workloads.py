@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kopf_kits.sandbox.base.statuses import StatusError
-from kopf_kits.sandbox.store.metadata import now
 from kopf_kits.sandbox.store.resources import Endpoint, Registry
 from kopf_kits.sandbox.store.storage import Change, Key
 from kopf_kits.sandbox.store.writeoptions import WriteOptions
 from kopf_kits.sandbox.verbs.writes import Writer
 
 Obj = dict[str, Any]
-Complete = Callable[[Obj], Obj]
+Complete = Callable[[Obj, str], Obj]
 
 
 class Workloads:
@@ -43,7 +42,8 @@ class Workloads:
             raise LookupError(f"It is not known what readiness is for {endpoint.resource}.")
 
         def modify(obj: Obj) -> Obj:
-            return {**obj, "status": {**(obj.get("status") or {}), **complete(obj)}}
+            completed = complete(obj, endpoint.nature.now())
+            return {**obj, "status": {**(obj.get("status") or {}), **completed}}
 
         stored = await self._writer.update(endpoint, key, "status", modify, WriteOptions())
         return stored.obj
@@ -66,7 +66,8 @@ class Workloads:
             return
         obj, complete = stored.obj, COMPLETIONS[endpoint.resource.qualified]
         status = obj.get("status") or {}
-        if any(status.get(k) != v for k, v in complete(obj).items() if k not in _TIMED):
+        completed = complete(obj, endpoint.nature.now())
+        if any(status.get(k) != v for k, v in completed.items() if k not in _TIMED):
             try:
                 await self.complete(endpoint, key)
             except StatusError:
@@ -77,14 +78,14 @@ _TIMED = frozenset({"conditions", "startTime", "completionTime"})
 """What has the time in it: it is not to be compared."""
 
 
-def _condition(type: str, reason: str) -> Obj:
+def _condition(type: str, reason: str, time: str) -> Obj:
     return {
         "type": type,
         "status": "True",
         "reason": reason,
         "message": "",
-        "lastTransitionTime": now(),
-        "lastUpdateTime": now(),
+        "lastTransitionTime": time,
+        "lastUpdateTime": time,
     }
 
 
@@ -97,22 +98,22 @@ def _observed(obj: Obj) -> Obj:
     return {"observedGeneration": obj["metadata"].get("generation", 1)}
 
 
-def _deployment(obj: Obj) -> Obj:
+def _deployment(obj: Obj, time: str) -> Obj:
     replicas = _replicas(obj)
     counts = ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas")
     conditions = [
-        _condition("Available", "MinimumReplicasAvailable"),
-        _condition("Progressing", "NewReplicaSetAvailable"),
+        _condition("Available", "MinimumReplicasAvailable", time),
+        _condition("Progressing", "NewReplicaSetAvailable", time),
     ]
     return {**dict.fromkeys(counts, replicas), **_observed(obj), "conditions": conditions}
 
 
-def _replicaset(obj: Obj) -> Obj:
+def _replicaset(obj: Obj, time: str) -> Obj:
     counts = ("replicas", "readyReplicas", "fullyLabeledReplicas", "availableReplicas")
     return {**dict.fromkeys(counts, _replicas(obj)), **_observed(obj)}
 
 
-def _statefulset(obj: Obj) -> Obj:
+def _statefulset(obj: Obj, time: str) -> Obj:
     counts = (
         "replicas",
         "readyReplicas",
@@ -123,7 +124,7 @@ def _statefulset(obj: Obj) -> Obj:
     return {**dict.fromkeys(counts, _replicas(obj)), **_observed(obj)}
 
 
-def _daemonset(obj: Obj) -> Obj:
+def _daemonset(obj: Obj, time: str) -> Obj:
     counts = (
         "currentNumberScheduled",
         "desiredNumberScheduled",
@@ -134,23 +135,23 @@ def _daemonset(obj: Obj) -> Obj:
     return {**dict.fromkeys(counts, 1), "numberMisscheduled": 0, **_observed(obj)}
 
 
-def _job(obj: Obj) -> Obj:
+def _job(obj: Obj, time: str) -> Obj:
     completions = (obj.get("spec") or {}).get("completions")
     conditions = [
-        _condition("SuccessCriteriaMet", "CompletionsReached"),
-        _condition("Complete", "CompletionsReached"),
+        _condition("SuccessCriteriaMet", "CompletionsReached", time),
+        _condition("Complete", "CompletionsReached", time),
     ]
     for condition in conditions:
         condition["lastProbeTime"] = condition.pop("lastUpdateTime")
     return {
         "succeeded": 1 if completions is None else int(completions),
-        "startTime": now(),
-        "completionTime": now(),
+        "startTime": time,
+        "completionTime": time,
         "conditions": conditions,
     }
 
 
-def _pod(obj: Obj) -> Obj:
+def _pod(obj: Obj, time: str) -> Obj:
     containers = (obj.get("spec") or {}).get("containers") or ()
     statuses = [
         {
@@ -164,10 +165,10 @@ def _pod(obj: Obj) -> Obj:
         for container in containers
     ]
     names = ("Initialized", "Ready", "ContainersReady", "PodScheduled")
-    conditions = [{"type": t, "status": "True", "lastTransitionTime": now()} for t in names]
+    conditions = [{"type": t, "status": "True", "lastTransitionTime": time} for t in names]
     return {
         "phase": "Running",
-        "startTime": now(),
+        "startTime": time,
         "conditions": conditions,
         "containerStatuses": statuses,
     }

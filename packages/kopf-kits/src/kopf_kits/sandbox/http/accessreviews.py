@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kopf_kits.sandbox.base.nature import Nature
 from kopf_kits.sandbox.base.statuses import method_not_allowed
-from kopf_kits.sandbox.store.metadata import now
 
 from .calls import Call, Reply
 from .routing import Target
@@ -30,7 +30,7 @@ USER: dict[str, Any] = {
 }
 
 
-def answer_review(call: Call, target: Target) -> Reply | None:
+def answer_review(call: Call, target: Target, nature: Nature) -> Reply | None:
     """Answer the question; none if it is not about access."""
     kind = REVIEWS.get(target.group, {}).get(target.plural)
     if kind is None or target.version != "v1":
@@ -42,7 +42,7 @@ def answer_review(call: Call, target: Target) -> Reply | None:
         **body,
         "kind": kind,
         "apiVersion": f"{target.group}/v1",
-        "metadata": {"creationTimestamp": now(), **(body.get("metadata") or {})},
+        "metadata": {"creationTimestamp": nature.now(), **(body.get("metadata") or {})},
         "status": _status(kind, _get_user(call)),
     }
     return Reply.of(review, 201)

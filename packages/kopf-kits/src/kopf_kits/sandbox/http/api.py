@@ -33,7 +33,7 @@ class API:
 
     def __init__(self, cluster: Cluster, address: Callable[[], str]) -> None:
         self._cluster = cluster
-        self._documents = Documents(cluster.registry, address)
+        self._documents = Documents(cluster.registry, cluster.options.nature, address)
         self._subresources = Subresources(cluster)
 
     async def answer(self, call: Call) -> Reply:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import email.utils
 import logging
 from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, unquote
@@ -64,7 +65,7 @@ class Server:
         try:
             check_headers(request.headers, has_body=request.can_read_body)
         except StatusError as error:
-            return await _send(request, _refuse(error))
+            return await self._send(request, _refuse(error))
         call = await _read_call(request)
         entry = self._journal.record(call)
         taken = self._faults.take(call)
@@ -76,7 +77,7 @@ class Server:
             self._journal.answered(entry, reply.status)
             if reply.stream is not None:
                 return await self._stream(request, call, reply, taken)
-            return await _send(request, reply)
+            return await self._send(request, reply)
         except Dropped:
             if entry.status is None:
                 self._journal.answered(entry, 0)
@@ -100,9 +101,13 @@ class Server:
         reply.stream = self._faults.shape(call, reply.stream, taken)
         self._streams[call] = request
         try:
-            return await _send(request, reply)
+            return await self._send(request, reply)
         finally:
             del self._streams[call]
+
+    async def _send(self, request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
+        moment = self._cluster.options.nature.clock()
+        return await _send(request, reply, email.utils.format_datetime(moment, usegmt=True))
 
     def cut(self, path: str) -> int:
         """Close the connections of the watch-streams with such paths; returns how many."""
@@ -156,10 +161,11 @@ def _add_warnings(call: Call, reply: Reply) -> None:
         reply.headers.append(("Warning", f'299 - "{quoted}"'))
 
 
-async def _send(request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
+async def _send(request: web.BaseRequest, reply: Reply, date: str) -> web.StreamResponse:
     headers: list[tuple[str, str]] = [
         ("Content-Type", reply.media_type),
         ("Cache-Control", "no-cache, private"),
+        ("Date", date),
     ]
     headers.extend(reply.headers)
     if reply.chunks is None and reply.stream is None:

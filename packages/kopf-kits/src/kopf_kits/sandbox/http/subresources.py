@@ -7,7 +7,6 @@ from typing import Any
 from kopf_kits.sandbox.base.statuses import Cause, StatusError, invalid, method_not_allowed
 from kopf_kits.sandbox.cluster import Cluster
 from kopf_kits.sandbox.schemas.selectors import parse_labels
-from kopf_kits.sandbox.store.metadata import now
 from kopf_kits.sandbox.store.resources import Endpoint, Scale
 from kopf_kits.sandbox.store.storage import Key
 from kopf_kits.sandbox.verbs.deletions import DeleteOptions
@@ -37,7 +36,7 @@ class Subresources:
             case (("log" | "exec" | "attach" | "portforward"), _):
                 raise _nothing_runs(name)
             case "token", "POST":
-                return _issue_token(call, key)
+                return _issue_token(call, endpoint, key)
             case "binding", "POST":
                 return await self._bind(call, endpoint, key)
             case "eviction", "POST":
@@ -118,16 +117,16 @@ def _done(status: int) -> Reply:
                      "code": status}, status)  # fmt: skip
 
 
-def _issue_token(call: Call, key: Key) -> Reply:
+def _issue_token(call: Call, endpoint: Endpoint, key: Key) -> Reply:
     body = call.parse_body()
     spec = body.get("spec") or {}
     seconds = int(spec.get("expirationSeconds") or 3600)
     status = {
         "token": f"sandbox:{key[0]}:{key[1]}",
-        "expirationTimestamp": now(seconds),
+        "expirationTimestamp": endpoint.nature.now(seconds),
     }
     full = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": {
-        "name": key[1], "namespace": key[0], "creationTimestamp": now()},
+        "name": key[1], "namespace": key[0], "creationTimestamp": endpoint.nature.now()},
         "spec": {**spec, "expirationSeconds": seconds}, "status": status}  # fmt: skip
     return Reply.of(full, 201)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -12,7 +11,6 @@ from kopf_kits.sandbox.base.statuses import Cause
 
 from .validation import invalid_value
 
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_1035 = r"[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -58,11 +56,6 @@ _VALUE_TEXT = (
 )
 _re_qualified = re.compile(_QUALIFIED)
 _re_value = re.compile(_VALUE)
-
-
-def generate_name(base: str) -> str:
-    """A name for ``generateName``: the base, cut to fit, and five random characters."""
-    return base[:58] + "".join(random.choices(_ALPHABET, k=5))
 
 
 def check_name(

@@ -11,7 +11,6 @@ from kopf_kits.sandbox.fields.applying import merge_applied, remove_abandoned
 from kopf_kits.sandbox.fields.differences import Comparison, Difference
 from kopf_kits.sandbox.fields.ownership import Path, Tree
 
-from .metadata import now
 from .resources import Endpoint
 from .writeoptions import WriteOptions
 
@@ -109,7 +108,7 @@ def _entry(endpoint: Endpoint, operation: str, manager: str, sub: str, tree: Tre
         "manager": manager,
         "operation": operation,
         "apiVersion": endpoint.api_version,
-        "time": now(),
+        "time": endpoint.nature.now(),
         "fieldsType": "FieldsV1",
         "fieldsV1": tree,
     }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import json
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +12,6 @@ from kopf_kits.sandbox.schemas.names import (
     check_labels,
     check_name,
     check_qualified,
-    generate_name,
 )
 from kopf_kits.sandbox.schemas.validation import invalid_value, show
 
@@ -27,12 +24,6 @@ _OTHER_NAMESPACE = (
 )
 _SYSTEM = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion")
 _KEPT = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
-
-
-def now(shift: float = 0) -> str:
-    """The current time as it is written in objects: in UTC, in whole seconds."""
-    moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=shift)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def prepare_new(endpoint: Endpoint, namespace: str, obj: Obj) -> Obj:
@@ -48,20 +39,21 @@ def prepare_new(endpoint: Endpoint, namespace: str, obj: Obj) -> Obj:
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     for name in _SYSTEM:
         meta.pop(name, None)
-    meta["uid"] = str(uuid.uuid4())
-    meta["creationTimestamp"] = now()
+    meta["uid"] = endpoint.nature.make_uid()
+    meta["creationTimestamp"] = endpoint.nature.now()
     meta.pop("generation", None)
     if endpoint.resource.rules.generation:
         meta["generation"] = 1
     return _completed(endpoint, obj, meta, patched=False)
 
 
-def name_new(obj: Obj) -> Obj:
+def name_new(endpoint: Endpoint, obj: Obj) -> Obj:
     """The new object with a generated name, if it has no name of its own."""
     meta = obj["metadata"]
     if meta.get("name") or not meta.get("generateName"):
         return obj
-    return {**obj, "metadata": {**meta, "name": generate_name(str(meta["generateName"]))}}
+    name = endpoint.nature.make_name(str(meta["generateName"]))
+    return {**obj, "metadata": {**meta, "name": name}}
 
 
 def prepare_changed(endpoint: Endpoint, old: Obj, new: Obj, *, replaced: bool) -> Obj:

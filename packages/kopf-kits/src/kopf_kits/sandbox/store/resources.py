@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kopf_kits.sandbox.base.nature import Nature
 from kopf_kits.sandbox.base.statuses import qualified
 from kopf_kits.sandbox.schemas.schemas import Node
 
@@ -99,6 +100,11 @@ class Endpoint:
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.served.name}" if self.group else self.served.name
+
+    @property
+    def nature(self) -> Nature:
+        """The clock and the chance of the cluster."""
+        return self.resource.store.versions.nature
 
     @property
     def view(self) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kopf_kits.sandbox.base import jsons
+from kopf_kits.sandbox.base.nature import Nature
 from kopf_kits.sandbox.base.statuses import expired
 
 Key = tuple[str, str]
@@ -75,7 +76,8 @@ class Change:
 class Versions:
     """The counter of resource versions: one for all resources, as it is in etcd."""
 
-    def __init__(self) -> None:
+    def __init__(self, nature: Nature) -> None:
+        self.nature = nature
         self.current = 1
 
     def next(self) -> int:

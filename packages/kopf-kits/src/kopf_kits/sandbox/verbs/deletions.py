@@ -140,7 +140,7 @@ class Deleter:
                 return obj
         if held != (meta.get("finalizers") or []):
             obj = {**obj, "metadata": {**meta, "finalizers": held}}
-        marked = mark_deleted(obj, grace)
+        marked = mark_deleted(endpoint, obj, grace)
         if not held:
             marked["metadata"].pop("finalizers", None)
         if endpoint.resource.qualified == "namespaces":

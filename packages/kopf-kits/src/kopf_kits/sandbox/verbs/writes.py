@@ -19,7 +19,7 @@ from kopf_kits.sandbox.kinds.builtins import check_types
 from kopf_kits.sandbox.schemas.schemas import apply_defaults, prune
 from kopf_kits.sandbox.store import managers
 from kopf_kits.sandbox.store.decoding import drop_nulls, warn_about_finalizers
-from kopf_kits.sandbox.store.metadata import name_new, now, prepare_changed, prepare_new
+from kopf_kits.sandbox.store.metadata import name_new, prepare_changed, prepare_new
 from kopf_kits.sandbox.store.resources import Endpoint, Registry
 from kopf_kits.sandbox.store.storage import Key, Stored
 from kopf_kits.sandbox.store.writeoptions import WriteOptions
@@ -50,7 +50,7 @@ class Writer:
         if self._admission.applies(endpoint):
             mutated = await self._admission.mutate(endpoint, "CREATE", served, None, options)
             served = self._shape(endpoint, mutated or served, None, options)
-        served = name_new(served)
+        served = name_new(endpoint, served)
         check(endpoint, served, None)
         if self._admission.applies(endpoint):
             await self._admission.check(endpoint, "CREATE", served, None, options)
@@ -209,10 +209,10 @@ def is_finished(endpoint: Endpoint, obj: Obj) -> bool:
     return not meta.get("deletionGracePeriodSeconds")
 
 
-def mark_deleted(obj: Obj, grace: int) -> Obj:
+def mark_deleted(endpoint: Endpoint, obj: Obj, grace: int) -> Obj:
     """The object with the marks of a deletion in progress."""
     meta = dict(obj["metadata"])
-    meta["deletionTimestamp"] = now(grace)
+    meta["deletionTimestamp"] = endpoint.nature.now(grace)
     meta["deletionGracePeriodSeconds"] = grace
     if meta.get("generation") and not obj["metadata"].get("deletionTimestamp"):
         meta["generation"] += 1

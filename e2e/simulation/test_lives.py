@@ -1,0 +1,48 @@
+"""A few lives and a sweep in each run of the tests; ``make explore`` makes many more."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+
+from e2e.simulation.explore import show
+from e2e.simulation.lives import Life
+from e2e.simulation.plans import make_plan
+from e2e.simulation.sweeps import SCENARIOS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm_up():
+    """The first life of a process differs: caches are filled in it."""
+    Life(make_plan("warm-up")).run()
+
+
+BASE = random.SystemRandom().randrange(10**6)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_random_lives_end_well(number):
+    result = Life(make_plan(f"{BASE}-{number}")).run()
+    assert not result.problems, show(result)
+    assert result.steps > 100
+    assert result.requests
+
+
+@pytest.mark.parametrize("seed", ["same-1", "same-2", "same-3"])
+def test_lives_are_the_same_by_their_seeds(seed):
+    first, second = (Life(make_plan(seed)).run() for _ in range(2))
+    assert first.requests == second.requests
+    assert first.story == second.story
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_scenarios_end_well_undisturbed_and_crashed_once(name):
+    plan = SCENARIOS[name]
+    undisturbed = Life(plan).run()
+    assert not undisturbed.problems, show(undisturbed)
+    step = random.SystemRandom().randrange(1, undisturbed.sweep)
+    crashed = Life(dataclasses.replace(plan, crash_at=step)).run()
+    assert crashed.crashes == 1
+    assert not crashed.problems, show(crashed)
