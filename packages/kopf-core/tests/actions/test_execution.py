@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from kopf_cogs.clients import errors
+from kopf_cogs.helpers.callbacks import exit_listener
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.context import current_body, current_invocation
 from kopf_core.actions.errors import (
@@ -225,7 +226,6 @@ async def test_r12_r20_failing_backoffs_are_replaced(attempt, logged, exc):
     "exc",
     [
         asyncio.CancelledError(),
-        SystemExit(1),
         KeyboardInterrupt(),
         GeneratorExit(),
         BaseExceptionGroup("many", [SystemExit(2)]),
@@ -243,7 +243,19 @@ async def test_d2_d3_d4_all_kinds_of_exceptions_are_retried(attempt, is_async, e
     assert "will try again in 1 seconds" in logged(logging.ERROR)[0]
 
 
-@pytest.mark.parametrize("exc", [SystemExit(1), asyncio.CancelledError()], ids=repr)
+@pytest.mark.parametrize("mode", [PERMANENT, IGNORED])
+async def test_k39_wishes_to_exit_are_no_failures(attempt, is_async, mode, logged):
+    wishes = []
+    token = exit_listener.set(wishes.append)
+    wish = SystemExit(1)
+    outcome = await attempt(make_handler(exc=wish, is_async=is_async, errors=mode))
+    exit_listener.reset(token)
+    assert wishes == [wish]
+    assert not outcome.final
+    assert not logged(logging.ERROR)
+
+
+@pytest.mark.parametrize("exc", [KeyboardInterrupt(), asyncio.CancelledError()], ids=repr)
 @pytest.mark.parametrize(("mode", "fails"), [(PERMANENT, True), (IGNORED, False)])
 async def test_d3_errors_modes_apply_to_all_kinds_of_exceptions(
     attempt, is_async, exc, mode, fails
@@ -566,7 +578,10 @@ async def test_observers_return_their_results(execution, make_event_cause, is_as
         (ValueError("boom"), "failed with an exception and will ignore it: boom"),
         (TemporaryError("boom"), "failed temporarily: boom"),
         (PermanentError("boom"), "failed permanently: boom"),
-        (SystemExit("boom"), "failed with an exception and will ignore it: SystemExit: boom"),
+        (
+            KeyboardInterrupt("boom"),
+            "failed with an exception and will ignore it: KeyboardInterrupt: boom",
+        ),
         (
             asyncio.CancelledError("boom"),
             "failed with an exception and will ignore it: CancelledError: boom",

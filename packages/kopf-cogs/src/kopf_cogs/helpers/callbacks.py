@@ -1,10 +1,12 @@
 """Functions of users which are called synchronously: filters, patch functions, backoffs.
 
 They can raise anything; whatever it is, it is a failure of what they belong to, and nothing more.
+Only ``SystemExit`` is also a wish to stop the operator: whoever runs it is told.
 Functions that can be awaited or run in threads (handlers) are called by the core.
 """
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -26,6 +28,26 @@ class Interrupted(Exception):
             return name
 
 
+class ExitWish(Interrupted):
+    """A function has raised ``SystemExit``; whoever runs the operator knows it already."""
+
+
+exit_listener: ContextVar[Callable[[SystemExit], None] | None] = ContextVar(
+    "exit_listener", default=None
+)
+"""Who is told if users' functions ask to exit; set by the operator for everything inside of it."""
+
+
+def interrupted(exc: BaseException) -> Interrupted:
+    """Make an error of what must not go through the framework; tell of the wishes to exit."""
+    if not isinstance(exc, SystemExit):
+        return Interrupted()
+    listener = exit_listener.get()
+    if listener is not None:
+        listener(exc)
+    return ExitWish()
+
+
 def call(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call the function; whatever it raises comes as an :class:`Exception`."""
     try:
@@ -33,4 +55,4 @@ def call(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     except Exception:
         raise
     except BaseException as e:
-        raise Interrupted() from e
+        raise interrupted(e) from e

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.configs.checks import SettingError
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.helpers.callbacks import call
+from kopf_cogs.helpers.callbacks import ExitWish, call
 from kopf_cogs.structs.ids import HandlerId
 from kopf_core.actions.bases import BaseCause, BaseHandler, Fn
 from kopf_core.actions.context import Invocation, invocation_var
@@ -41,6 +41,9 @@ from kopf_core.actions.threads import TakenBack, WaitingCalls
 CALLING_MODULE = invoke.__module__
 _NO_TIME = datetime.timedelta(0)
 _SUCCESS = Outcome(final=True, subrefs=frozenset())  # the most frequent one
+_AFTER_EXIT = 1.0
+"""In seconds: the next attempt of who asked to exit. It is not awaited: the operator stops."""
+
 _NEVER_AGAIN = RetryPolicy(errors=ErrorsMode.IGNORED, backoff=0, timeout=None, retries=None)
 
 
@@ -280,6 +283,8 @@ class _Attempt(NamedTuple):
             case SubhandlersPending():
                 self.logger.debug(f"{self.handler} has unfinished sub-handlers. Will retry soon.")
                 return self._again(exc, exc.delay)
+            case ExitWish():
+                return self._again(exc, _AFTER_EXIT)
             case TemporaryError():
                 return self._judge_temporary(exc)
             case HandlerTimeoutError() | HandlerRetriesError():

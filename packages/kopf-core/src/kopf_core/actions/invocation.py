@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kopf_cogs.aiokits.endurance import endure
-from kopf_cogs.helpers.callbacks import Interrupted
+from kopf_cogs.helpers.callbacks import Interrupted, interrupted
 from kopf_core.actions.bases import Fn
 from kopf_core.actions.forking import leave_fork
 from kopf_core.actions.threads import TakenBack, follow
@@ -61,7 +61,7 @@ async def invoke(
     except BaseException as e:
         if isinstance(e, GeneratorExit) and get_current_task() is not task:
             raise  # the whole coroutine is being destroyed from the outside, nobody waits for it
-        raise Interrupted() from e
+        raise interrupted(e) from e
 
 
 def get_current_task() -> "asyncio.Task[Any] | None":

@@ -13,6 +13,7 @@ from kopf_cogs.aiokits.clocks import Clock, SteadyClock, SystemClock
 from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.aiokits.sleeps import sleep
 from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.helpers.callbacks import ExitWish
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.memos import AnyMemo
 from kopf_core.actions.errors import ErrorsMode
@@ -99,7 +100,8 @@ class ActivityRunner:
             outcomes = await execution.run(handlers, cause, state)
             state = state.with_outcomes(outcomes, now=clock.now())
             finals |= {id: outcome for id, outcome in outcomes.items() if outcome.final}
-            if not state.done and (state.delay or 0.0) >= get_left():
+            asks_to_exit = any(isinstance(one.exception, ExitWish) for one in outcomes.values())
+            if asks_to_exit or (not state.done and (state.delay or 0.0) >= get_left()):
                 raise ActivityError(activity, finals | outcomes)
             if not state.done:
                 await sleep(state.delay)

@@ -6,14 +6,22 @@ except for a reserve for the cleanup handlers.
 """
 
 import asyncio
+import logging
 import math
+import traceback
 from collections.abc import Callable, Collection, Iterable
+from contextvars import ContextVar
+from typing import Protocol
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.actions.bases import BaseHandler
-from kopf_core.actions.ongoing import Ongoing
+from kopf_core.actions.context import invocation_var
+from kopf_core.actions.ongoing import Ongoing, describe_call
+from kopf_core.actions.retrying import describe, safe_repr
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import ActivityHandler, DaemonHandler
+
+logger = logging.getLogger("kopf.reactor.running")
 
 GRACE = 25.0
 """In seconds: less than what Kubernetes grants to pods by default (30), to exit on our own."""
@@ -33,6 +41,23 @@ POLLING = 0.05
 """In seconds: how often to look if the threads have ended."""
 
 
+class ProcessOwner(Protocol):
+    """Who runs the operator as a process of its own, and so can end the process."""
+
+    def on_signal(self, timeout: float, describe: Callable[[], str]) -> None:
+        """A signal has come, and the exit must not take longer than that, in seconds.
+
+        It is called in the handler of the signal. ``describe`` says what works still.
+        """
+
+    def on_wish(self, timeout: float, describe: Callable[[], str], code: object) -> None:
+        """Users' code asks to exit with that code; the exit must not take longer than that."""
+
+
+process_owner: ContextVar[ProcessOwner | None] = ContextVar("process_owner", default=None)
+"""Who ends the process: set by the command line. Nobody for embedded operators: they never do."""
+
+
 class AbandonedError(Exception):
     """The operator has exited, but something of users' code works still, and is left as is."""
 
@@ -46,6 +71,20 @@ class AbandonedError(Exception):
             f"The operator has exited, but this has not ended in {round(bound, 1):g} seconds, "
             f"and is left as is: {', '.join(names)}."
         )
+
+
+class WishedExit(Exception):
+    """The operator has exited because users' code asked for that by ``SystemExit``.
+
+    That one cannot be raised itself in the tasks of the operator: it would break the loop.
+    """
+
+    expected = True
+
+    def __init__(self, wish: SystemExit, *, leaves_work: bool = False) -> None:
+        super().__init__(describe(wish))
+        self.code = wish.code
+        self.leaves_work = leaves_work
 
 
 def get_bound(settings: OperatorSettings, handlers: Iterable[BaseHandler]) -> float:
@@ -87,6 +126,9 @@ class Exit:
         self.hastened = asyncio.Event()
         """It is requested again: what works is to be interrupted."""
 
+        self.wish: SystemExit | None = None
+        """What users' code has raised to exit, with the code for the process; the latest one."""
+
         self.over = asyncio.Event()
         """There is no time anymore, even if the exit has not ended."""
 
@@ -101,6 +143,21 @@ class Exit:
             self.requested.set()
             self._since = self._loop.time()
             self._shorten(self.bound)
+
+    def grant(self, wish: SystemExit) -> None:
+        """Begin the exit, as users' code asks for it. It can be called in threads, too."""
+        self.wish = wish
+        invocation = invocation_var.get(None)
+        place = "".join(
+            f" ({frame.f_code.co_filename}:{line})"
+            for frame, line in [*traceback.walk_tb(wish.__traceback__)][-1:]
+        )
+        who = describe_call(invocation.handler, invocation.cause) if invocation else "A function"
+        logger.warning(f"{who} asks to exit by {safe_repr(wish)}{place}. Operator is stopping.")
+        owner = process_owner.get()
+        if owner is not None:
+            owner.on_wish(self.bound + MARGIN, self.describe, wish.code)
+        self._loop.call_soon_threadsafe(self.request)
 
     def hasten(self) -> None:
         """Leave the time only to interrupt what works."""

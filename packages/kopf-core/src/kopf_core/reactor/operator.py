@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kopf_cogs.aiokits.flags import raise_flag, wait_flag
 from kopf_cogs.clients.renewals import Renewer
+from kopf_cogs.helpers.callbacks import exit_listener
 from kopf_core.actions.context import operator_var
 from kopf_core.actions.ongoing import Ongoing
 from kopf_core.engines.authentication import Authenticator
@@ -83,6 +84,7 @@ class Operator:
         """
         announce_start(self._options)
         operator_var.set(self.essentials.make_context())
+        exit_listener.set(self.exit.grant)
         with event_logging, Watchdog(self._options.threads):
             try:
                 check_registry(self._options.registry, logger)

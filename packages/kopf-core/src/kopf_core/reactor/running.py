@@ -4,7 +4,6 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Collection
-from contextvars import ContextVar
 from typing import Any, TypedDict, Unpack
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
@@ -15,20 +14,18 @@ from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.namespaces import NamespacePattern
 from kopf_core.actions.context import loading_var, operator_var
 from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
+from kopf_core.engines.activities import ActivityError
 from kopf_core.engines.background.termination import disown
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
-from kopf_core.reactor.exiting import AbandonedError
+from kopf_core.reactor.exiting import AbandonedError, WishedExit, process_owner
 from kopf_core.reactor.operator import Operator, OperatorOptions
-from kopf_core.reactor.signals import ProcessOwner, install_signals
+from kopf_core.reactor.signals import install_signals
 
 logger = logging.getLogger("kopf.reactor.running")
 
 TASKS_TIMEOUT = 2.0
 """How long (in seconds) the cancelled tasks of users are waited for."""
 
-
-process_owner: ContextVar[ProcessOwner | None] = ContextVar("process_owner", default=None)
-"""Who ends the process: set by the command line. Nobody for embedded operators: they never do."""
 
 Tasks = Collection["asyncio.Task[None]"]
 
@@ -265,7 +262,10 @@ async def run_tasks(
         raise asyncio.CancelledError
     for task in root_tasks:
         if not task.cancelled():
-            task.result()
+            try:
+                task.result()
+            except WishedExit as e:
+                raise SystemExit(e.code) from e
 
 
 async def _wait_patiently(
@@ -311,10 +311,18 @@ async def _supervise(operator: Operator) -> None:
     if is_cancelled:
         _log_failure(task)
         raise asyncio.CancelledError
+    if operator.exit.wish is not None:
+        _log_failure(task)
+        raise WishedExit(operator.exit.wish, leaves_work=_is_left(task))
     if not task.done() or task.cancelled():
         operator.exit.leave("the operator itself")
         operator.exit.check()
     task.result()
+
+
+def _is_left(task: "asyncio.Task[None]") -> bool:
+    """Whether something works still, so that the process must not wait for it."""
+    return not task.done() or task.cancelled() or isinstance(task.exception(), AbandonedError)
 
 
 async def _settle(task: "asyncio.Task[None]") -> None:
@@ -325,9 +333,9 @@ async def _settle(task: "asyncio.Task[None]") -> None:
 
 
 def _log_failure(task: "asyncio.Task[None]") -> None:
-    """The error is not raised in favour of the cancellation, but it must be known."""
+    """The error is not raised in favour of something else, but it must be known."""
     exc = task.exception() if task.done() and not task.cancelled() else None
-    if exc is not None:
+    if exc is not None and not isinstance(exc, ActivityError):  # those are logged already
         logger.error(f"{exc}" if isinstance(exc, AbandonedError) else f"The operator failed: {exc}")
 
 

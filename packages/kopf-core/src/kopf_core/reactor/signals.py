@@ -5,26 +5,15 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
-from kopf_core.reactor.exiting import HASTE, MARGIN
+from kopf_core.reactor.exiting import HASTE, MARGIN, ProcessOwner
 from kopf_core.reactor.operator import Operator
 
 logger = logging.getLogger("kopf.reactor.running")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class ProcessOwner(Protocol):
-    """Who runs the operator as a process of its own, and so can end the process."""
-
-    def on_signal(self, timeout: float, describe: Callable[[], str]) -> None:
-        """A signal has come, and the exit must not take longer than that, in seconds.
-
-        It is called in the handler of the signal. ``describe`` says what works still.
-        """
 
 
 class OperatorSignals:

@@ -29,7 +29,7 @@ def start() -> None:
         pass  # also if it came right in the end, when the signals were not ignored yet
     except SystemExit as e:
         if getattr(e.__context__, "leaves_work", False):
-            _end(1)
+            _end(e.code)
         raise
 
 
@@ -38,15 +38,18 @@ def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:
     raise _Leave
 
 
-def _end(code: int) -> NoReturn:
+def _end(code: object) -> NoReturn:
     """End the process with no teardown of the interpreter, which waits for threads.
 
     Even with no threads, it takes seconds on a busy machine, and these can be what is not left.
     """
     atexit._run_exitfuncs()
+    if not isinstance(code, int | None):
+        print(code, file=sys.stderr)  # as the interpreter does it
+        code = 1
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    os._exit(code)
+    os._exit(code or 0)
 
 
 def _ignore_signals() -> None:

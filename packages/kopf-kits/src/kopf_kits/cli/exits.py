@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
 
-from kopf_core.reactor import running
-from kopf_core.reactor.exiting import GRACE
+from kopf_core.reactor.exiting import GRACE, process_owner
 
 logger = logging.getLogger("kopf.cli")
 
@@ -38,6 +37,7 @@ class Process:
         self._count = 0
         self._deadline = math.inf
         self._describe: Callable[[], str] = str
+        self._code = 1
         # Unlike events, these queues can be put into from signal handlers with no deadlocks.
         self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
         threading.Thread(target=self._watch, name="kopf-exit", daemon=True).start()
@@ -47,6 +47,12 @@ class Process:
         self._count += 1
         if self._count > 2:
             self._exit_now()
+        self._describe = describe
+        self.expect_end(timeout)
+
+    def on_wish(self, timeout: float, describe: Callable[[], str], code: object) -> None:
+        """The operator is going to exit with that code."""
+        self._code = code if isinstance(code, int) else int(code is not None)
         self._describe = describe
         self.expect_end(timeout)
 
@@ -78,7 +84,7 @@ class Process:
         line = f"Error: The process is ended by force; still working: {left}.\n"
         with contextlib.suppress(OSError):
             os.write(2, line.encode())  # the streams can be locked by those who hang
-        os._exit(1)
+        os._exit(self._code)
 
 
 @contextlib.contextmanager
@@ -88,14 +94,14 @@ def clean_exit() -> Iterator[None]:
         yield
         return
     process = Process()
-    token = running.process_owner.set(process)
+    token = process_owner.set(process)
     previous = {signum: signal.signal(signum, process.on_other_signal) for signum in SIGNALS}
     try:
         yield
     finally:
         for signum, handler in previous.items():
             signal.signal(signum, handler)
-        running.process_owner.reset(token)
+        process_owner.reset(token)
         if _name_threads():
             process.expect_end(GRACE)  # the interpreter waits for them
 
