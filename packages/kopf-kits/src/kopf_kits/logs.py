@@ -87,11 +87,12 @@ def shorten_name(name: str) -> str:
     return name
 
 
-def is_colourful(stream: IO[str]) -> bool:
+def is_colourful(stream: IO[str] | None) -> bool:
     """Whether people look at it in colours: it is a terminal, and they do not mind."""
     return (
         not os.environ.get("NO_COLOR")  # see https://no-color.org
         and os.environ.get("TERM") != "dumb"
+        and stream is not None  # as of daemons, which have no streams
         and stream.isatty()
     )
 
@@ -225,7 +226,7 @@ class OperatorStreamHandler(logging.StreamHandler[Any]):
         logging.Handler.__init__(self)
 
     @property
-    def stream(self) -> IO[str]:
+    def stream(self) -> IO[str] | None:
         return sys.stderr
 
     def emit(self, record: logging.LogRecord) -> None:

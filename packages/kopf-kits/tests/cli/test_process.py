@@ -1,5 +1,8 @@
 """The command line as a whole process: what signals do to it."""
 
+import json
+import logging
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +11,7 @@ import pytest
 
 from kopf_kits.cli import __main__ as process
 from kopf_kits.cli import groups
+from kopf_kits.logs import configure, preserved_logging
 
 
 @pytest.fixture(autouse=True)
@@ -70,3 +74,67 @@ def test_f2_r39_processes_do_not_wait_for_what_they_have_abandoned():
         "Error: The operator has exited, but this has not ended in 1 seconds, "
         "and is left as is: something.\n"
     )
+
+
+UNREAD = """
+import kopf, sys
+
+@kopf.on.startup()
+async def flood(logger, settings, **_):
+    settings.process.ultimate_exiting_timeout = 0
+    print("flooding", flush=True)
+    while True:
+        logger.info("x" * 10_000)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals.")
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_k16_exits_are_bounded_though_nobody_reads_the_log(tmp_path, number):
+    (tmp_path / "handlers.py").write_text(UNREAD)
+    command = [sys.executable, "-m", "kopf_kits.cli", "run", "-A", str(tmp_path / "handlers.py")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe) as process:
+        try:
+            assert process.stdout.readline() == b"flooding\n"
+            for _ in range(number):
+                process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=120) == 1
+        finally:
+            process.kill()
+
+
+CLOSED = """
+import fcntl, os, json, sys, kopf
+
+@kopf.on.startup()
+def look(**_):
+    names = ["stdin", "stdout", "stderr"]
+    modes = [fcntl.fcntl(number, fcntl.F_GETFD) for number in range(3)]
+    with open(os.environ["SEEN"], "w") as file:
+        json.dump([getattr(sys, name) is not None for name in names], file)
+    print("printed")
+    sys.exit(3)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Descriptors are not closed by numbers there.")
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
+def test_k17_closed_streams_are_not_needed(tmp_path, closed):
+    (tmp_path / "handlers.py").write_text(CLOSED)
+    command = [sys.executable, "-m", "kopf_kits.cli", "run", "-A", str(tmp_path / "handlers.py")]
+    redirects = " ".join(f"{number}>&-" for number in closed)
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirects}', "sh", *command],
+        env={**os.environ, "SEEN": str(tmp_path / "seen")},
+        timeout=120,
+    )
+    assert done.returncode == 3
+    assert json.loads((tmp_path / "seen").read_text()) == [True, True, True]
+
+
+def test_k17_logs_can_be_configured_with_no_stderr(monkeypatch):
+    with preserved_logging():
+        monkeypatch.setattr(sys, "stderr", None)
+        configure()
+        logging.getLogger("some").error("This goes nowhere.")

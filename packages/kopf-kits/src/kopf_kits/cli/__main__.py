@@ -16,6 +16,7 @@ class _Leave(BaseException):
 
 def start() -> None:
     """Run the command line. Signals end it with no error, whenever they come."""
+    _open_streams()
     for signum in SIGNALS:
         signal.signal(signum, _leave)
     try:
@@ -31,6 +32,17 @@ def start() -> None:
         if getattr(e.__context__, "leaves_work", False):
             _end(e.code)
         raise
+
+
+def _open_streams() -> None:
+    """Replace the closed standard streams, so that files and sockets do not get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:

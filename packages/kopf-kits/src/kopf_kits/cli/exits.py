@@ -45,10 +45,8 @@ class Process:
     def on_signal(self, timeout: float, describe: Callable[[], str]) -> None:
         """The operator is going to exit; the third signal in a row does not wait for anything."""
         self._count += 1
-        if self._count > 2:
-            self._exit_now()
         self._describe = describe
-        self.expect_end(timeout)
+        self.expect_end(timeout if self._count <= 2 else -MARGIN)
 
     def on_wish(self, timeout: float, describe: Callable[[], str], code: object) -> None:
         """The operator is going to exit with that code."""
@@ -63,7 +61,7 @@ class Process:
             signal.raise_signal(signum)
         self._count += 1
         if self._count > 2:
-            self._exit_now()
+            self.expect_end(-MARGIN)
         if self._count == 1:
             raise SystemExit(0)
 
@@ -79,11 +77,17 @@ class Process:
         self._exit_now()
 
     def _exit_now(self) -> NoReturn:
+        # The line can block for ever if nobody reads stderr; the exit must not.
+        threading.Thread(target=self._end_soon, name="kopf-end", daemon=True).start()
         names = [self._describe(), *_name_threads()]
         left = ", ".join(name for name in names if name) or "nothing in particular"
         line = f"Error: The process is ended by force; still working: {left}.\n"
         with contextlib.suppress(OSError):
             os.write(2, line.encode())  # the streams can be locked by those who hang
+        os._exit(self._code)
+
+    def _end_soon(self) -> NoReturn:
+        time.sleep(MARGIN)
         os._exit(self._code)
 
 
