@@ -185,6 +185,24 @@ async def test_workers_are_limited(client, recorder, settings, limit):
     assert client.peak == limit
 
 
+async def test_k9_events_recorded_when_the_last_worker_has_just_ended_do_not_stick(
+    client, recorder, settings, monkeypatch
+):
+    settings.posting.worker_limit = 1
+    loop, post = asyncio.get_running_loop(), client.post
+
+    async def post_last(*args, **kwargs):
+        result = await post(*args, **kwargs)
+        if len(client.posts) == 1:  # the worker ends in this step of the loop, before its callbacks
+            loop.call_soon(lambda: info(body("second"), reason="r", message="second"))
+        return result
+
+    monkeypatch.setattr(client, "post", post_last)
+    info(body("first"), reason="r", message="first")
+    await client.until(lambda: len(client.posts) == 2)
+    assert client.messages == ["first", "second"]
+
+
 @pytest.mark.parametrize("backoffs", [None, 5, [1, 2]])
 async def test_retries_are_up_to_the_settings_or_arguments(client, recorder, settings, backoffs):
     info(BODY, reason="R", backoffs=backoffs)

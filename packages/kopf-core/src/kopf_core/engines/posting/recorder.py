@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kopf_cogs.clients.errors import APIError, APIForbiddenError
 from kopf_cogs.clients.events import aggregate_event, post_event
@@ -141,20 +141,22 @@ class EventRecorder:
     def _spawn(self, key: Any) -> None:
         task = asyncio.create_task(self._work(key), name=f"kopf-events-{key}")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _work(self, key: Any) -> None:
-        while True:
-            queue = self._queues[key]
-            while queue:
-                event = queue[0]
-                await self._post(event)
-                queue.popleft()
-                self._pending -= 1
-            del self._queues[key]
-            if not self._waiting:
-                return
-            key = self._waiting.popleft()
+        try:
+            await self._post_all(key)
+            while self._waiting:
+                await self._post_all(self._waiting.popleft())
+        finally:  # at once: whoever comes next must not wait for a worker that has ended
+            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    async def _post_all(self, key: Any) -> None:
+        queue = self._queues[key]
+        while queue:
+            await self._post(queue[0])
+            queue.popleft()
+            self._pending -= 1
+        del self._queues[key]
 
     async def _post(self, event: _Event) -> None:
         try:
