@@ -3,12 +3,15 @@
 import asyncio
 import copy
 import logging
+import threading
 from typing import Any
 
 from kopf_core.engines import indexing
 from kopf_core.intents import decorators as on
 from kopf_core.reactor import reconciliation
 from kopf_core.reactor.reconciliation import Reconciler
+
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kopfexamples.kopf.dev"
 
 
 def patches(cluster: Any) -> list[str]:
@@ -190,6 +193,56 @@ async def test_r8_d16_hanging_index_functions_hold_neither_their_kind_nor_the_st
     warnings = [text for text in logged(logging.WARNING) if "takes more than" in text]
     assert len(warnings) == 2
     assert "'hanging'" in warnings[0]
+
+
+async def test_k4_hanging_sync_index_functions_do_not_take_the_threads_of_handlers(
+    cluster, operate, registry, settings, monkeypatch, make_journal
+):
+    settings.execution.max_workers = 1
+    monkeypatch.setattr(indexing, "PATIENCE", 0.05)
+    monkeypatch.setattr(indexing, "IMPATIENCE", 0.01)
+    gate, seen = threading.Event(), make_journal()
+    loop = asyncio.get_running_loop()
+
+    @on.index("kopfexamples", registry=registry)
+    def hanging(**_: Any) -> None:
+        gate.wait()
+
+    @on.create("kopfexamples", registry=registry)
+    def fn(name: str, **_: Any) -> None:
+        loop.call_soon_threadsafe(seen, name)
+
+    names = [f"obj{n}" for n in range(50)]
+    for name in names:
+        await cluster.create(name)
+    async with operate():
+        try:
+            await seen.until(lambda calls: len(calls) == len(names))
+        finally:
+            gate.set()
+    assert sorted(seen) == sorted(names)
+
+
+async def test_k4_kinds_are_removed_while_their_sync_index_functions_hang(
+    cluster, operate, registry, monkeypatch, make_journal
+):
+    monkeypatch.setattr(indexing, "PATIENCE", 9999)
+    gate, began = threading.Event(), make_journal()
+    loop = asyncio.get_running_loop()
+
+    @on.index("kopfexamples", registry=registry)
+    def hanging(**_: Any) -> None:
+        loop.call_soon_threadsafe(began, None)
+        gate.wait()
+
+    await cluster.create("obj")
+    async with operate() as operator:
+        try:
+            await began.until(len)
+            await cluster.client.delete(CRD)
+            await until(lambda: not operator.handling.orchestrator.intakes)
+        finally:
+            gate.set()
 
 
 async def test_r25_daemons_of_throttled_objects_stop_at_once_when_deleted(

@@ -55,6 +55,8 @@ class HandlingFactory:
             essentials.execution,
             errors=ErrorsMode.IGNORED,
             subhandling=None,
+            executor=essentials.indexing_threads,
+            endures=False,  # their outcomes change nothing: the objects are indexed again
             waiting=WaitingCalls(),  # these are interrupted together with their streams
         )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.aiokits.flags import Flag
 from kopf_cogs.aiokits.threads import SystemThreads, Threads
+from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
@@ -28,6 +29,9 @@ from kopf_core.reactor.exiting import Exit
 from kopf_core.reactor.observation import Insights
 from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.subhandling import run_subhandlers
+
+INDEXING_THREADS = "kopf-index"
+"""How the names of the threads of sync index functions begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +72,8 @@ class Essentials:
         self.readiness = Readiness()
         self.ongoing = Ongoing()
         self.exit = Exit(self.settings, lambda: options.registry.handlers, self.ongoing)
+        # Apart from all other functions: those of indices that hang must not take their threads.
+        self.indexing_threads = DaemonPool(name=INDEXING_THREADS)
         self.activities = ActivityRunner(
             self.settings, options.memo, self.indices, options.clock, self.ongoing
         )
@@ -101,6 +107,7 @@ class Essentials:
         """Let everything go: nothing works anymore."""
         self.activities.close()
         self.settings.execution.close()
+        self.indexing_threads.shutdown(wait=False, cancel_futures=True)
         self.vault.close()
         await self.client.close()
         self.exit.end()
