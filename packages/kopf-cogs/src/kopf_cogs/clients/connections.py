@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import yarl
 
-from kopf_cogs.clients import errors
+from kopf_cogs.clients import errors, proxies
 from kopf_cogs.clients.vault import Vault, VaultItem
 from kopf_cogs.helpers import versions
 from kopf_cogs.structs import credentials
@@ -39,6 +39,7 @@ class Connection:
 
     __slots__ = (
         "_closing",
+        "_identity",
         "_inflight",
         "_options",
         "_origin",
@@ -51,15 +52,12 @@ class Connection:
     def __init__(self, item: VaultItem) -> None:
         super().__init__()
         self.item = item
-        self.session = _make_session(item.info)
-        server = yarl.URL(item.info.server.rstrip("/"), encoded=True)
-        self._origin = server.origin()
-        self._parts = server.scheme, server.raw_authority, server.raw_path.rstrip("/")
-        self._options = (
-            item.info.as_aiohttp_kwargs()
-            if isinstance(item.info, credentials.ConnectionInfo)
-            else {}
-        )
+        self._origin, self._parts = _parse_server(item.info.server)
+        self._options = _make_options(item.info)
+        identity = _make_identity(item.info)
+        # The headers of the session go to the proxy, too; those of requests go to the server only.
+        self._identity = identity if "proxy" in self._options else []
+        self.session = _make_session(item.info, [] if self._identity else identity)
         self._closing: asyncio.Task[None] | None = None
         self._inflight = 0
         self._retired = False
@@ -85,7 +83,7 @@ class Connection:
                 method,
                 target,
                 data=data,
-                headers=headers,
+                headers=[*self._identity, *(headers or {}).items()] if self._identity else headers,
                 timeout=timeout,
                 allow_redirects=False,  # otherwise, credentials can be sent elsewhere
                 **self._options,
@@ -244,19 +242,45 @@ def _reduce(timeout: aiohttp.ClientTimeout, passed: float) -> aiohttp.ClientTime
     )
 
 
-def _make_session(info: credentials.KubeContext) -> aiohttp.ClientSession:
+def _parse_server(address: str) -> tuple[yarl.URL, tuple[str, str, str]]:
+    try:
+        server = yarl.URL(address.rstrip("/"), encoded=True)
+        origin = server.origin()
+        if server.port is None:  # it is not parsed until now
+            raise ValueError("It is not HTTP.")
+    except ValueError as e:
+        text = f"The address of the server makes no sense: {address!r}"
+        raise credentials.LoginError(errors.hide_credentials(text)) from e
+    return origin, (server.scheme, server.raw_authority, server.raw_path.rstrip("/"))
+
+
+def _make_options(info: credentials.KubeContext) -> Mapping[str, Any]:
+    """The arguments of every request."""
+    if not isinstance(info, credentials.ConnectionInfo):
+        return {}
+    proxy = proxies.find_proxy(info)
+    return {**info.as_aiohttp_kwargs(), **({"proxy": proxy} if proxy else {})}
+
+
+def _make_session(
+    info: credentials.KubeContext, identity: list[tuple[str, str]]
+) -> aiohttp.ClientSession:
     match info:
         case credentials.AiohttpSession():
             info.aiohttp_session.headers.setdefault("User-Agent", versions.get_user_agent())
             return info.aiohttp_session
         case credentials.ConnectionInfo():
-            _check_proxy(info.proxy_url)
+            headers = [
+                ("User-Agent", versions.get_user_agent()),
+                ("Accept", "application/json"),
+                ("Accept-Encoding", "gzip"),
+                *identity,
+            ]
             return aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ssl=_make_ssl(info)),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers=_make_headers(info),
+                headers=headers,
                 auth=info.as_aiohttp_basic_auth(),
-                trust_env=info.trust_env,
                 read_bufsize=_READ_BUFFER,
             )
         case _:
@@ -265,26 +289,12 @@ def _make_session(info: credentials.KubeContext) -> aiohttp.ClientSession:
             )
 
 
-def _make_headers(info: credentials.ConnectionInfo) -> list[tuple[str, str]]:
+def _make_identity(info: credentials.KubeContext) -> list[tuple[str, str]]:
     """Several of the same name are possible: those of impersonation."""
-    pairs = info.as_header_pairs()
+    pairs = info.as_header_pairs() if isinstance(info, credentials.ConnectionInfo) else []
     if any(_CONTROLS.search(value) for _, value in pairs):
         raise credentials.LoginError("There are control characters in the token or in its scheme.")
-    return [
-        ("User-Agent", versions.get_user_agent()),
-        ("Accept", "application/json"),
-        ("Accept-Encoding", "gzip"),
-        *pairs,
-    ]
-
-
-def _check_proxy(url: str | None) -> None:
-    scheme = url.partition("://")[0] if url else "http"
-    if scheme not in ("http", "https"):
-        raise credentials.LoginError(
-            f"Proxies of type {scheme!r} are not supported, only http and https are; for others, "
-            "return kopf.AiohttpSession with a session of your own from a login handler."
-        )
+    return pairs
 
 
 def _make_ssl(info: credentials.ConnectionInfo) -> ssl.SSLContext | bool:

@@ -309,6 +309,11 @@ _INTERNALS = re.compile(r" ssl:(default|True|False|<[^>]*>)")
 _CREDENTIALS_IN_URLS = re.compile(r"//[^/@\s]+@")
 
 
+def hide_credentials(text: str) -> str:
+    """The text with no users and passwords in its URLs."""
+    return _CREDENTIALS_IN_URLS.sub("//***@", text)
+
+
 def make_connection_error(exc: BaseException) -> APIConnectionError:
     """Wrap a network error with a text that is never empty; to be raised ``from`` the original."""
     text = str(exc)
@@ -316,7 +321,7 @@ def make_connection_error(exc: BaseException) -> APIConnectionError:
         text = f"the request has timed out ({text})" if text else "the request has timed out"
     elif isinstance(exc, aiohttp.ClientPayloadError):  # it looks as if it was about HTTP 400
         text = "the response is cut, or broken on its way"
-    text = _CREDENTIALS_IN_URLS.sub("//***@", text or type(exc).__name__)
+    text = hide_credentials(text or type(exc).__name__)
     text = _INTERNALS.sub("", text)
     return APIConnectionError(text[:MAX_MESSAGE])
 

@@ -25,7 +25,9 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 
 logger = logging.getLogger(__name__)
 
-_NETWORK_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
+_NETWORK_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
+"""What the HTTP client fails with; it also refuses what it cannot send, by ValueErrors."""
+
 
 
 OnRequest = Callable[[str, str, int, float], None]

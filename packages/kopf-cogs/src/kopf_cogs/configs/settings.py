@@ -278,7 +278,7 @@ class NetworkingSettings(SettingsGroup):
     """Whether to retry exactly when the server asks, even if it is sooner than our own delay."""
 
     trust_env: bool = False
-    """Whether the proxies of the environment & ``~/.netrc`` are used by the built-in logins."""
+    """Whether the proxies of the environment are used by the built-in logins."""
 
     plugin_timeout: Seconds = 60
     """How long (in seconds) an exec plugin of the kubeconfig may run, be it slow or hung."""
