@@ -1,6 +1,7 @@
 """HTTP sessions made of credentials, and closed when both refused and unused."""
 
 import asyncio
+import contextvars
 import logging
 import math
 import re
@@ -12,7 +13,8 @@ from typing import Any
 import aiohttp
 import yarl
 
-from kopf_cogs.clients import errors, proxies
+from kopf_cogs.aiokits import clocks
+from kopf_cogs.clients import errors, proxies, renewals
 from kopf_cogs.clients.vault import Vault, VaultItem
 from kopf_cogs.helpers import versions
 from kopf_cogs.structs import credentials
@@ -151,12 +153,22 @@ class Connection:
 
 
 class ConnectionPool:
-    """The connections of one client: by one for each of the credentials in use."""
+    """The connections of one client: by one for each of the credentials in use.
 
-    def __init__(self, vault: Vault, logger: logging.Logger | logging.LoggerAdapter[Any]) -> None:
+    The credentials are renewed for as long as it is used, ahead of their end.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        logger: logging.Logger | logging.LoggerAdapter[Any],
+        clock: clocks.Clock,
+    ) -> None:
         super().__init__()
         self._vault = vault
         self._logger = logger
+        self._renewer = renewals.Renewer(vault, clock=clock)
+        self._renewal: asyncio.Task[None] | None = None
         self._connections: dict[VaultItem, Connection] = {}
         self._retired: list[Connection] = []
         self._closed = False
@@ -177,7 +189,12 @@ class ConnectionPool:
         Raises :class:`LoginError` if there are none, or if they are unusable.
         """
         while True:
-            item = await self._vault.acquire()
+            try:
+                item = await self._vault.acquire()
+            except credentials.LoginError:
+                if await self._revive():
+                    continue
+                raise
             connection = self._connections.get(item) or self._open(item)
             if connection is not None:
                 return connection
@@ -193,7 +210,7 @@ class ConnectionPool:
             self._vault.doubt(connection.item, error)
         return error
 
-    def refuse(self, connection: Connection, error: errors.APIStatusError) -> None:
+    async def refuse(self, connection: Connection, error: errors.APIStatusError) -> None:
         """Raise the error, unless it makes sense to repeat the request with other credentials."""
         if not isinstance(error, errors.APIUnauthorizedError):
             raise error
@@ -201,11 +218,16 @@ class ConnectionPool:
         if self._connections.get(connection.item) is connection:
             self._retire(connection.item)
         if not self._vault.refillable and self._vault.is_empty():
-            raise error
+            is_first = not connection.item.usable_since  # otherwise, it would go on for ever
+            if not (is_first and await self._revive()):
+                raise error
 
     async def close(self) -> None:
         """Close all connections, including those being used."""
         self._closed = True
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait([self._renewal])
         closing = [*self._connections.values(), *self._retired]
         self._connections.clear()
         self._retired.clear()
@@ -225,7 +247,15 @@ class ConnectionPool:
             self._logger.warning(f"Ignoring the credentials of {item.key}: {e}")
             return None
         self._connections[item] = connection
+        if self._renewal is None:  # not in the context of whoever makes the first request
+            self._renewal = asyncio.create_task(
+                self._renewer.run(), name="credentials renewer", context=contextvars.Context()
+            )
         return connection
+
+    async def _revive(self) -> bool:
+        """Get something in place of the refused credentials, if nobody else would bring it."""
+        return not (self._closed or self._vault.refillable) and await self._renewer.revive()
 
     def _retire(self, item: VaultItem) -> None:
         connection = self._connections.pop(item)

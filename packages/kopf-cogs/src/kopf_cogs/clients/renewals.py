@@ -5,6 +5,7 @@ the files are read again from time to time. Exec plugins say when their credenti
 they are run again somewhat earlier. All that is done in threads, never in the event loop.
 """
 
+import asyncio
 import dataclasses
 import datetime
 import functools
@@ -60,6 +61,13 @@ class _Record:
         default_factory=lambda: retries.Backoff(SETTLING, limit=POLLING)
     )
 
+    def is_changed(
+        self, info: credentials.ConnectionInfo, fresh: credentials.ConnectionInfo
+    ) -> bool:
+        """Whether there is something else in the files than what is used."""
+        self.revision = self.revision or fresh.revision
+        return fresh.token != info.token or fresh.revision != self.revision
+
 
 class Renewer:
     """Keeps the credentials of one vault fresh."""
@@ -70,6 +78,8 @@ class Renewer:
         self._clock = clock
         self._logger = logger
         self._records: dict[VaultItem, _Record] = {}
+        self._revival = asyncio.Lock()
+        self._revived_at = float("-inf")
 
     async def run(self) -> None:
         """Renew whatever has to be renewed, for ever."""
@@ -83,9 +93,8 @@ class Renewer:
 
         What has failed remains as it is: it can be still good, and the reasons can be temporary.
         """
-        items = self._vault.items
-        self._records = {item: self._records.get(item) or self._record(item) for item in items}
-        for item in items:
+        self._remember()
+        for item in self._vault.items:
             if isinstance(item.info, credentials.ConnectionInfo):
                 if self._get_reading_delay(item) == 0:
                     await self._read_files(item, item.info)
@@ -98,6 +107,40 @@ class Renewer:
             if delay is not None
         ]
         return min(delays, default=None)
+
+    async def revive(self) -> bool:
+        """Look for what has come in place of those refused or expired; get whether there is any.
+
+        It is for those who have no login handlers: nobody else would bring anything newer.
+        """
+        async with self._revival:
+            since = self._clock.monotonic() - self._revived_at
+            if self._vault.is_empty() and since >= SETTLING:
+                self._remember()
+                with leashes.leashed():
+                    found = {item.key: await self._find_next(item) for item in self._vault.former}
+                fresh = {str(key): info for key, info in found.items() if info is not None}
+                if fresh:
+                    self._vault.populate(fresh)
+                self._revived_at = self._clock.monotonic()
+            return not self._vault.is_empty()
+
+    async def _find_next(self, item: VaultItem) -> credentials.ConnectionInfo | None:
+        info, record = item.info, self._records[item]
+        if not isinstance(info, credentials.ConnectionInfo):
+            return None
+        fresh: credentials.ConnectionInfo | None = None
+        if info.renewal is not None:
+            fresh = await self._call(item, functools.partial(info.renewal, info))
+        elif info.paths or info.token_path:
+            fresh = await self._call(item, functools.partial(_read, info, record.revision))
+            if fresh is not None and not record.is_changed(info, fresh):
+                return None
+        return fresh if fresh != info else None
+
+    def _remember(self) -> None:
+        items = [*self._vault.items, *self._vault.former]
+        self._records = {item: self._records.get(item) or self._record(item) for item in items}
 
     def _record(self, item: VaultItem) -> _Record:
         revision = getattr(item.info, "revision", None)
@@ -137,16 +180,11 @@ class Renewer:
     async def _read_files(self, item: VaultItem, info: credentials.ConnectionInfo) -> None:
         record = self._records[item]
         record.looked_at = self._clock.monotonic()
-        try:
-            fresh = await threads.call_in_thread(
-                functools.partial(_read, info, record.revision), name=THREADS
-            )
-        except Exception as e:
-            self._complain(item, record, e)
+        fresh = await self._call(item, functools.partial(_read, info, record.revision))
+        if fresh is None:
             return
         record.complaint = None
-        record.revision = record.revision or fresh.revision
-        if fresh.token == info.token and fresh.revision == record.revision:
+        if not record.is_changed(info, fresh):
             record.candidate = None
         elif fresh == record.candidate or self._is_troubled(item):
             self._replace(item, fresh)
@@ -157,16 +195,21 @@ class Renewer:
         self, item: VaultItem, renewal: Callable[[], credentials.ConnectionInfo]
     ) -> None:
         record = self._records[item]
-        try:
-            fresh = await threads.call_in_thread(renewal, name=THREADS)
-        except Exception as e:
+        fresh = await self._call(item, renewal)
+        if fresh is not None and fresh != item.info:
+            self._replace(item, fresh)
+        else:  # plugins can have caches, from where nothing newer comes until the very end
             record.retry_at = self._clock.monotonic() + record.backoff.advance()
+
+    async def _call(
+        self, item: VaultItem, fn: Callable[[], credentials.ConnectionInfo]
+    ) -> credentials.ConnectionInfo | None:
+        record = self._records[item]
+        try:
+            return await threads.call_in_thread(fn, name=THREADS)
+        except Exception as e:
             self._complain(item, record, e)
-        else:
-            if fresh != item.info:
-                self._replace(item, fresh)
-            else:  # plugins can have caches, from where nothing newer comes until the very end
-                record.retry_at = self._clock.monotonic() + record.backoff.advance()
+            return None
 
     def _replace(self, item: VaultItem, fresh: credentials.ConnectionInfo) -> None:
         self._logger.debug(f"The credentials of {item.key!r} are renewed.")

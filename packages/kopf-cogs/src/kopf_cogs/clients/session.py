@@ -62,7 +62,8 @@ class Fence(Protocol):
 class Client:
     """A client of one Kubernetes cluster: all requests go through it, there is no global state.
 
-    It is made of credentials, or of a vault of credentials that are renewed by someone else.
+    It is made of credentials, or of a vault of credentials that are retrieved by someone else.
+    It renews them ahead of their end: reads their files again, and runs their plugins.
     All timeouts and retries are as in the settings, and can be changed there at any time.
 
     Usage::
@@ -89,7 +90,7 @@ class Client:
             else vault.Vault({"credentials": src}, refillable=False, clock=self.clock)
         )
         self._logger = logger
-        self._pool = connections.ConnectionPool(self.vault, logger)
+        self._pool = connections.ConnectionPool(self.vault, logger, self.clock)
         self._unanswered = unanswered.Unanswered(self.clock, logger)
         self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
         self._slots = slots.Slots()  # the watch-streams do not count
@@ -247,7 +248,7 @@ class Client:
                         raise self._pool.fail(connection, e) from e
                     finally:
                         self._unanswered.end(call)
-            self._pool.refuse(connection, error)
+            await self._pool.refuse(connection, error)
 
     def _measure(self, call: "_Call", code: int, began: float) -> None:
         if self.on_request is not None:
@@ -294,7 +295,7 @@ class Client:
                     finally:
                         response.close()
                     return
-                self._pool.refuse(connection, error)
+                await self._pool.refuse(connection, error)
 
     async def _fail(self, response: aiohttp.ClientResponse) -> errors.APIStatusError:
         try:

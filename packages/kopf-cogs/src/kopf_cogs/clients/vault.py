@@ -56,7 +56,8 @@ class Vault:
     :class:`LoginError` is raised from all requests. The delays also grow for new credentials
     if they are refused one after another: the login handlers must not be called in a busy loop.
 
-    A vault that is not ``refillable`` has no login handlers behind it: it raises at once.
+    A vault that is not ``refillable`` has no login handlers behind it: it raises at once,
+    and the client looks for what has come in place of the refused credentials.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Vault:
         self._patience = patience
         self._holdback = holdback
         self._items: dict[VaultKey, VaultItem] = {}
+        self._former: dict[VaultKey, VaultItem] = {}
         self._refusals: dict[VaultKey, collections.deque[_Refusal]] = {}
         self._best: list[VaultItem] = []
         self._expiration: datetime.datetime | None = None
@@ -98,6 +100,11 @@ class Vault:
     def items(self) -> list[VaultItem]:
         """All that can be used now or soon."""
         return [*self._items.values()]
+
+    @property
+    def former(self) -> list[VaultItem]:
+        """Those refused or expired, with nothing in place of them."""
+        return [*self._former.values()]
 
     def is_empty(self) -> bool:
         """Whether there is nothing to use (some of the credentials could expire meanwhile)."""
@@ -208,7 +215,7 @@ class Vault:
         """
         if item not in self:
             return
-        del self._items[item.key]
+        self._former[item.key] = self._items.pop(item.key)
         self._remember_refusal(item)
         self._report_refusal(item, exc)
         self._refresh()
@@ -218,6 +225,7 @@ class Vault:
     def close(self) -> None:
         """Refuse to give credentials anymore, and wake up all who wait for them."""
         self._items.clear()
+        self._former.clear()
         self._refresh()
         self.refillable = False
         self._fail("The vault is closed.")
@@ -231,8 +239,11 @@ class Vault:
         doubts = refusal.count if refusal is not None else self._count_recent_refusals(key, now) - 1
         if doubts > 0:
             item.usable_since = now + min(_LONGEST_HOLD, self._holdback * 2 ** (doubts - 1))
-        if not info.is_expired(self._clock.now()):
+        if info.is_expired(self._clock.now()):
+            self._former[key] = item
+        else:
             self._items[key] = item
+            self._former.pop(key, None)
 
     def _find_refusal(self, item: VaultItem) -> _Refusal | None:
         refusals = self._refusals.get(item.key, ())
@@ -266,7 +277,7 @@ class Vault:
     def _drop_expired(self) -> None:
         for item in list(self._items.values()):
             if item.info.is_expired(self._clock.now()):
-                del self._items[item.key]
+                self._former[item.key] = self._items.pop(item.key)
         self._refresh()
         if not self._items and not self.refillable:
             self._fail("The credentials have expired.")

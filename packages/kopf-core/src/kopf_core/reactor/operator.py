@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kopf_cogs.aiokits.flags import raise_flag, wait_flag
-from kopf_cogs.clients.renewals import Renewer
 from kopf_cogs.helpers.callbacks import exit_listener
 from kopf_core.actions.context import operator_var
 from kopf_core.actions.ongoing import Ongoing
@@ -156,7 +155,6 @@ class Operator:
             "stop-flag": wait_flag(options.stop_flag),
             "stopping": self.exit.requested.wait(),
             "credentials retriever": self._authenticator.run(),
-            "credentials renewer": Renewer(essentials.vault, clock=options.clock).run(),
             "resource observer": handling.observer.run(),
             "namespace observer": handling.observe_namespaces(),
             "orchestrator": handling.orchestrator.run(),
