@@ -8,6 +8,7 @@ import threading
 import aiohttp
 import pytest
 
+from kopf_cogs.aiokits import listeners
 from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.errors import PermanentError
 from kopf_core.engines import probing
@@ -193,3 +194,44 @@ async def test_r20_results_that_cannot_be_shown(serve, registry):
         status, text = await get()
         assert status == 500
         assert "SystemExit" in text
+
+
+async def test_k18_half_open_requests_are_limited_in_number(serve, monkeypatch):
+    monkeypatch.setattr(listeners, "MAX_CONNECTIONS", 5)
+    port = find_port()
+    async with serve(port=port) as get:
+        assert (await get())[0] == 200
+        opened = []
+        for _ in range(20):
+            opened.append(await asyncio.open_connection("127.0.0.1", port))
+            opened[-1][1].write(b"GET /healthz HTTP/1.1\r\nHost: ")
+        async with asyncio.timeout(30):
+            for reader, _ in opened[:15]:
+                assert await reader.read() == b""
+            assert (await get())[0] == 200
+        assert not opened[-1][0].at_eof()
+        for _, writer in opened:
+            writer.close()
+
+
+@pytest.mark.parametrize("data", [b"", b"GET /healthz HTTP/1.1\r\nHost: "])
+async def test_k18_half_open_requests_are_limited_in_time(serve, monkeypatch, data):
+    monkeypatch.setattr(listeners, "SILENCE_TIMEOUT", 0.01)
+    port = find_port()
+    async with serve(port=port) as get:
+        assert (await get())[0] == 200
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(data)
+        async with asyncio.timeout(30):
+            assert await reader.read() == b""
+        writer.close()
+
+
+@pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("POST", 405), ("OPTIONS", 405)])
+async def test_k18_only_reading_is_served(serve, method, status):
+    port = find_port()
+    async with serve(port=port) as get, aiohttp.ClientSession() as session:
+        assert (await get())[0] == 200
+        assert (await get("/else"))[0] == 404
+        async with session.request(method, f"http://127.0.0.1:{port}/healthz") as response:
+            assert response.status == status

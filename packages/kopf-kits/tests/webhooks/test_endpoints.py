@@ -11,8 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from kopf_cogs.aiokits import listeners
 from kopf_cogs.structs.reviews import ReviewError, UnknownWebhookError
-from kopf_kits.webhooks import WebhookServer, endpoints, listeners
+from kopf_kits.webhooks import WebhookServer, endpoints
 
 from .conftest import REVIEW, Serve, Served
 

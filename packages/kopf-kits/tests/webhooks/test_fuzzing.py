@@ -15,9 +15,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from kopf_kits.webhooks import WebhookServer, listeners
+from kopf_cogs.aiokits import listeners
+from kopf_kits.webhooks import WebhookServer
+from kopf_kits.webhooks.listeners import open_socket
 
-from .conftest import REVIEW, Serve, Served
+from .conftest import REVIEW, Handlers, Serve, Served
 
 BODIES = 500
 RAW = 200
@@ -33,6 +35,9 @@ TEMPLATE = {
         "oldObject": None,
     },
 }
+KEPT = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 28\r\n\r\n" + json.dumps(REVIEW).encode()
+"""A review whose connection is kept for the next one."""
+
 JUNK: list[Any] = [None, True, 0, -1, 1e308, "", "\0", "\ud800", [], {}, [[[]]], "9" * 5000]
 
 
@@ -119,6 +124,28 @@ async def send(url: str, data: bytes, tls: ssl.SSLContext | None = None) -> None
         writer.close()
 
 
+async def open_kept(
+    url: str, peer: str = "127.0.0.1"
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect from that address, and have a review accepted; the connection stays."""
+    parts = urllib.parse.urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, local_addr=(peer, 0))
+    await ask_again(reader, writer)
+    return reader, writer
+
+
+async def ask_again(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(KEPT)
+    await read_answer(reader)
+
+
+async def read_answer(reader: asyncio.StreamReader) -> None:
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    _, _, rest = head.partition(b"Content-Length: ")
+    await reader.readexactly(int(rest.partition(b"\r\n")[0]))
+
+
 @pytest.mark.parametrize("is_insecure", [True, False])
 @pytest.mark.usefixtures("cryptography")
 async def test_fuzzed_connections(
@@ -200,16 +227,82 @@ async def test_g2_those_who_only_connect_give_way(
             writer.close()
 
 
-async def test_connections_in_use_are_limited(
-    insecure: Served, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+async def test_k23_idle_connections_give_way(
+    serve: Serve, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that had a review accepted, the longest idle one first."""
+    monkeypatch.setattr(listeners, "MAX_CONNECTIONS", 3)
+    async with serve(WebhookServer(addr="127.0.0.1", insecure=True)) as served:
+        kept = [await open_kept(served.url) for _ in range(3)]
+        await ask_again(*kept[0])  # the second one is idle for the longest time now
+        assert await is_serving(served, session)
+        assert await kept[1][0].read() == b""
+        await ask_again(*kept[2])
+        await ask_again(*kept[0])
+        for _, writer in kept:
+            writer.close()
+
+
+async def test_k23_connections_in_use_do_not_give_way(
+    serve: Serve, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listeners, "MAX_CONNECTIONS", 1)
-    assert await is_serving(insecure, session)  # and it is kept alive
-    parts = urllib.parse.urlsplit(insecure.url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    assert await reader.read() == b""
-    writer.close()
-    assert await is_serving(insecure, session)
+    async with serve(WebhookServer(addr="127.0.0.1", insecure=True)) as served:
+        handlers.gate.clear()
+        opening = asyncio.create_task(open_kept(served.url))
+        await handlers.called.wait()
+        parts = urllib.parse.urlsplit(served.url)
+        reader, refused = await asyncio.open_connection(parts.hostname, parts.port)
+        assert await reader.read() == b""
+        handlers.gate.set()
+        _, writer = await opening
+        writer.close()
+        refused.close()
+
+
+async def test_k23_one_peer_cannot_take_all_places(
+    serve: Serve, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even with requests that are in work for long; others are served meanwhile."""
+    monkeypatch.setattr(listeners, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(listeners, "MAX_PEER_CONNECTIONS", 3)
+    async with serve(WebhookServer(addr="127.0.0.1", insecure=True)) as served:
+        parts = urllib.parse.urlsplit(served.url)
+        handlers.gate.clear()
+        greedy = [await asyncio.open_connection(parts.hostname, parts.port) for _ in range(3)]
+        for number, (_, writer) in enumerate(greedy):
+            handlers.called.clear()
+            writer.write(KEPT)
+            await handlers.called.wait()
+            assert len(handlers.calls) == number + 1
+        reader, refused = await asyncio.open_connection(parts.hostname, parts.port)
+        assert await reader.read() == b""
+        refused.close()
+        handlers.gate.set()
+        for reader, writer in greedy:
+            await read_answer(reader)
+            writer.close()
+        handlers.gate.clear()
+        handlers.called.clear()
+        opening = asyncio.create_task(open_kept(served.url, peer="127.0.0.2"))
+        await handlers.called.wait()
+        handlers.gate.set()
+        _, writer = await opening
+        writer.close()
+
+
+async def test_k23_a_greedy_peer_gives_way_to_itself(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "MAX_PEER_CONNECTIONS", 2)
+    async with serve(WebhookServer(addr="127.0.0.1", insecure=True)) as served:
+        first = await open_kept(served.url, peer="127.0.0.2")
+        greedy = [await open_kept(served.url) for _ in range(4)]
+        for reader, _ in greedy[:2]:
+            assert await reader.read() == b""
+        await ask_again(*first)
+        for _, writer in (first, *greedy):
+            writer.close()
 
 
 async def test_g2_connections_are_closed_after_refusals(insecure: Served) -> None:
@@ -245,9 +338,9 @@ async def test_g2_connections_are_closed_if_they_come_while_the_server_stops(
     caplog: pytest.LogCaptureFixture, steps: int
 ) -> None:
     """However far accepting of it is; a socket left unclosed is a warning, i.e. an error."""
-    sock = listeners.open_socket("127.0.0.1", None)
-    endpoint: Any = None  # nothing is requested
-    listener = listeners.Listener(endpoint, sock)
+    sock = open_socket("127.0.0.1", None)
+    nothing: Any = None  # nothing is requested
+    listener = listeners.Listener(nothing, sock, logging.getLogger("kopf.webhooks"))
     await listener.swap(None)
     for _ in range(5):
         await asyncio.sleep(0)

@@ -1,17 +1,21 @@
 """Listening: a small HTTP server of the operator itself, such as for probes and metrics."""
 
 import asyncio
+import errno
+import functools
+import logging
 import os
+import socket
 import urllib.parse
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from kopf_cogs.aiokits.servers import stop_listening
-
 if TYPE_CHECKING:
     from aiohttp import web
 
-View: TypeAlias = "Callable[[web.Request], Awaitable[web.Response]]"
+View: TypeAlias = "Callable[[web.BaseRequest], Awaitable[web.Response]]"
+
+logger = logging.getLogger("kopf.serving")
 
 
 class ListeningError(OSError):
@@ -36,25 +40,60 @@ async def listen(views: Mapping[str, View], endpoint: str, *, title: str) -> Non
 
     Raises :class:`ListeningError` if the address cannot be listened on.
     """
-    from aiohttp import web  # most operators serve nothing, and it is heavy
+    from kopf_cogs.aiokits.listeners import Listener  # most operators serve nothing; it is heavy
 
     host, port, _ = parse_endpoint(endpoint)
-    app = web.Application()
-    app.add_routes([web.get(path, view) for path, view in views.items()])
-    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    assert runner.server is not None, "It is set up."
-    listening: asyncio.Server | None = None
     try:
-        try:
-            listening = await asyncio.get_running_loop().create_server(runner.server, host, port)
-        except OSError as e:
-            # The text of asyncio is long, and has nothing else in it.
-            reason = os.strerror(e.errno) if e.errno is not None and e.errno > 0 else str(e)
-            message = f"Cannot serve {title} at {endpoint}: {reason.lower()}"
-            raise ListeningError(message) from e
+        sockets = await _open_sockets(host, port)
+    except OSError as e:
+        reason = os.strerror(e.errno) if e.errno is not None and e.errno > 0 else str(e)
+        message = f"Cannot serve {title} at {endpoint}: {reason.lower()}"
+        raise ListeningError(message) from e
+    handle = functools.partial(_dispatch, views)
+    listeners = [Listener(handle, sock, logger) for sock in sockets]
+    try:
+        for listener in listeners:
+            await listener.swap(None)
         await asyncio.Event().wait()
     finally:
-        if listening is not None:
-            await stop_listening(listening)
-        await runner.cleanup()
+        await asyncio.gather(*(listener.close() for listener in listeners))
+
+
+async def _dispatch(views: Mapping[str, View], request: "web.BaseRequest") -> "web.Response":
+    from aiohttp import web
+
+    view = views.get(request.path)
+    if view is None:
+        return web.Response(status=404, text="404: Not Found")
+    if request.method not in ("GET", "HEAD"):
+        return web.Response(status=405, text="405: Method Not Allowed", headers={"Allow": "GET"})
+    try:
+        return await view(request)
+    except Exception as e:
+        logger.exception(f"A request to {request.path} has failed: {type(e).__name__}")
+        return web.Response(status=500, text="500: Internal Server Error")
+
+
+async def _open_sockets(host: str | None, port: int) -> list[socket.socket]:
+    """Listen on all addresses of the host, but for those that this machine does not have."""
+    loop, sockets, problem = (
+        asyncio.get_running_loop(),
+        list[socket.socket](),
+        OSError("no address"),
+    )
+    kinds = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        for family, _, _, _, address in dict.fromkeys(kinds):
+            try:
+                sockets.append(socket.create_server(address, family=family))
+            except OSError as e:
+                if e.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
+                problem = e
+    except BaseException:
+        for sock in sockets:
+            sock.close()
+        raise
+    if not sockets:
+        raise problem
+    return sockets

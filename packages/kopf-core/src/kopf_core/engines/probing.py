@@ -49,7 +49,7 @@ class ProbeServer:
         self._response: tuple[int, str] = (200, "{}")
         self._deadline = float("-inf")
 
-    async def handle(self, _: "web.Request") -> "web.Response":
+    async def handle(self, _: "web.BaseRequest") -> "web.Response":
         """Answer one probe. The handlers are not called more often than the cache permits."""
         from aiohttp import web
 

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Collection, Iterable
 
 from kopf_cogs.aiokits.clocks import SystemClock
+from kopf_cogs.aiokits.listeners import Listener
 from kopf_cogs.structs.reviews import WebhookClientConfig, WebhookFn
 from kopf_kits.certificates import CertificateError, Pair, make_self_signed
 
@@ -29,7 +30,7 @@ from .identities import (
     extract_certificates,
     merge_bundles,
 )
-from .listeners import Listener, WebhookServerError, open_socket
+from .listeners import WebhookServerError, open_socket
 
 logger = logging.getLogger("kopf.webhooks")
 
@@ -127,7 +128,8 @@ class WebhookServer(WebhookContextManager):
 
     async def _serve(self, fn: WebhookFn) -> AsyncGenerator[WebhookClientConfig, None]:
         host = await self._find_host()
-        listener = Listener(ReviewEndpoint(fn, self.path), open_socket(self.addr, self.port))
+        endpoint = ReviewEndpoint(fn, self.path)
+        listener = Listener(endpoint.handle, open_socket(self.addr, self.port), logger)
         try:
             async with contextlib.aclosing(self._iter_bundles(listener, host)) as bundles:
                 async for bundle in bundles:

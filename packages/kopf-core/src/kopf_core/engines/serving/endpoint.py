@@ -62,31 +62,31 @@ class Endpoint:
         snapshot = self._source.take()
         return replace(snapshot, errors=self._errors.items, loop_lag=self._pulse.lag)
 
-    async def _redirect(self, _: "web.Request") -> "web.Response":
+    async def _redirect(self, _: "web.BaseRequest") -> "web.Response":
         from aiohttp import web
 
         return web.Response(status=302, headers={"Location": "/status"})
 
-    async def _show_readiness(self, _: "web.Request") -> "web.Response":
+    async def _show_readiness(self, _: "web.BaseRequest") -> "web.Response":
         from aiohttp import web
 
         unready = list(self._source.find_unready())
         return web.json_response({"unready": unready}, status=503 if unready else 200)
 
-    async def _show_json(self, _: "web.Request") -> "web.Response":
+    async def _show_json(self, _: "web.BaseRequest") -> "web.Response":
         from aiohttp import web
 
         text = json.dumps(self.take().as_json(), indent=2)
         return web.Response(text=text, content_type="application/json")
 
-    async def _show_page(self, _: "web.Request") -> "web.Response":
+    async def _show_page(self, _: "web.BaseRequest") -> "web.Response":
         from aiohttp import web
 
         headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
         text = render_page(self.take())
         return web.Response(text=text, content_type="text/html", headers=headers)
 
-    async def _show_metrics(self, _: "web.Request") -> "web.Response":
+    async def _show_metrics(self, _: "web.BaseRequest") -> "web.Response":
         from aiohttp import web
 
         if self._expose is None:

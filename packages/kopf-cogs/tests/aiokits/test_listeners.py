@@ -1,0 +1,44 @@
+"""Connections that are held with nothing going on, over real sockets."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from kopf_cogs.aiokits import listeners
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.fixture
+async def listener() -> AsyncIterator[listeners.Listener]:
+    async def handle(_: web.BaseRequest) -> web.Response:
+        return web.Response(body=b"x" * 10_000_000)
+
+    sock = socket.create_server(("127.0.0.1", 0))
+    listener = listeners.Listener(handle, sock, logging.getLogger("kopf.test"))
+    await listener.swap(None)
+    yield listener
+    await listener.close()
+
+
+async def test_k23_answers_that_nobody_reads_hold_no_connection(
+    listener: listeners.Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = asyncio.Event()
+    connection_lost = listeners._Connection.connection_lost
+
+    def notice(self: listeners._Connection, exc: BaseException | None) -> None:
+        connection_lost(self, exc)
+        lost.set()
+
+    monkeypatch.setattr(listeners._Connection, "connection_lost", notice)
+    monkeypatch.setattr(listeners, "KEEPALIVE_TIMEOUT", 0.01)
+    with socket.create_connection(("127.0.0.1", listener.port)) as sock:
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_sendall(sock, REQUEST)
+        async with asyncio.timeout(30):
+            await lost.wait()
