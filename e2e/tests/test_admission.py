@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import pathlib
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -45,13 +46,16 @@ class Hooks:
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """Run the operator; it takes a while for API servers to know of the webhooks."""
+        self.declare_probes()
+        async with self.world.operator():
+            await self.until_called()
+            yield
+
+    def declare_probes(self) -> None:
         for decorator in (on.validate, on.mutate):
             key = decorator.__name__
             fn = lambda key=key, **_: self.probed.add(key)  # noqa: E731
             self.declare(decorator, "subs", id=f"probe-{key}")(fn)
-        async with self.world.operator():
-            await self.until_called()
-            yield
 
     async def until_called(self) -> None:
         self.probed.clear()
@@ -442,6 +446,118 @@ async def test_two_operators_can_share_a_configuration(hooks: Hooks) -> None:
             await hooks.until_configured(lambda body: len(get_names(body)) == 2)
     finally:
         await other.close()
+
+
+class Service:
+    """What is in front of replicas: their connections go on when they are not ready anymore."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        certificate, key = WebhookServer.build_certificate(["127.0.0.1"])
+        self.certfile, self.pkeyfile = folder / "tls.crt", folder / "tls.key"
+        self.certfile.write_bytes(certificate + b"\n" + key)
+        self.pkeyfile.write_bytes(key)
+        self.ports: dict[str, int] = {}
+        """Of those replicas that are ready, by their names."""
+
+        self.port = 0
+        self._count = 0
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        yield
+        server.close()
+
+    def make_server(self, name: str) -> Any:
+        """A webhook server of one replica, which tells the address of the service."""
+        server = WebhookServer(addr="127.0.0.1", certfile=self.certfile, pkeyfile=self.pkeyfile)
+
+        async def serve(fn: Any) -> AsyncIterator[Any]:
+            async with contextlib.aclosing(server(fn)) as configs:
+                async for config in configs:
+                    self.ports[name] = int(config["url"].rpartition(":")[-1])
+                    yield {**config, "url": f"https://127.0.0.1:{self.port}"}
+
+        return serve
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._count += 1
+        ports = [*self.ports.values()]
+        there, back = await asyncio.open_connection("127.0.0.1", ports[self._count % len(ports)])
+        await asyncio.gather(_pipe(reader, back), _pipe(there, writer), return_exceptions=True)
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    finally:
+        writer.close()
+
+
+async def test_k13_a_replica_that_leaves_does_not_open_admission(
+    hooks: Hooks, tmp_path: pathlib.Path
+) -> None:
+    """Under load, everything is judged and amended, and nothing valid is refused."""
+    wrong: list[Answer] = []
+    answered = asyncio.Semaphore(0)
+
+    @hooks.declare(on.validate, id="check")
+    def check(spec: Any, **_: Any) -> None:
+        if spec.get("n", 0) > 10:
+            deny("Too many!", code=422)
+
+    @hooks.declare(on.mutate, id="amend")
+    def amend(patch: Any, **_: Any) -> None:
+        patch.spec["amended"] = True
+
+    async def load(n: int) -> None:
+        while True:
+            answer = await hooks.create({"n": n}, dry=True)
+            is_right = (
+                answer.status == 422
+                if n > 10
+                else answer.status == 201 and answer.body["spec"].get("amended")
+            )
+            if not is_right:
+                wrong.append(answer)
+            answered.release()
+
+    hooks.declare_probes()
+    service = Service(tmp_path)
+    hooks.world.settings.admission.server = service.make_server("one")
+    other = World(hooks.world.url, hooks.world.namespace, hooks.world.kubeconfig)
+    other.registry = hooks.world.registry
+    other.settings.admission.managed = hooks.managed
+    other.settings.admission.server = service.make_server("two")
+    async with service.serving(), contextlib.AsyncExitStack() as first:
+        async with other.operator(hooks.world.registry):
+            await first.enter_async_context(hooks.world.operator())
+            await hooks.until_called()
+            for type in ("validating", "mutating"):
+                await hooks.until_configured(lambda body: len(get_marks(body)) == 2, type)
+            tasks = [asyncio.create_task(load(n)) for n in (1, 99) * 4]
+            for _ in range(100):
+                await answered.acquire()
+            del service.ports["one"]
+            await first.aclose()
+            for _ in range(100):
+                await answered.acquire()
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            assert wrong == []
+            body = await hooks.until_configured(get_names)
+            assert len(get_marks(body)) == 1
+        body = await hooks.until_configured(lambda body: not get_names(body))
+        assert not get_marks(body)
+    await other.close()
+
+
+def get_marks(body: Any) -> Any:
+    return body["metadata"].get("annotations") or {}
 
 
 # --- Exits and certificates ---

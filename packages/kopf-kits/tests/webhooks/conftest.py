@@ -24,6 +24,7 @@ class Handlers:
         self.calls: list[dict[str, Any]] = []
         self.error: Exception | None = None
         self.extra: dict[str, Any] = {}
+        self.is_leaving = False
         self.gate = asyncio.Event()
         self.gate.set()
         self.called = asyncio.Event()

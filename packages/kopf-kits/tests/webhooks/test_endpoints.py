@@ -284,3 +284,14 @@ class Hanging:
             await asyncio.Event().wait()
         finally:
             self.cancelled.set()
+
+
+async def test_k13_clients_of_a_leaving_replica_connect_anew(
+    insecure: Served, session: Session
+) -> None:
+    """To another replica, if there is any; and it is not left to chance who closes first."""
+    for is_leaving, header in [(False, None), (True, "close")]:
+        insecure.handlers.is_leaving = is_leaving
+        async with session.post(insecure.url, json=REVIEW) as response:
+            assert response.status == 200
+            assert response.headers.get("Connection") == header

@@ -305,6 +305,21 @@ async def test_k23_a_greedy_peer_gives_way_to_itself(
             writer.close()
 
 
+async def test_k23_newcomers_have_the_time_to_ask(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who come after them take the places of those who are idle for longer."""
+    monkeypatch.setattr(listeners, "MAX_PEER_CONNECTIONS", 3)
+    async with serve(WebhookServer(addr="127.0.0.1", insecure=True)) as served:
+        parts = urllib.parse.urlsplit(served.url)
+        kept = [await open_kept(served.url) for _ in range(3)]
+        newcomer = await asyncio.open_connection(parts.hostname, parts.port)
+        later = await open_kept(served.url)
+        await ask_again(*newcomer)
+        for _, writer in (*kept, newcomer, later):
+            writer.close()
+
+
 async def test_g2_connections_are_closed_after_refusals(insecure: Served) -> None:
     """Otherwise, all places could be taken by those who send nonsense once."""
     parts = urllib.parse.urlsplit(insecure.url)

@@ -246,10 +246,13 @@ class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 def _hang_up_one(connections: Collection[_Connection]) -> bool:
-    """Hang up the one that is idle for the longest time, first of those who have never asked."""
-    idle = [one for one in connections if one.idle_since is not None]
+    """Hang up the one with nothing going on for the longest time, be it before a request or after.
+
+    So, those who connect just now, have the time for a handshake and a request.
+    """
+    idle = [(one.idle_since, one) for one in connections if one.idle_since is not None]
     if idle:
-        min(idle, key=lambda one: (one.has_asked, one.idle_since)).hang_up()
+        min(idle, key=lambda pair: pair[0])[1].hang_up()
     return bool(idle)
 
 

@@ -61,14 +61,14 @@ class Operator:
             activities=replace(essentials.activities, ongoing=Ongoing()),
         )
         self._admission: AdmissionEngine | None = None
-        identity = options.identity or detect_operator(options.clock.now())
-        announcer = ConnectionAnnouncer(essentials.vault, options.settings, identity)
+        self._identity = options.identity or detect_operator(options.clock.now())
+        announcer = ConnectionAnnouncer(essentials.vault, options.settings, self._identity)
         essentials.insights.listen(announcer.observe)
         options.settings.peering.clusterwide |= options.clusterwide or not options.namespaces
         self._peering = PeeringEngine(
             client=essentials.free_client,
             settings=options.settings,
-            identity=identity,
+            identity=self._identity,
             brakes=PeeringBrakes(self.handling.pausing),
         )
         essentials.insights.listen(self._peering.observe_resources)
@@ -190,6 +190,7 @@ class Operator:
                 indices=essentials.indices,
             ),
             execution=essentials.execution,
+            identity=self._identity,
             until_ready=essentials.readiness.wait,
         )
         essentials.insights.listen(engine.observe)

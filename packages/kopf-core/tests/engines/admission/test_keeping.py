@@ -2,18 +2,22 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
+from kopf_cogs.aiokits.clocks import Clock, FakeClock, SystemClock
+from kopf_cogs.clients.errors import APINotFoundError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_cogs.structs.resources import VALIDATING_WEBHOOK
 from kopf_core.engines.admission import ConfigurationError, managing
-from kopf_core.engines.admission.managing import ConfigurationKeeper
+from kopf_core.engines.admission.managing import HANDOVER_TIME, ConfigurationKeeper
+from kopf_core.engines.admission.membership import LIFETIME, Membership
 from kopf_core.intents.admission import WebhookType
 
 NAME = "auto.kopf.dev"
@@ -34,6 +38,19 @@ def make_webhook(id: str, **fields: Any) -> dict[str, Any]:
         "admissionReviewVersions": ["v1"],
         **fields,
     }
+
+
+def make_keeper(
+    client: Client, identity: str, clock: Clock, manager: str = "kopf-1"
+) -> ConfigurationKeeper:
+    return ConfigurationKeeper(
+        client,
+        WebhookType.VALIDATING,
+        VALIDATING_WEBHOOK,
+        name=NAME,
+        manager=manager,
+        membership=Membership(manager, identity, clock),
+    )
 
 
 class Served:
@@ -76,9 +93,7 @@ async def served() -> AsyncIterator[Served]:
 async def keeper(served: Served, settings: OperatorSettings) -> AsyncIterator[ConfigurationKeeper]:
     settings.networking.error_backoffs = []
     async with Client(ConnectionInfo(server=served.sandbox.url), settings) as client:
-        yield ConfigurationKeeper(
-            client, WebhookType.VALIDATING, VALIDATING_WEBHOOK, name=NAME, manager="kopf-1"
-        )
+        yield make_keeper(client, "me", SystemClock())
 
 
 @pytest.fixture
@@ -201,3 +216,102 @@ async def test_polling_changes_nothing_if_all_is_well(served, keep):
         async with asyncio.timeout(PATIENCE):
             await served.sandbox.journal.wait("PATCH", URL, count=6)
         assert await served.get() == before
+
+
+# --- Replicas ---
+
+
+@contextlib.asynccontextmanager
+async def running(keeper: ConfigurationKeeper, *ids: str) -> AsyncIterator[ConfigurationKeeper]:
+    keeper.want([make_webhook(id) for id in ids])
+    task = asyncio.create_task(keeper.run())
+    try:
+        yield keeper
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(served: Served, check: Callable[[Any], bool]) -> None:
+    """Wait until the configuration is as expected."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(APINotFoundError):
+                if check(await served.get()):
+                    return
+            await asyncio.sleep(0.01)
+
+
+async def until_marked(served: Served, count: int) -> None:
+    await until(served, lambda body: len(body["metadata"].get("annotations") or {}) == count)
+
+
+def read_times(body: Any) -> set[str]:
+    annotations = body["metadata"].get("annotations") or {}
+    return {json.loads(value)["seen"] for value in annotations.values()}
+
+
+async def test_k13_the_last_replica_cleans_up(served):
+    """In between, the webhooks are there all the time: nothing touches them."""
+    clock = SystemClock()
+    one, two = make_keeper(served.client, "one", clock), make_keeper(served.client, "two", clock)
+    async with running(one, "x"), running(two, "x"):
+        await until_marked(served, 2)
+        before = (await served.get())["metadata"]["generation"]
+        assert await one.release([]) == HANDOVER_TIME
+        body = await served.get()
+        assert [webhook["name"] for webhook in body["webhooks"]] == [f"x.{NAME}"]
+        assert body["metadata"]["generation"] == before
+        assert len(body["metadata"]["annotations"]) == 1
+        assert 0 < await two.release([]) < HANDOVER_TIME
+        body = await served.get()
+        assert not body.get("webhooks")
+        assert not body["metadata"].get("annotations")
+
+
+async def test_k13_of_replicas_that_leave_at_once_the_last_one_cleans_up(served):
+    clock = SystemClock()
+    keepers = [make_keeper(served.client, f"replica-{n}", clock) for n in range(5)]
+    async with contextlib.AsyncExitStack() as stack:
+        for keeper in keepers:
+            await stack.enter_async_context(running(keeper, "x"))
+        await until_marked(served, 5)
+        delays = await asyncio.gather(*(keeper.release([]) for keeper in keepers))
+    assert sorted(delays)[0] < HANDOVER_TIME
+    assert not (await served.get()).get("webhooks")
+
+
+async def test_k13_marks_of_killed_replicas_expire(served, settings):
+    clock = FakeClock()
+    killed, alive = (make_keeper(served.client, id, clock) for id in ("killed", "alive"))
+    async with running(killed, "x"):
+        await until_marked(served, 1)
+    clock.advance(LIFETIME)
+    async with running(alive, "x"):
+        await until_marked(served, 1)  # that of the dead is forgotten
+        await alive.release([])
+    assert not (await served.get()).get("webhooks")
+
+
+async def test_k13_marks_of_living_replicas_are_renewed(served):
+    clock = FakeClock()
+    one, two = (make_keeper(served.client, id, clock) for id in ("one", "two"))
+    async with running(one, "x"), running(two, "x"):
+        await until_marked(served, 2)
+        for _ in range(5):
+            clock.advance(LIFETIME / 3)
+            await until(served, lambda body: read_times(body) == {clock.now().isoformat()})
+        assert await one.release([]) == HANDOVER_TIME
+
+
+async def test_k13_other_operators_are_not_replicas(served):
+    """Theirs stay, ours go, though they share the configuration by mistake."""
+    clock = SystemClock()
+    one = make_keeper(served.client, "one", clock, "kopf-1")
+    two = make_keeper(served.client, "two", clock, "kopf-2")
+    async with running(one, "x", "both"), running(two, "y", "both"):
+        await until(served, lambda body: len(body.get("webhooks") or ()) == 3)
+        await one.release([])
+        names = {webhook["name"] for webhook in (await served.get())["webhooks"]}
+    assert names == {f"y.{NAME}", f"both.{NAME}"}

@@ -9,6 +9,7 @@ import pytest
 
 from kopf_cogs.structs.reviews import ReviewError, UnknownWebhookError
 from kopf_core.actions.errors import PermanentError, TemporaryError
+from kopf_core.engines.admission import serving
 from kopf_core.engines.admission.serving import THREADS
 from kopf_core.intents import decorators as on
 from kopf_core.intents.admission import AdmissionError
@@ -527,6 +528,28 @@ async def test_g3_requests_in_work_are_drained(registry, make_reviewer, make_rev
     proceed.set()
     await draining
     assert (await task)["response"]["allowed"]
+
+
+async def test_k13_nobody_may_be_asking_for_a_while_before_the_server_is_drained(
+    declare, make_reviewer, make_review, monkeypatch
+):
+    declare(on.validate)
+    reviewer = make_reviewer()
+    await reviewer(make_review())
+    monkeypatch.setattr(serving, "QUIET_TIME", 1000)
+    draining = asyncio.create_task(reviewer.drain())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not draining.done()
+    draining.cancel()
+    await asyncio.wait([draining])
+    monkeypatch.setattr(serving, "QUIET_TIME", 0.01)
+    await reviewer.drain()
+
+
+async def test_k13_a_server_that_was_not_asked_is_drained_at_once(make_reviewer, monkeypatch):
+    monkeypatch.setattr(serving, "QUIET_TIME", 1000)
+    await make_reviewer().drain()
 
 
 async def test_requests_wait_until_resources_are_known(

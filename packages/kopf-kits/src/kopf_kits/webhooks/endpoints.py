@@ -50,6 +50,12 @@ class ReviewEndpoint:
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         """Answer one request."""
+        response = await self._answer(request)
+        if getattr(self._fn, "is_leaving", False):
+            response.force_close()  # the client connects anew: to another replica, if there is any
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
         try:
             return await self._review(request)
         except ReviewError as e:

@@ -17,18 +17,13 @@ from kopf_core.actions.execution import Execution
 from kopf_core.actions.threads import WaitingCalls
 from kopf_core.engines.admission.configurations import Served, build_webhooks
 from kopf_core.engines.admission.managing import ConfigurationKeeper, make_manager
+from kopf_core.engines.admission.membership import Membership
 from kopf_core.engines.admission.routes import Routes
 from kopf_core.engines.admission.serving import ReviewContext, Reviewer, make_threads
 from kopf_core.intents.admission import WebhookHandler, WebhookType
 from kopf_core.intents.registries import OperatorRegistry
 
 logger = logging.getLogger("kopf.admission")
-
-PROPAGATION_TIME = 1.0
-"""How long (in seconds) the API may still call the webhooks which are not configured anymore."""
-
-DRAINING_TIMEOUT = 5.0
-"""How long (in seconds) the exiting operator waits for the requests which are in work."""
 
 _RESOURCES = {
     WebhookType.VALIDATING: VALIDATING_WEBHOOK,
@@ -69,6 +64,7 @@ class AdmissionEngine:
         registry: OperatorRegistry,
         context: ReviewContext,
         execution: Execution,
+        identity: str,
         until_ready: Callable[[], Awaitable[None]],
     ) -> None:
         handlers = get_webhook_handlers(registry)
@@ -78,6 +74,7 @@ class AdmissionEngine:
         self._routes = Routes(handlers)
         self._context = context
         self._execution = execution
+        self._identity = identity
         self._until_ready = until_ready
         self._threads: DaemonPool | None = None
         self._reviewer: Reviewer | None = None
@@ -121,19 +118,21 @@ class AdmissionEngine:
             task.result()
 
     async def close(self) -> None:
-        """Ask the API to call the webhooks no more; serve those that it has called meanwhile."""
-        changes = await asyncio.gather(
+        """Ask the API to call this server no more; serve for as long as it does, unless cancelled.
+
+        The webhooks are removed from the cluster only if there are no other replicas.
+        """
+        if self._reviewer is not None:
+            self._reviewer.is_leaving = True
+        delays = await asyncio.gather(
             *(
                 keeper.release(self._build(type, persistent=True))
                 for type, keeper in self._keepers.items()
             )
         )
-        if any(changes):
-            await asyncio.sleep(PROPAGATION_TIME)
+        await asyncio.sleep(max(delays, default=0.0))
         if self._reviewer is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(DRAINING_TIMEOUT):
-                    await self._reviewer.drain()
+            await self._reviewer.drain()
 
     async def _run_server(self, server: Any) -> None:
         self._threads = make_threads(self._settings)
@@ -164,7 +163,14 @@ class AdmissionEngine:
             return {}
         manager = make_manager(self._handlers)
         return {
-            type: ConfigurationKeeper(self._client, type, resource, name=name, manager=manager)
+            type: ConfigurationKeeper(
+                self._client,
+                type,
+                resource,
+                name=name,
+                manager=manager,
+                membership=Membership(manager, self._identity, self._execution.clock),
+            )
             for type, resource in _RESOURCES.items()
         }
 

@@ -4,6 +4,9 @@ It is done by server-side apply: the API server itself tells our webhooks and fi
 of others, so that the latter are never touched, and ours are restored if somebody changes them.
 No other permissions are needed but to create and to patch; the changes by others are noticed
 at once if it is also permitted to list & watch, or in a minute if it is not.
+
+Replicas of one operator share it: each of them keeps it, and marks that it does; the last one to
+leave cleans it up. See :mod:`.membership`.
 """
 
 import asyncio
@@ -28,6 +31,7 @@ from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.retrying import ExponentialBackoff, describe
 from kopf_core.engines.admission.configurations import Webhook
+from kopf_core.engines.admission.membership import Membership
 from kopf_core.intents.admission import WebhookHandler, WebhookType
 
 logger = logging.getLogger("kopf.admission")
@@ -35,7 +39,7 @@ logger = logging.getLogger("kopf.admission")
 APPLY_PATCH = "application/apply-patch+yaml"
 
 POLLING_INTERVAL = 60.0
-"""How often (in seconds) the configuration is restored if its changes cannot be watched."""
+"""How often (in seconds) the configuration is restored, and our mark in it is renewed."""
 
 RETRY = 1.0
 """The first delay (in seconds) before it is tried again after a failure; others are longer."""
@@ -43,9 +47,18 @@ RETRY = 1.0
 EXIT_TIMEOUT = 5.0
 """How long (in seconds) the cleaning up may take when the operator is exiting."""
 
+PROPAGATION_TIME = 1.0
+"""How long (in seconds) the API may still call the webhooks which are not configured anymore."""
+
+HANDOVER_TIME = 5.0
+"""How long (in seconds) the API may still call a replica that is not ready anymore."""
 
 MAX_CONFLICTS = 5
 """How many times to try to remove something while others change the configuration."""
+
+
+Revision = tuple[str | None, int | None]
+"""What differs when the webhooks do, in distinction from labels, annotations, and marks."""
 
 
 class ConfigurationError(Exception):
@@ -91,6 +104,10 @@ def get_names(body: Mapping[str, Any]) -> set[str]:
     return {webhook["name"] for webhook in body.get("webhooks") or ()}
 
 
+def get_revision(meta: Mapping[str, Any]) -> Revision:
+    return meta.get("uid"), meta.get("generation")
+
+
 class ConfigurationKeeper:
     """Keeps one configuration object: either of validating or of mutating webhooks."""
 
@@ -102,16 +119,18 @@ class ConfigurationKeeper:
         *,
         name: str,
         manager: str,
+        membership: Membership,
     ) -> None:
         self._client = client
         self._type = type
         self._resource = resource
         self._name = name
         self._manager = manager
+        self._membership = membership
         self._wanted: Sequence[Webhook] | None = None
         self._announced: Sequence[Webhook] | None = None
         self._applied: set[str] | None = None
-        self._version: str | None = None
+        self._revision: Revision | None = None
         self._is_released = False
         self._lock = asyncio.Lock()
         self._wakeup = asyncio.Event()
@@ -127,20 +146,19 @@ class ConfigurationKeeper:
     async def run(self) -> None:
         """Keep it for as long as the operator runs. Raises :class:`ConfigurationError`."""
         await self._wakeup.wait()
-        is_watched = await self._is_watchable()
-        watcher = asyncio.create_task(self._watch()) if is_watched else None
+        watcher = asyncio.create_task(self._watch()) if await self._is_watchable() else None
         try:
-            await self._keep(None if is_watched else POLLING_INTERVAL)
+            await self._keep()
         finally:
             if watcher is not None:
                 watcher.cancel()
                 await asyncio.wait([watcher])
 
-    async def _keep(self, interval: float | None) -> None:
+    async def _keep(self) -> None:
         failures = 0
         while True:
             self._wakeup.clear()
-            delay = interval
+            delay = POLLING_INTERVAL
             try:
                 await self._apply()
                 failures, self._complaint = 0, None
@@ -152,7 +170,7 @@ class ConfigurationKeeper:
                 failures += 1
             await self._sleep(delay)
 
-    async def _sleep(self, delay: float | None) -> None:
+    async def _sleep(self, delay: float) -> None:
         try:
             async with asyncio.timeout(delay):
                 await self._wakeup.wait()
@@ -167,55 +185,73 @@ class ConfigurationKeeper:
                 self._announced = self._wanted
                 await self._put(self._wanted or ())
 
-    async def release(self, webhooks: Sequence[Webhook]) -> bool:
-        """Leave only these webhooks there, for ever; get whether there were some besides them.
+    async def release(self, webhooks: Sequence[Webhook]) -> float:
+        """Leave only these webhooks there, for ever; or all of them, to the other replicas.
 
-        Never raises: there is nobody to help when the operator exits.
+        Get for how many seconds the API may still call the others. Never raises: there is nobody
+        to help when the operator exits.
         """
         if self._wanted is None:
-            return False
+            return 0.0
         logger.info(f"Cleaning up the admission webhook {self._name}.")
         try:
             async with asyncio.timeout(EXIT_TIMEOUT), self._lock:
                 self._is_released = True
-                await self._put(webhooks, backoffs=())
+                body = await self._sweep(get_names({"webhooks": webhooks}), is_leaving=True)
         except (APIError, TimeoutError) as e:
             level = logging.DEBUG if self._complaint else logging.ERROR  # it is known already
             logger.log(level, f"The webhooks remain in {self._name}: {describe(e)}")
-        return [*webhooks] != [*self._wanted]
+            return 0.0
+        if self._wanted and body is not None and self._membership.has_others(body):
+            logger.debug(f"The webhooks in {self._name} are left to the other replicas.")
+            return HANDOVER_TIME
+        return 0.0 if [*webhooks] == [*self._wanted] else PROPAGATION_TIME
 
-    async def _put(self, webhooks: Sequence[Webhook], **options: Any) -> None:
-        """Have exactly these webhooks of ours there."""
+    async def _put(self, webhooks: Sequence[Webhook]) -> None:
+        """Have exactly these webhooks of ours there, with our mark before anybody can miss it."""
         names = get_names({"webhooks": webhooks})
-        if self._applied is None or not self._applied <= names:
-            await self._remove_all_but(names, **options)
-        body = await self._request(webhooks, **options)
+        before = await self._sweep(names)
+        body = await self._request(webhooks)
+        if not self._membership.has_entered(body):
+            body = await self._annotate(self._membership.enter(before))
         self._applied = names
-        self._version = body["metadata"].get("resourceVersion")
+        self._revision = get_revision(body["metadata"])
 
-    async def _remove_all_but(self, names: Collection[str], **options: Any) -> None:
-        """Remove our webhooks as a whole: also if some of their fields are set by others.
+    async def _sweep(self, names: Collection[str], *, is_leaving: bool = False) -> Any:
+        """Come or leave, and remove our webhooks but these: unless we leave them to the others.
 
+        They are removed as a whole: also if some of their fields are set by others.
         For the first time, ours are all with our suffix: maybe of those who have crashed,
         or of the previous generation. Later, only those that we have put there.
+
+        Get the configuration as it was; ``None`` if it is not there.
         """
+        options = {"backoffs": ()} if is_leaving else {}
+        body: Any = None
         for _ in range(MAX_CONFLICTS):
+            marks = self._membership.leave(body) if is_leaving else self._membership.enter(body)
             try:
-                body = await self._patch({}, MERGE_PATCH, **options)
+                body = await self._annotate(marks, **options)
             except APINotFoundError:
-                return
+                return None
             present = {name for name in get_names(body) if name.endswith(f".{self._name}")}
-            ours = self._applied - find_shared(body, self._manager) if self._applied else present
+            shared = find_shared(body, self._manager)
+            ours = present if self._applied is None else self._applied - shared
             indices = find_unwanted(body, ours - {*names})
+            if not indices or (is_leaving and self._membership.has_others(body)):
+                return body
             version = body["metadata"].get("resourceVersion")
             test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
             removals = [{"op": "remove", "path": f"/webhooks/{index}"} for index in indices]
             try:
-                if removals:
-                    await self._patch([test, *removals], JSON_PATCH, **options)
-                return
+                return await self._patch([test, *removals], JSON_PATCH, **options)
             except (APIConflictError, APIUnprocessableError):
                 continue  # it has been changed meanwhile
+        return body
+
+    async def _annotate(self, annotations: Mapping[str, str | None], **options: Any) -> Any:
+        payload = {"metadata": {"annotations": annotations}}
+        return await self._patch(payload, MERGE_PATCH, **options)
 
     async def _request(self, webhooks: Sequence[Webhook], **options: Any) -> Any:
         payload = {
@@ -250,9 +286,9 @@ class ConfigurationKeeper:
             except APINotFoundError:  # not for ever: the kind is built in
                 await asyncio.sleep(POLLING_INTERVAL)
 
-    def _on_change(self, version: str | None) -> None:
+    def _on_change(self, revision: Revision | None) -> None:
         """Apply everything again if it is not by ourselves. It changes nothing if all is well."""
-        if self._version is not None and version != self._version:
+        if self._revision is not None and revision != self._revision:
             self._wakeup.set()
 
     def _explain(self, error: APIError) -> str:
@@ -269,9 +305,9 @@ class ConfigurationKeeper:
 
 
 class _Sink:
-    """Tells of the changes of one object; of the deletion, as of having no version."""
+    """Tells of the changes of one object; of the deletion, as of having no revision."""
 
-    def __init__(self, name: str, notify: Callable[[str | None], None]) -> None:
+    def __init__(self, name: str, notify: Callable[[Revision | None], None]) -> None:
         self._name = name
         self._notify = notify
         self._is_present = False
@@ -280,7 +316,7 @@ class _Sink:
         meta = event["object"]["metadata"]
         if meta.get("name") == self._name:
             self._is_present = event["type"] != "DELETED"
-            self._notify(meta.get("resourceVersion") if self._is_present else None)
+            self._notify(get_revision(meta) if self._is_present else None)
 
     def on_listed(self) -> None:
         if not self._is_present:  # it was deleted before anybody looked

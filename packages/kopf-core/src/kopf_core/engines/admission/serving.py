@@ -44,6 +44,9 @@ THREADS = "kopf-webhook"
 MAX_THREADS = 32
 """How many sync webhooks work at once, unless ``settings.execution.max_workers`` is set."""
 
+QUIET_TIME = 1.0
+"""How long (in seconds) there are to be no requests for nobody to be expected anymore."""
+
 _NOBODY: Mapping[str, Any] = {}
 
 
@@ -71,6 +74,10 @@ class Reviewer:
         self._served: Served = {}
         self._opened = asyncio.Event()
         self._working = 0
+        self._asked = float("-inf")
+        self.is_leaving = False
+        """Whether servers are to ask their clients to connect anew: there are other replicas."""
+
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -83,8 +90,11 @@ class Reviewer:
         self._opened.set()
 
     async def drain(self) -> None:
-        """Wait until there are no requests in work."""
-        await self._idle.wait()
+        """Wait until there are no requests in work, and no more of them come."""
+        loop = asyncio.get_running_loop()
+        while self._working or self._asked + QUIET_TIME > loop.time():
+            await self._idle.wait()
+            await asyncio.sleep(self._asked + QUIET_TIME - loop.time())
 
     async def __call__(
         self,
@@ -111,6 +121,7 @@ class Reviewer:
             return make_response(parsed, await self._judge(parsed, handlers, causes))
         finally:
             self._working -= 1
+            self._asked = asyncio.get_running_loop().time()
             if not self._working:
                 self._idle.set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import ssl
 from dataclasses import dataclass, field
 from typing import Any
@@ -203,9 +204,15 @@ def _locate(config: Obj) -> tuple[str, ssl.SSLContext | None]:
     if not bundle:
         return url, None
     try:
-        return url, ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
+        return url, _trust(bundle)
     except (ssl.SSLError, ValueError) as error:
         raise CallFailure(f"unable to load root certificates: {error}") from None
+
+
+@functools.lru_cache(maxsize=100)
+def _trust(bundle: str) -> ssl.SSLContext:
+    """The same for the same: connections are only reused with the same context."""
+    return ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
 
 
 def _convert(review: Review, endpoint: Endpoint, obj: Obj) -> Obj:

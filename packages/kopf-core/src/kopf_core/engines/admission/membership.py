@@ -1,0 +1,75 @@
+"""Which replicas of an operator serve the webhooks: by their marks in a configuration.
+
+A mark is an annotation; each replica has its own, renews it, and removes it when it leaves. Marks
+of those that were killed are too old soon. Replicas of one operator have the same manager.
+"""
+
+import datetime
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kopf_cogs.aiokits.clocks import Clock
+
+RENEWAL = 60.0
+"""How often (in seconds) a mark is renewed."""
+
+LIFETIME = 180.0
+"""How long (in seconds) a mark is believed."""
+
+Annotations = dict[str, str | None]
+"""A patch: ``None`` removes."""
+
+
+class Membership:
+    """The mark of one replica, and those of the others."""
+
+    def __init__(self, manager: str, identity: str, clock: Clock) -> None:
+        digest = hashlib.md5(identity.encode("utf-8", "replace"), usedforsecurity=False)
+        self._prefix = f"{manager}.kopf.dev/"
+        self._key = f"{self._prefix}{digest.hexdigest()[:12]}"
+        self._identity = identity
+        self._clock = clock
+        self._stamp: datetime.datetime | None = None
+
+    def enter(self, body: Mapping[str, Any] | None = None) -> Annotations:
+        """What is to be written while we serve, in place of what is known to be there."""
+        now = self._clock.now()
+        if self._stamp is None or (now - self._stamp).total_seconds() >= RENEWAL:
+            self._stamp = now
+        mark = {"replica": self._identity, "seen": self._stamp.isoformat()}
+        return {**self._forget_dead(body), self._key: json.dumps(mark)}
+
+    def leave(self, body: Mapping[str, Any] | None = None) -> Annotations:
+        """What is to be written when we do not serve anymore."""
+        return {**self._forget_dead(body), self._key: None}
+
+    def has_entered(self, body: Mapping[str, Any]) -> bool:
+        return self._key in _get_annotations(body)
+
+    def has_others(self, body: Mapping[str, Any]) -> bool:
+        """Whether there are other replicas that serve the same."""
+        return any(self._is_alive(value) for value in self._get_others(body).values())
+
+    def _forget_dead(self, body: Mapping[str, Any] | None) -> Annotations:
+        others = {} if body is None else self._get_others(body)
+        return {key: None for key, value in others.items() if not self._is_alive(value)}
+
+    def _get_others(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {
+            key: value
+            for key, value in _get_annotations(body).items()
+            if key.startswith(self._prefix) and key != self._key
+        }
+
+    def _is_alive(self, mark: Any) -> bool:
+        try:
+            seen = datetime.datetime.fromisoformat(json.loads(mark)["seen"])
+            return abs((self._clock.now() - seen).total_seconds()) < LIFETIME
+        except (ValueError, TypeError, KeyError):
+            return False
+
+
+def _get_annotations(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return body["metadata"].get("annotations") or {}
