@@ -337,6 +337,15 @@ async def large_annotations(api: Api) -> Any:
     return reply.show()
 
 
+@area.behaviour("Annotations are measured in bytes")
+async def large_foreign_annotations(api: Api) -> Any:
+    replies = [
+        await api.create("configmaps", meta(name, annotations={"a": "\u0436" * size}))
+        for name, size in (("fits", 128 * 1024 - 1), ("large", 128 * 1024))
+    ]
+    return [reply.show("kind") for reply in replies]
+
+
 @area.behaviour("Owner references must be complete")
 async def owner_references(api: Api) -> Any:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}

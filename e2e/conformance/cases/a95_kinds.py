@@ -51,6 +51,85 @@ async def event_namespaces(api: Api) -> Any:
     return [causes(wrong.show()), (await api.create("events", cluster_wide)).show("kind")]
 
 
+TIMED = {
+    "eventTime": "2020-01-01T00:00:00.000000Z",
+    "reportingComponent": "kopf",
+    "reportingInstance": "dev",
+    "action": "Testing",
+}
+
+
+@area.behaviour("Texts of events are limited in bytes, if the events have their times")
+async def event_limits(api: Api) -> Any:
+    outcomes = []
+    for number, fields in enumerate(
+        [
+            {"message": "x" * 1024},
+            {"message": "x" * 1025},
+            {"message": "\u0436" * 512},
+            {"message": "\u0436" * 513},
+            {"message": "x" * 1025, "eventTime": None},
+            {"reason": "x" * 128},
+            {"reason": "x" * 129},
+            {"reason": "\u0436" * 65},
+            {"reason": "x" * 129, "eventTime": None},
+            {"action": "x" * 128},
+            {"action": "x" * 129},
+            {"reportingInstance": "x" * 128},
+            {"reportingInstance": "x" * 129},
+        ]
+    ):
+        body = {**event_of(api.namespace, f"e{number}"), **TIMED, **fields}
+        outcomes.append((await api.create("events", body)).show("kind"))
+    return outcomes
+
+
+@area.behaviour("What events with their times must have")
+async def event_requirements(api: Api) -> Any:
+    outcomes = []
+    for number, fields in enumerate(
+        [
+            {"reason": ""},
+            {"action": ""},
+            {"reportingInstance": ""},
+            {"reportingComponent": ""},
+            {"reportingComponent": "not a name!"},
+            {"reportingComponent": "example.com/kopf"},
+            {"reason": "", "action": "", "eventTime": None},
+            {"type": "Anything"},
+            {"type": ""},
+            {"involvedObject": event_of("other")["involvedObject"]},
+            {"involvedObject": event_of("")["involvedObject"]},
+        ]
+    ):
+        body = {**event_of(api.namespace, f"r{number}"), **TIMED, **fields}
+        outcomes.append((await api.create("events", body)).show("kind"))
+    return outcomes
+
+
+@area.behaviour("Texts of events in their own group are limited in bytes")
+async def new_event_limits(api: Api) -> Any:
+    path = f"/apis/events.k8s.io/v1/namespaces/{api.namespace}/events"
+    regarding = event_of(api.namespace)["involvedObject"]
+    base = {"eventTime": TIMED["eventTime"], "action": "Testing", "type": "Normal"}
+    base |= {"reportingController": "kopf", "reportingInstance": "dev", "reason": "Testing"}
+    outcomes = []
+    for number, fields in enumerate(
+        [
+            {"note": "\u0436" * 512},
+            {"note": "\u0436" * 513},
+            {"reason": "x" * 129},
+            {"action": "x" * 129},
+            {"reportingInstance": "x" * 129},
+            {"reportingController": "not a name!"},
+            {"type": "Anything"},
+        ]
+    ):
+        body = {**meta(f"n{number}"), **base, "regarding": regarding, **fields}
+        outcomes.append((await api.create(path, body)).show("kind"))
+    return outcomes
+
+
 @area.behaviour("Events of cluster-scoped objects are in the default namespace")
 async def cluster_events(api: Api) -> Any:
     name = f"event-{api.namespace}"

@@ -87,3 +87,26 @@ def test_messages_are_cut_in_the_middle():
     assert text.startswith(head)
     assert text.endswith(tail)
     assert abs(len(head) - len(tail)) <= 1
+
+
+@pytest.mark.parametrize("char", ["\u0436", "\u20ac", "\U0001f600", "\ud800"])
+@pytest.mark.parametrize("shift", range(4))
+def test_k32_texts_are_measured_in_bytes_and_characters_are_not_cut(char, shift):
+    result = shorten("x" * shift + char * 1025 + "y" * shift)
+    assert len(result.encode("utf-8", "replace")) <= 1024
+    assert set(result) <= {"x", "y", ".", char}
+    assert result.startswith("x" * shift)
+    assert result.endswith("y" * shift)
+
+
+def test_k32_foreign_texts_are_not_cut_if_they_fit():
+    assert shorten("\u0436" * 512) == "\u0436" * 512
+
+
+async def test_k32_reasons_and_instances_are_cut(server, client, settings):
+    settings.posting.reporting_instance = "i" * 200
+    server.script(server.reply({}))
+    await post_event(client, ref=REF, type="Normal", reason="\u0436" * 100)
+    body = server.requests[0].json
+    assert len(body["reason"].encode()) in range(120, 129)
+    assert len(body["reportingInstance"]) == 128

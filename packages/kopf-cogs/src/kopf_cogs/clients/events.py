@@ -6,8 +6,11 @@ from typing import Any
 from kopf_cogs.clients import creating, session
 from kopf_cogs.structs import bodies, resources
 
-MAX_MESSAGE_LENGTH = 1024
-"""The API servers refuse longer messages."""
+MAX_MESSAGE = 1024
+"""In bytes of UTF-8: the API servers refuse longer messages."""
+
+MAX_REASON = 128
+"""The same for reasons, and for the names of instances."""
 
 _CUT = "..."
 
@@ -24,7 +27,7 @@ async def post_event(
     """Post an event about the object; get the event as it is created, if it is.
 
     ``type`` is Normal, Warning, or any other word; ``reason`` is a word in CamelCase.
-    Long messages are cut in the middle. Who reports the event is said by ``settings.posting``.
+    What is too long is cut in the middle. Who reports the event is said by ``settings.posting``.
     ``backoffs`` are the delays of the retries (``settings.posting.default_backoffs`` by default).
 
     Events of cluster-scoped objects go to the "default" namespace: there are no others for them.
@@ -44,10 +47,10 @@ async def post_event(
         },
         "action": "Action?",
         "type": type,
-        "reason": reason,
+        "reason": shorten(reason, MAX_REASON),
         "message": shorten(message),
         "reportingComponent": posting.reporting_component,
-        "reportingInstance": posting.reporting_instance,
+        "reportingInstance": shorten(posting.reporting_instance, MAX_REASON),
         "source": {"component": posting.reporting_component},
         "involvedObject": {**ref, "namespace": namespace},
         "firstTimestamp": now,
@@ -72,10 +75,14 @@ async def aggregate_event(client: session.Client, *, namespace: str, name: str, 
     await client.patch(url, payload, content_type="application/merge-patch+json", backoffs=())
 
 
-def shorten(text: str, limit: int = MAX_MESSAGE_LENGTH) -> str:
-    """Cut the middle of the text: the beginning and the end are usually more important."""
-    if len(text) <= limit:
+def shorten(text: str, limit: int = MAX_MESSAGE) -> str:
+    """Cut the middle of the text: the beginning and the end are usually more important.
+
+    The limit is in bytes of UTF-8; no character is cut in parts.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) <= limit:
         return text
     head = (limit - len(_CUT) + 1) // 2
     tail = limit - len(_CUT) - head
-    return text[:head] + _CUT + text[-tail:]
+    return data[:head].decode("utf-8", "ignore") + _CUT + data[-tail:].decode("utf-8", "ignore")

@@ -12,10 +12,10 @@ from kopf_kits.sandbox.store.rules import Check, Obj, Rules
 
 from .claims import check_claim
 from .crds import check_definition, complete_definition
+from .eventchecks import check_event
 from .kindchecks import (
     all_of,
     check_data,
-    check_event,
     check_job,
     check_lease,
     check_pod,

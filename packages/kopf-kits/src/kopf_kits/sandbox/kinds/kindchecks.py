@@ -14,7 +14,6 @@ from kopf_kits.sandbox.schemas.validation import invalid_value
 from kopf_kits.sandbox.store.rules import Obj
 
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
-_EVENT_LIMIT = 1024
 _RESTARTS = ("Always", "OnFailure", "Never")
 _SERVICES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PORT_TEXT = "must be between 1 and 65535, inclusive"
@@ -148,28 +147,6 @@ def check_lease(obj: Obj, old: Obj | None) -> Iterator[Cause]:
     if transitions is not None and transitions < 0:
         text = "must be greater than or equal to 0"
         yield invalid_value("spec.leaseTransitions", transitions, text)
-
-
-def check_event(obj: Obj, old: Obj | None) -> Iterator[Cause]:
-    involved = (obj.get("involvedObject") or obj.get("regarding") or {}).get("namespace", "")
-    namespace = obj["metadata"].get("namespace")
-    if old is None and involved != namespace and not (involved == "" and namespace == "default"):
-        yield invalid_value("involvedObject.namespace", involved, "does not match event.namespace")
-    if old is None and obj.get("apiVersion") == "events.k8s.io/v1":
-        yield from _check_new_event(obj)
-
-
-def _check_new_event(obj: Obj) -> Iterator[Cause]:
-    if not obj.get("eventTime"):
-        yield _required("eventTime")
-    for field in ("reportingController", "reportingInstance", "action", "reason"):
-        if not obj.get(field):
-            yield _required(field)
-    if obj.get("type") not in ("Normal", "Warning"):
-        yield invalid_value("type", obj.get("type", ""), "has invalid value")
-    if len(obj.get("note") or "") > _EVENT_LIMIT:
-        text = f"can have at most {_EVENT_LIMIT} characters"
-        yield invalid_value("message", obj["note"], text)
 
 
 def check_webhooks(obj: Obj, old: Obj | None) -> Iterator[Cause]:

@@ -123,7 +123,7 @@ def check_annotations(
     size = 0
     for key, value in annotations.items():
         yield from check_qualified(key.lower(), path)
-        size += len(key) + len(value)
+        size += len(key.encode()) + len(value.encode("utf-8", "surrogatepass"))
     if size > _ANNOTATIONS_LIMIT:
         text = f"Too long: may not be more than {_ANNOTATIONS_LIMIT} bytes"
         yield Cause("FieldValueTooLong", path, text)
