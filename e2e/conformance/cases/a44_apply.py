@@ -6,7 +6,7 @@ from typing import Any
 
 from e2e.conformance.api import Api, Reply
 from e2e.conformance.normal import ABSENT
-from e2e.conformance.objects import plain, strict
+from e2e.conformance.objects import CONTAINER, DEPLOYMENT, TEMPLATE, plain, strict
 from e2e.conformance.registry import Area
 
 area = Area("apply")
@@ -192,3 +192,54 @@ async def unmanaged(api: Api) -> Any:
     patched = await api.patch("plains/x", {"spec": {"a": 1}}, fieldManager="patcher")
     applied = await apply(api, plain(spec={"b": 1}))
     return [managers(reply) for reply in (created, patched, applied)]
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    identity = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}
+    return {**identity, "spec": {**DEPLOYMENT["spec"], **spec}}
+
+
+@area.behaviour("Fields that the schema does not know are refused")
+async def undeclared(api: Api) -> Any:
+    container = {**CONTAINER, "imag": "x"}
+    template = {**TEMPLATE, "spec": {"containers": [container]}}
+    metadata = {"metadata": {"name": "x", "odd": 1}}
+    return [
+        (await apply(api, deployment(replicsa=1))).show(),
+        (await apply(api, deployment(template=template))).show(),
+        (await apply(api, deployment(replicsa=1), fieldValidation="Ignore")).show(),
+        (await apply(api, strict(spec={"odd": 1}))).show(),
+        (await apply(api, strict(spec={"things": [{"name": "a", "odd": 1}]}))).show(),
+        (await apply(api, {**strict(), **metadata})).show(),
+        (await apply(api, {**strict(), "odd": 1})).show(),
+        (await apply(api, plain(odd=1))).show("odd"),
+    ]
+
+
+@area.behaviour("Fields that the schema does not know are refused also in existing objects")
+async def undeclared_later(api: Api) -> Any:
+    await api.make("stricts", strict(spec={"text": "a"}))
+    status = await apply(api, strict(status={"odd": 1}), what="stricts/x/status")
+    return [(await apply(api, strict(spec={"odd": 1}))).show(), status.show()]
+
+
+@area.behaviour("Values of other types than in the schema are refused")
+async def mistyped(api: Api) -> Any:
+    return [
+        (await apply(api, deployment(replicas="3"))).show(),
+        (await apply(api, deployment(paused=[]))).show(),
+        (await apply(api, strict(spec={"number": "3"}))).show(),
+        (await apply(api, strict(spec={"flag": "x"}))).show(),
+    ]
+
+
+@area.behaviour("Repeated keys of lists are refused")
+async def repeated_keys(api: Api) -> Any:
+    things = [{"name": "a"}, {"name": "a"}]
+    ports = [{"port": 80, "protocol": "TCP"}, {"port": 80, "protocol": "TCP"}]
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}
+    return [
+        (await apply(api, strict(spec={"things": things}))).show(),
+        (await apply(api, strict(spec={"unique": ["a", "a"]}))).show(),
+        (await apply(api, {**service, "spec": {"ports": ports}})).show(),
+    ]

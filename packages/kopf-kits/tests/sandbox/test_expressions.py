@@ -1,7 +1,8 @@
 import pytest
 
+from kopf_kits.sandbox.base.remarks import Unsupported
 from kopf_kits.sandbox.cel.expressions import compile_expression
-from kopf_kits.sandbox.cel.functions import EvaluationError, Unsupported
+from kopf_kits.sandbox.cel.functions import EvaluationError
 
 SELF = {
     "name": "abc",
@@ -79,4 +80,28 @@ def test_absence_of_values(text):
 )
 def test_what_is_not_understood(text):
     with pytest.raises(Unsupported):
+        compile_expression(text)({"self": SELF})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("duration('1h30m') == duration('90m')", True),
+        ("duration('-1.5s') + duration('1500ms') == duration('0')", True),
+        ("timestamp('2020-01-01T00:00:00-01:30') == timestamp('2020-01-01T01:30:00Z')", True),
+        ("quantity('1.5Gi').compareTo(quantity('1536Mi'))", 0),
+        ("quantity('100m').add(quantity('0.9')).asInteger()", 1),
+        ("isQuantity('1e3')", True),
+        ("isQuantity('1K')", False),
+        (r"'\u00e9\x41' == 'éA'", True),
+        ("self.name.indexOf('z')", -1),
+    ],
+)
+def test_k33_durations_times_and_quantities(text, expected):
+    assert compile_expression(text)({"self": SELF}) == expected
+
+
+@pytest.mark.parametrize("text", ["-self.name", "1.all(x, x)", "self.flag.startsWith('a')"])
+def test_k33_wrong_types_are_failures_of_the_rule(text):
+    with pytest.raises(EvaluationError):
         compile_expression(text)({"self": SELF})

@@ -90,7 +90,7 @@ class Admission:
     def _hooks(self, options: WriteOptions, *, mutating: bool) -> list[Webhook]:
         store = self._mutating if mutating else self._validating
         return [
-            Webhook(spec, mutating, options.warnings)
+            Webhook(spec, mutating, options)
             for stored in store.select(None)
             for spec in stored.obj.get("webhooks") or ()
         ]

@@ -12,12 +12,14 @@ from typing import Any
 import aiohttp
 
 from kopf_kits.sandbox.base import jsons
+from kopf_kits.sandbox.base.remarks import Unsupported
 from kopf_kits.sandbox.base.statuses import StatusError, internal
 from kopf_kits.sandbox.cel.expressions import compile_expression
-from kopf_kits.sandbox.cel.functions import EvaluationError, Unsupported
+from kopf_kits.sandbox.cel.functions import EvaluationError
 from kopf_kits.sandbox.fields.patches import apply_json_patch
 from kopf_kits.sandbox.schemas.selectors import parse_label_selector
 from kopf_kits.sandbox.store.resources import Endpoint
+from kopf_kits.sandbox.store.writeoptions import WriteOptions
 
 Obj = dict[str, Any]
 
@@ -52,7 +54,7 @@ class Webhook:
 
     spec: Obj
     mutating: bool
-    warnings: list[str] = field(default_factory=list)
+    options: WriteOptions = field(default_factory=WriteOptions)
 
     @property
     def name(self) -> str:
@@ -102,7 +104,9 @@ class Webhook:
             try:
                 if not compile_expression(condition["expression"])(scope):
                     return False
-            except (Unsupported, EvaluationError):
+            except Unsupported as error:
+                self.options.doubt(f"the webhook {self.name}: {condition['expression']}: {error}")
+            except EvaluationError:
                 continue
         return True
 
@@ -153,7 +157,7 @@ class Webhook:
         return _parse_response(content, str(body["request"]["uid"]))
 
     def _read(self, response: Obj, review: Review, endpoint: Endpoint) -> Obj | None:
-        self.warnings.extend(str(text) for text in response.get("warnings") or ())
+        self.options.warnings.extend(str(text) for text in response.get("warnings") or ())
         if not response.get("allowed"):
             raise _denial(self.name, response.get("status") or {})
         patch = response.get("patch")

@@ -1,7 +1,7 @@
 """Expressions of CEL, as far as they are used in schemas and webhooks: the syntax.
 
 An expression is compiled into a function of the variables. What is not supported here raises
-`Unsupported`, and the callers let such things pass: better to accept than to misjudge.
+`Unsupported`: the callers let such things pass, and say so.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from kopf_kits.sandbox.base.remarks import Unsupported
+
 from . import functions
-from .functions import EvaluationError, Unsupported
+from .functions import EvaluationError
 
 Scope = dict[str, Any]
 Evaluate = Callable[[Scope], Any]
@@ -30,7 +32,10 @@ _TOKEN = re.compile(
 _BINARY = [("||",), ("&&",), ("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%")]
 _MACROS = frozenset(("all", "exists", "exists_one", "map", "filter"))
 _CONSTANTS = {"true": True, "false": False, "null": None}
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+_ESCAPE = re.compile(
+    r"\\(?:[xX]([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
+)
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 @lru_cache(maxsize=1000)
@@ -40,7 +45,19 @@ def compile_expression(text: str) -> Evaluate:
     result = parser.ternary()
     if parser.peek():
         raise Unsupported(f"unexpected {parser.peek()!r}")
-    return result
+    return _guarded(result)
+
+
+def _guarded(inner: Evaluate) -> Evaluate:
+    """The types are not checked ahead, so wrong ones are found when it is too late."""
+
+    def evaluate(scope: Scope) -> Any:
+        try:
+            return inner(scope)
+        except (TypeError, AttributeError) as error:
+            raise EvaluationError(f"no such overload: {error}") from None
+
+    return evaluate
 
 
 def _tokenize(text: str) -> list[tuple[str, str]]:
@@ -204,7 +221,14 @@ def _number(text: str) -> int | float:
 
 
 def _unescape(text: str) -> str:
-    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text)
+    return _ESCAPE.sub(_unescape_one, text)
+
+
+def _unescape_one(match: re.Match[str]) -> str:
+    short, wide, long, octal, letter = match.groups()
+    if letter:
+        return _ESCAPES.get(letter, letter)
+    return chr(int(octal, 8) if octal else int(short or wide or long, 16))
 
 
 def _constant(value: Any) -> Evaluate:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import operator
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kopf_kits.sandbox.base.patterns import compile_pattern
+from kopf_kits.sandbox.base.remarks import Unsupported
+from kopf_kits.sandbox.base.times import parse_duration, parse_time
+
+from .quantities import Quantity, is_quantity
+
 _ESCAPED = {"__dash__": "-", "__dot__": ".", "__slash__": "/", "__underscores__": "__"}
-
-
-class Unsupported(Exception):
-    """An expression that is not understood: nothing can be said about it."""
 
 
 class EvaluationError(Exception):
@@ -33,6 +35,36 @@ def _equals(one: Any, other: Any) -> bool:
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
+def _matches(text: str, pattern: str) -> bool:
+    return compile_pattern(pattern).search(text) is not None
+
+
+def _find(items: Any, item: Any) -> int:
+    if isinstance(items, str):
+        return items.find(item)
+    return items.index(item) if item in items else -1
+
+
+def _cut(text: str, start: int, end: int | None = None) -> str:
+    if not 0 <= start <= (len(text) if end is None else end) <= len(text):
+        raise EvaluationError("index out of range")
+    return text[start:end]
+
+
+def _string(value: Any) -> str:
+    if isinstance(value, (bool, int, str)):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    raise Unsupported(f"string() of a {type(value).__name__}")
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, (datetime.datetime, datetime.timedelta)):
+        raise Unsupported(f"int() of a {type(value).__name__}")
+    return int(value)
+
+
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_UPPER = {code + 32: code for code in _LOWER}
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "==": _equals,
     "!=": lambda one, other: not _equals(one, other),
@@ -52,30 +84,40 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "startsWith": str.startswith,
     "endsWith": str.endswith,
     "contains": lambda text, part: part in text,
-    "matches": lambda text, pattern: re.search(pattern, text) is not None,
-    "lowerAscii": str.lower,
-    "upperAscii": str.upper,
+    "matches": _matches,
+    "lowerAscii": lambda text: text.translate(_LOWER),
+    "upperAscii": lambda text: text.translate(_UPPER),
     "trim": str.strip,
     "split": str.split,
     "replace": str.replace,
     "join": lambda items, by="": by.join(items),
-    "indexOf": lambda items, item: (
-        items.find(item) if isinstance(items, str) else items.index(item)
-    ),
-    "substring": lambda text, start, end=None: text[start:end],
+    "indexOf": _find,
+    "substring": _cut,
     "isSorted": lambda items: items == sorted(items),
     "sum": sum,
     "min": min,
     "max": max,
+    "add": Quantity.add,
+    "sub": Quantity.sub,
+    "isInteger": Quantity.is_integer,
+    "asInteger": Quantity.as_integer,
+    "asApproximateFloat": Quantity.__float__,
+    "compareTo": Quantity.compare,
+    "isLessThan": lambda one, other: one < other,
+    "isGreaterThan": lambda one, other: one > other,
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "size": len,
-    "int": int,
+    "int": _int,
     "double": float,
-    "string": lambda value: str(value).lower() if isinstance(value, bool) else str(value),
+    "string": _string,
     "bool": lambda value: value in (True, "true"),
     "dyn": lambda value: value,
-    "matches": _METHODS["matches"],
+    "matches": _matches,
+    "duration": parse_duration,
+    "timestamp": parse_time,
+    "quantity": Quantity.parse,
+    "isQuantity": is_quantity,
 }
 
 
@@ -103,7 +145,7 @@ def _call(known: dict[str, Callable[..., Any]], name: str, arguments: list[Any])
         raise Unsupported(f"unknown function {name}")
     try:
         return known[name](*arguments)
-    except (TypeError, ValueError, re.error) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise EvaluationError(str(error)) from None
 
 

@@ -85,6 +85,8 @@ def show(path: Path) -> str:
             text += f"[{','.join(shown)}]"
         elif kind == "v":
             text += f"[={rest}]"
+        elif kind == "i":
+            text += f"[{rest}]"
     return text
 
 

@@ -12,6 +12,7 @@ from kopf_kits.sandbox.base.statuses import (
     unsupported_media,
 )
 from kopf_kits.sandbox.fields import patches, strategic
+from kopf_kits.sandbox.fields.typing import find_untyped
 from kopf_kits.sandbox.store import managers
 from kopf_kits.sandbox.store.resources import Endpoint
 from kopf_kits.sandbox.store.storage import Key
@@ -94,7 +95,30 @@ def _apply_patch(
         meta.setdefault("namespace", key[0])
     _check_applied(endpoint, applied, meta, key)
     options.applied = {**applied, "metadata": meta}
-    return lambda obj: managers.apply(endpoint, obj, options, sub)
+
+    def apply(obj: dict[str, Any]) -> dict[str, Any]:
+        _check_declared(endpoint, applied)
+        return managers.apply(endpoint, obj, options, sub)
+
+    return apply
+
+
+def _check_declared(endpoint: Endpoint, applied: dict[str, Any]) -> None:
+    """Refuse what the schema does not declare, by an error of the server itself, as it is there."""
+    schema = endpoint.served.schema
+    found = list(find_untyped(schema, applied)) if schema is not None else []
+    if not found:
+        return
+    meta = applied.get("metadata") or {}
+    name = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+    group, _, version = endpoint.api_version.rpartition("/")
+    text = found[0] if len(found) == 1 else "\n  ".join(["errors:", *found])
+    raise StatusError(
+        500,
+        "",
+        f"failed to create typed patch object ({name}; {group}/{version}, "
+        f"Kind={endpoint.resource.kind}): {text}",
+    )
 
 
 def _check_applied(endpoint: Endpoint, applied: Any, meta: Any, key: Key) -> None:

@@ -40,6 +40,9 @@ class Call:
     warnings: list[str] = field(default_factory=list)
     """What to warn the client about, whatever the response is."""
 
+    doubts: list[str] = field(default_factory=list)
+    """What could not be checked: it is in the warnings, too."""
+
     @property
     def media_type(self) -> str:
         return self.content_type.partition(";")[0].strip().lower()

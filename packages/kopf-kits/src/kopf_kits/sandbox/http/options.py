@@ -33,6 +33,7 @@ def write_options(call: Call) -> WriteOptions:
         validation=validation or "Warn",
         force=parse_flag(query, "force"),
         warnings=call.warnings,
+        doubts=call.doubts,
     )
 
 

@@ -32,6 +32,7 @@ class Server:
         self._faults = faults
         self._journal = journal
         self._streams: dict[Call, web.BaseRequest] = {}
+        self._told: set[str] = set()
         self._api = API(cluster, lambda: f"{self.host}:{self.port}")
         self._runner: web.ServerRunner | None = None
         self._listening: asyncio.Server | None = None
@@ -74,6 +75,7 @@ class Server:
             if reply is None:
                 reply = await self._answer(call)
             _add_warnings(call, reply)
+            self._tell_doubts(call)
             self._journal.answered(entry, reply.status)
             if reply.stream is not None:
                 return await self._stream(request, call, reply, taken)
@@ -83,6 +85,13 @@ class Server:
                 self._journal.answered(entry, 0)
             _abort(request)
             return web.Response()
+
+    def _tell_doubts(self, call: Call) -> None:
+        """Log what could not be checked, once for each."""
+        for text in call.doubts:
+            if text not in self._told:
+                self._told.add(text)
+                logger.warning("The sandbox cannot check this: %s", text)
 
     async def _answer(self, call: Call) -> Reply:
         try:
@@ -157,7 +166,8 @@ async def _read_call(request: web.BaseRequest) -> Call:
 
 def _add_warnings(call: Call, reply: Reply) -> None:
     for text in call.warnings:
-        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        line = " ".join(text.split())  # Headers are lines.
+        quoted = line.replace("\\", "\\\\").replace('"', '\\"')
         reply.headers.append(("Warning", f'299 - "{quoted}"'))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from kopf_kits.sandbox.base.patterns import BadPattern, compile_pattern
+from kopf_kits.sandbox.base.remarks import Unsupported
 from kopf_kits.sandbox.base.statuses import Cause
 from kopf_kits.sandbox.schemas.names import check_name
 from kopf_kits.sandbox.schemas.schemas import compile_schema
@@ -136,7 +138,18 @@ def _check_schema(schema: Obj, path: str) -> Iterator[Cause]:
     yield from _check_structure(schema, path)
 
 
+def _check_pattern(schema: Obj, path: str) -> Iterator[Cause]:
+    try:
+        compile_pattern(str(schema.get("pattern") or ""))
+    except Unsupported:
+        pass  # It is said when it is to be used.
+    except BadPattern as error:
+        text = f"must be a valid regular expression, but isn't: {error}"
+        yield invalid_value(f"{path}.pattern", schema["pattern"], text)
+
+
 def _check_structure(schema: Obj, path: str) -> Iterator[Cause]:
+    yield from _check_pattern(schema, path)
     for name, child in (schema.get("properties") or {}).items():
         where = f"{path}.properties[{name}]"
         untyped = not child.get("type") and not child.get("x-kubernetes-int-or-string")
@@ -148,7 +161,9 @@ def _check_structure(schema: Obj, path: str) -> Iterator[Cause]:
             text = f'Unsupported value: "{child["type"]}": supported values: {listed}'
             yield Cause("FieldValueNotSupported", f"{where}.type", text)
         yield from _check_structure(child, where)
-    items = schema.get("items")
+    additional, items = schema.get("additionalProperties"), schema.get("items")
+    if isinstance(additional, dict):
+        yield from _check_structure(additional, f"{path}.additionalProperties")
     if schema.get("type") == "array" and not items:
         text = "Required value: must be specified"
         yield Cause("FieldValueRequired", f"{path}.items", text)

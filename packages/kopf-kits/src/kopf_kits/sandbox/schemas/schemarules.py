@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from kopf_kits.sandbox.base.remarks import Doubt, Remark, Unsupported
 from kopf_kits.sandbox.base.statuses import Cause
+from kopf_kits.sandbox.base.times import parse_date, parse_duration, parse_time
 from kopf_kits.sandbox.cel.expressions import compile_expression
-from kopf_kits.sandbox.cel.functions import EvaluationError, Unsupported
+from kopf_kits.sandbox.cel.functions import EvaluationError
 
 from .schemas import Node
+from .validation import show
 
+Found = Cause | Doubt | Remark
 _BLOCKING = frozenset(
     (
         "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany",
@@ -18,6 +23,14 @@ _BLOCKING = frozenset(
     )
 )  # fmt: skip
 _MISSING: Any = object()
+_READERS: dict[str, Callable[[str], Any]] = {
+    "byte": base64.b64decode,
+    "date": parse_date,
+    "date-time": parse_time,
+    "duration": parse_duration,
+}
+_WORDS = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value",
+          "FieldValueDuplicate": "Duplicate value"}  # fmt: skip
 
 
 def block_rules(causes: list[Cause]) -> bool:
@@ -25,24 +38,34 @@ def block_rules(causes: list[Cause]) -> bool:
     return any(cause.reason in _BLOCKING for cause in causes)
 
 
-def check_rules(node: Node, value: Any, old: Any = _MISSING, path: str = "") -> Iterator[Cause]:
-    """Tell which rules are broken by the value; those on changes need the old value, too."""
+def check_rules(
+    node: Node, value: Any, old: Any = _MISSING, path: str = "", *, same: bool = False
+) -> Iterator[Found]:
+    """Tell which rules are broken by the value; those on changes need the old value, too.
+
+    What has not changed is only warned about. ``same`` is whether what it is in has not changed;
+    it matters for the items of lists that have no old value of their own.
+    """
     if not node.ruled or value is None:
         return
-    for rule in node.spec.get("x-kubernetes-validations") or ():
-        cause = _check_rule(rule, value, old, path)
-        if cause is not None:
-            yield cause
+    same = same if old is _MISSING else bool(value == old)
+    for rule in node.rules:
+        found = _check_rule(node, rule, value, old, path)
+        if same and isinstance(found, Cause) and "oldSelf" not in rule.get("rule", ""):
+            yield Remark(str(found))
+        elif found is not None:
+            yield found
     if isinstance(value, dict):
         for name, item in value.items():
             child = node.child(name)
             if child is not None:
                 was = old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
-                yield from check_rules(child, item, was, f"{path}.{name}" if path else name)
+                where = f"{path}.{name}" if path else name
+                yield from check_rules(child, item, was, where, same=same)
     elif isinstance(value, list) and node.items is not None:
         for index, item in enumerate(value):
             was = _find_old(node, item, old)
-            yield from check_rules(node.items, item, was, f"{path}[{index}]")
+            yield from check_rules(node.items, item, was, f"{path}[{index}]", same=same)
 
 
 def _find_old(node: Node, item: Any, old: Any) -> Any:
@@ -55,26 +78,49 @@ def _find_old(node: Node, item: Any, old: Any) -> Any:
     return _MISSING
 
 
-def _check_rule(rule: dict[str, Any], value: Any, old: Any, path: str) -> Cause | None:
+def _check_rule(node: Node, rule: dict[str, Any], value: Any, old: Any, path: str) -> Found | None:
     text = str(rule.get("rule", ""))
-    scope = {"self": value}
-    if "oldSelf" in text:
-        if old is _MISSING or old is None:
-            return None
-        scope["oldSelf"] = old
+    field = f"{path}{rule.get('fieldPath') or ''}".lstrip(".") or "<nil>"
+    if "oldSelf" in text and (old is _MISSING or old is None) and not rule.get("optionalOldSelf"):
+        return None
     try:
+        if rule.get("optionalOldSelf"):
+            raise Unsupported("optionalOldSelf is unknown here")
+        scope = {"self": _typed(node, value)}
+        if "oldSelf" in text:
+            scope["oldSelf"] = _typed(node, old)
         if compile_expression(text)(scope):
             return None
         message = _message(rule, scope, text)
-    except Unsupported:
-        return None
+    except Unsupported as error:
+        return Doubt(field, f"the rule {text}", str(error))
     except EvaluationError as error:
-        message = f"{error} evaluating rule: {rule.get('message') or text}"
+        kind = f'"{node.spec.get("type", "")}": '
+        text = f"{kind}{error} evaluating rule: {rule.get('message') or text}"
+        return Cause("FieldValueInvalid", path or "<nil>", f"Invalid value: {text}")
     reason = str(rule.get("reason") or "FieldValueInvalid")
-    words = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value",
-             "FieldValueDuplicate": "Duplicate value"}  # fmt: skip
-    field = f"{path}{rule.get('fieldPath') or ''}".lstrip(".")
-    return Cause(reason, field or "<nil>", f"{words.get(reason, 'Invalid value')}: {message}")
+    if reason not in _WORDS and not isinstance(value, (dict, list)):
+        message = f"{show(value)}: {message}"
+    return Cause(reason, field, f"{_WORDS.get(reason, 'Invalid value')}: {message}")
+
+
+def _typed(node: Node | None, value: Any) -> Any:
+    """The value as rules see it: texts can be durations or times, integers can be fractions."""
+    if node is None or not node.typed:
+        return value
+    if isinstance(value, dict):
+        return {name: _typed(node.child(name), item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_typed(node.items, item) for item in value]
+    form = node.spec.get("format")
+    if isinstance(value, str) and form in _READERS:
+        try:
+            return _READERS[form](value)
+        except ValueError as error:
+            raise Unsupported(str(error)) from None
+    if node.spec.get("type") == "number" and isinstance(value, int):
+        return float(value)
+    return value
 
 
 def _message(rule: dict[str, Any], scope: dict[str, Any], text: str) -> str:

@@ -18,6 +18,7 @@ OBJECT_META = frozenset(
         "annotations", "ownerReferences", "finalizers", "managedFields",
     )
 )  # fmt: skip
+_TYPED = frozenset(("duration", "date", "date-time", "byte"))
 _IDENTITY = ("apiVersion", "kind", "metadata")
 _MISSING: Any = object()
 
@@ -35,8 +36,10 @@ class Node:
         "preserve",
         "properties",
         "ruled",
+        "rules",
         "spec",
         "trivial",
+        "typed",
     )  # fmt: skip
 
     def __init__(
@@ -66,8 +69,16 @@ class Node:
         self.default = spec.get("default", _MISSING)
         self.opaque = not self.properties and self.additional is None and self.items is None
         children = [*self.properties.values(), self.additional, self.items]
-        self.ruled: bool = bool(spec.get("x-kubernetes-validations")) or any(
-            child is not None and child.ruled for child in children
+        self.rules: list[dict[str, Any]] = [
+            rule
+            for part in (spec, *(spec.get("allOf") or ()))
+            for rule in part.get("x-kubernetes-validations") or ()
+        ]
+        self.ruled: bool = bool(self.rules) or any(c is not None and c.ruled for c in children)
+        self.typed: bool = (
+            spec.get("type") == "number"
+            or spec.get("format") in _TYPED
+            or any(child is not None and child.typed for child in children)
         )
         self.trivial: bool = all(
             child is None or (child.trivial and child.default is _MISSING) for child in children

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any
 
 from kopf_kits.sandbox.base import jsons
+from kopf_kits.sandbox.base.patterns import BadPattern, compile_pattern
+from kopf_kits.sandbox.base.remarks import Doubt, Unsupported
 from kopf_kits.sandbox.base.statuses import Cause
 
 from .formats import is_format
+from .multiples import is_multiple
 from .schemas import Node
 
+Found = Cause | Doubt
+_QUOTED = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t",
+           "\v": r"\v", '"': r"\"", "\\": r"\\"}  # fmt: skip
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
@@ -31,7 +36,7 @@ _BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def validate_changed(node: Node, value: Any, old: Any, path: str = "") -> list[Cause]:
+def validate_changed(node: Node, value: Any, old: Any, path: str = "") -> list[Found]:
     """Find what is wrong with the new value, except for what was wrong and stays as it was."""
     causes = list(validate(node, value, path))
     if not causes or old is None:
@@ -39,7 +44,7 @@ def validate_changed(node: Node, value: Any, old: Any, path: str = "") -> list[C
     return [cause for cause in causes if not _is_unchanged(cause, value, old, path)]
 
 
-def _is_unchanged(cause: Cause, value: Any, old: Any, path: str) -> bool:
+def _is_unchanged(cause: Found, value: Any, old: Any, path: str) -> bool:
     steps = _STEP.findall(cause.field[len(path) :])
     for index, name in steps:
         step: Any = int(index) if index else name
@@ -50,8 +55,8 @@ def _is_unchanged(cause: Cause, value: Any, old: Any, path: str) -> bool:
     return bool(value == old)
 
 
-def validate(node: Node, value: Any, path: str = "") -> Iterator[Cause]:
-    """Find all what is wrong with the value, in the order of its fields."""
+def validate(node: Node, value: Any, path: str = "") -> Iterator[Found]:
+    """Find all what is wrong with the value, or unclear, in the order of its fields."""
     spec = node.spec
     if value is None and node.nullable:
         return
@@ -70,8 +75,21 @@ def validate(node: Node, value: Any, path: str = "") -> Iterator[Cause]:
 
 
 def show(value: Any) -> str:
-    """The value as it is quoted in the messages."""
-    return jsons.dumps(value).decode()
+    """The value as it is quoted in the messages: texts as in Go, all the rest as in JSON."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if not isinstance(value, str):
+        return jsons.dumps(value).decode()
+    return '"' + "".join(_QUOTED.get(char) or _quote(char) for char in value) + '"'
+
+
+def _quote(char: str) -> str:
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def invalid_value(path: str, value: Any, text: str) -> Cause:
@@ -97,7 +115,7 @@ def _wrong_type(path: str, wanted: str, value: Any) -> Cause:
     return Cause("FieldValueTypeInvalid", path or "<nil>", f'Invalid value: "{found}": {text}')
 
 
-def _validate_scalar(spec: dict[str, Any], value: Any, path: str) -> Iterator[Cause]:
+def _validate_scalar(spec: dict[str, Any], value: Any, path: str) -> Iterator[Found]:
     options = spec.get("enum")
     if options is not None and not any(_same(value, option) for option in options):
         listed = ", ".join(show(option) for option in options)
@@ -113,15 +131,7 @@ def _same(one: Any, other: Any) -> bool:
     return one == other and isinstance(one, bool) is isinstance(other, bool)
 
 
-@lru_cache(maxsize=1000)
-def _pattern(text: str) -> re.Pattern[str] | None:
-    try:
-        return re.compile(text.replace(r"\z", r"\Z"))
-    except re.error:
-        return None  # Go's syntax differs in rare cases: better to accept than to misjudge.
-
-
-def _validate_string(spec: dict[str, Any], value: str, path: str) -> Iterator[Cause]:
+def _validate_string(spec: dict[str, Any], value: str, path: str) -> Iterator[Found]:
     longest, shortest = spec.get("maxLength"), spec.get("minLength")
     if longest is not None and len(value) > longest:
         text = f"Too long: may not be more than {longest} bytes"
@@ -129,12 +139,28 @@ def _validate_string(spec: dict[str, Any], value: str, path: str) -> Iterator[Ca
     if shortest is not None and len(value) < shortest:
         text = f"{_in_body(path)} should be at least {shortest} chars long"
         yield invalid_value(path, value, text)
-    pattern = _pattern(spec["pattern"]) if "pattern" in spec else None
-    if pattern is not None and not pattern.search(value):
-        yield invalid_value(path, value, f"{_in_body(path)} should match '{spec['pattern']}'")
-    if "format" in spec and not is_format(spec["format"], value):
+    if spec.get("pattern"):
+        yield from _validate_pattern(spec["pattern"], value, path)
+    try:
+        good = "format" not in spec or is_format(spec["format"], value)
+    except Unsupported as error:
+        yield Doubt(path, f"the format {spec['format']}", str(error))
+        return
+    if not good:
         text = f"{_in_body(path)} must be of type {spec['format']}: {show(value)}"
         yield Cause("FieldValueTypeInvalid", path, f"Invalid value: {show(value)}: {text}")
+
+
+def _validate_pattern(pattern: str, value: str, path: str) -> Iterator[Found]:
+    try:
+        if compile_pattern(pattern).search(value):
+            return
+    except Unsupported as error:
+        yield Doubt(path, f"the pattern {pattern}", str(error))
+        return
+    except BadPattern as error:
+        pattern += f", but pattern is invalid: {error}"
+    yield invalid_value(path, value, f"{_in_body(path)} should match '{pattern}'")
 
 
 def _validate_number(spec: dict[str, Any], value: float, path: str) -> Iterator[Cause]:
@@ -148,12 +174,15 @@ def _validate_number(spec: dict[str, Any], value: float, path: str) -> Iterator[
         words = text.removesuffix(" or equal to") if exclusive else text
         yield invalid_value(path, value, f"{_in_body(path)} should be {words} {show(bound)}")
     factor = spec.get("multipleOf")
-    if factor and (value / factor) % 1:
+    if factor and isinstance(value, int) and factor < 1:
+        text = f"factor MultipleOf declared for {path} must be positive: 0"
+        yield invalid_value(path, 0, text)  # The factor becomes an integer there.
+    elif factor and not is_multiple(value, factor):
         text = f"{_in_body(path)} should be a multiple of {show(factor)}"
         yield invalid_value(path, value, text)
 
 
-def _validate_object(node: Node, value: dict[str, Any], path: str) -> Iterator[Cause]:
+def _validate_object(node: Node, value: dict[str, Any], path: str) -> Iterator[Found]:
     spec = node.spec
     for name in spec.get("required") or ():
         if name not in value:
@@ -177,7 +206,7 @@ def _too_many(path: str, count: int, most: int) -> Cause:
     return Cause("FieldValueTooMany", path, text)
 
 
-def _validate_list(node: Node, value: list[Any], path: str) -> Iterator[Cause]:
+def _validate_list(node: Node, value: list[Any], path: str) -> Iterator[Found]:
     spec = node.spec
     fewest, most = spec.get("minItems"), spec.get("maxItems")
     if fewest is not None and len(value) < fewest:
@@ -208,21 +237,33 @@ def _find_duplicates(spec: dict[str, Any], value: list[Any], path: str) -> Itera
         seen.add(key)
 
 
-def _validate_junctions(spec: dict[str, Any], value: Any, path: str) -> Iterator[Cause]:
+def _validate_junctions(spec: dict[str, Any], value: Any, path: str) -> Iterator[Found]:
     for child in spec.get("allOf") or ():
         yield from validate(Node(child), value, path)
-    if spec.get("anyOf") and not _count_valid(spec["anyOf"], value):
+    unclear: list[Doubt] = []
+    if spec.get("anyOf") and not _count_valid(spec["anyOf"], value, path, unclear):
         text = f"{_in_body(path)} must validate at least one schema (anyOf)"
         yield invalid_value(path, value, text)
     if spec.get("oneOf"):
-        count = _count_valid(spec["oneOf"], value)
-        if count != 1:
+        before = len(unclear)
+        count = _count_valid(spec["oneOf"], value, path, unclear)
+        if count != 1 and len(unclear) == before:
             found = "Found none valid" if not count else f"Found {count} valid alternatives"
             text = f"{_in_body(path)} must validate one and only one schema (oneOf). {found}"
             yield invalid_value(path, value, text)
-    if spec.get("not") and _count_valid([spec["not"]], value):
-        yield invalid_value(path, value, f"{_in_body(path)} must not validate the schema (not)")
+    if spec.get("not"):
+        before = len(unclear)
+        if _count_valid([spec["not"]], value, path, unclear) and len(unclear) == before:
+            yield invalid_value(path, value, f"{_in_body(path)} must not validate the schema (not)")
+    yield from unclear
 
 
-def _count_valid(specs: list[dict[str, Any]], value: Any) -> int:
-    return sum(next(validate(Node(spec), value), None) is None for spec in specs)
+def _count_valid(specs: list[dict[str, Any]], value: Any, path: str, unclear: list[Doubt]) -> int:
+    """How many of the schemas may fit; those which are unclear are counted, and told of."""
+    count = 0
+    for spec in specs:
+        found = list(validate(Node(spec), value, path))
+        if all(isinstance(one, Doubt) for one in found):
+            count += 1
+            unclear.extend(one for one in found if isinstance(one, Doubt))
+    return count

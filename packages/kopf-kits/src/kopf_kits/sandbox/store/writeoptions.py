@@ -10,7 +10,7 @@ Obj = dict[str, Any]
 
 @dataclass(slots=True)
 class WriteOptions:
-    """How to write; ``warnings`` are collected for the response.
+    """How to write; ``warnings`` are collected for the response, ``doubts`` for the log, too.
 
     ``validation`` is what to do with unknown fields: ``Ignore``, ``Warn``, or ``Strict``.
     ``named`` is whether the field manager was named explicitly.
@@ -24,3 +24,10 @@ class WriteOptions:
     applied: Obj | None = None
     replaced: bool = False
     warnings: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+
+    def doubt(self, text: str) -> None:
+        """Tell of something that API servers check, and the sandbox cannot."""
+        if text not in self.doubts:
+            self.doubts.append(text)
+            self.warnings.append(f"The sandbox cannot check this: {text}")

@@ -51,7 +51,7 @@ class Writer:
             mutated = await self._admission.mutate(endpoint, "CREATE", served, None, options)
             served = self._shape(endpoint, mutated or served, None, options)
         served = name_new(endpoint, served)
-        check(endpoint, served, None)
+        check(endpoint, served, None, options)
         if self._admission.applies(endpoint):
             await self._admission.check(endpoint, "CREATE", served, None, options)
         managers.track(endpoint, None, served, options, "")
@@ -73,7 +73,7 @@ class Writer:
             if self._admission.applies(endpoint):
                 mutated = await self._admission.mutate(endpoint, "UPDATE", new, old, options, sub)
                 new = self._merge_parts(endpoint, old, mutated or new, sub, options)
-            check(endpoint, new, old, sub)
+            check(endpoint, new, old, options, sub)
             if self._admission.applies(endpoint):
                 await self._admission.check(endpoint, "UPDATE", new, old, options, sub)
             if endpoint.resource.store.get(key) is stored:

@@ -1,0 +1,31 @@
+"""What is to be said about a write, apart from what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class Unsupported(Exception):
+    """Something that is not understood: nothing can be said about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A warning for the client, as API servers give it."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A check that this sandbox cannot make, but API servers do."""
+
+    field: str
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.field or 'the object'} is not checked for {self.what}: {self.why}"

@@ -1,0 +1,60 @@
+import logging
+
+import pytest
+
+from .conftest import OBJECTS, make_crd, make_schema
+
+LOGGER = "kopf_kits.sandbox.http.server"
+
+
+@pytest.fixture
+async def serve(sandbox):
+    async def serve(rules=(), **properties):
+        schema = make_schema(**properties)
+        spec = schema["openAPIV3Schema"]["properties"]["spec"]
+        spec["x-kubernetes-validations"] = [{"rule": rule} for rule in rules]
+        await sandbox.apply(make_crd(schema=schema))
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    ("properties", "rules", "why"),
+    [
+        ({"f": {"type": "string"}}, ["ip(self.f).family() == 4"], "unknown function"),
+        ({"f": {"type": "string"}}, ["self.?f.hasValue()"], "unexpected"),
+        ({"f": {"type": "string", "pattern": r"^\p{Greek}+$"}}, [], r"\\p{Greek}"),
+        ({"f": {"type": "string", "format": "isbn"}}, [], "not known"),
+        ({"f": {"type": "string", "not": {"pattern": r"\p{Greek}"}}}, [], r"\\p{Greek}"),
+    ],
+)
+async def test_k33_what_cannot_be_checked_is_said(
+    client, serve, make_object, caplog, properties, rules, why
+):
+    await serve(rules, **properties)
+    caplog.set_level(logging.WARNING, LOGGER)
+    for name in ("x", "y"):
+        answer = await client.post(OBJECTS, make_object(name, spec={"f": "1.2.3.4"}))
+        assert answer.status == 201
+        [warning] = answer.headers.getall("Warning")
+        assert warning.startswith('299 - "The sandbox cannot check this: kopfexamples.kopf.dev: ')
+        assert why in warning
+    [record] = [record for record in caplog.records if record.name == LOGGER]
+    assert record.getMessage().startswith("The sandbox cannot check this: kopfexamples.kopf.dev: ")
+
+
+async def test_k33_what_can_be_checked_is_not_in_doubt(client, serve, make_object, caplog):
+    await serve(["duration(self.f) > duration('1m')"], f={"type": "string"})
+    good = await client.post(OBJECTS, make_object("x", spec={"f": "2m"}))
+    bad = await client.post(OBJECTS, make_object("y", spec={"f": "1s"}))
+    assert (good.status, bad.status) == (201, 422)
+    assert "Warning" not in good.headers
+    assert not [record for record in caplog.records if record.name == LOGGER]
+
+
+async def test_k33_a_yielded_typo_is_refused_as_by_the_real_server(client):
+    spec = {"replicsa": 1, "selector": {}, "template": {}}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, "spec": spec}
+    answer = await client.apply("/apis/apps/v1/namespaces/default/deployments/x", body)
+    assert answer.status == 500
+    assert answer.json["message"].endswith(".spec.replicsa: field not declared in schema")
