@@ -138,7 +138,9 @@ async def test_k21_requests_that_cannot_be_made_fail_as_all_others(server, setti
     assert not server.requests
 
 
-@pytest.mark.parametrize("url", ["", "/", "example.com", "example.com:6443", "http://[", "http://a:b"])
+@pytest.mark.parametrize(
+    "url", ["", "/", "example.com", "example.com:6443", "http://[", "http://a:b"]
+)
 async def test_k21_addresses_that_make_no_sense_are_refused(settings, url):
     async with Client(ConnectionInfo(server=url), settings) as client:
         with pytest.raises(LoginError, match="address of the server"):

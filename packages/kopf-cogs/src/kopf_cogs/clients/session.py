@@ -29,7 +29,6 @@ _NETWORK_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
 """What the HTTP client fails with; it also refuses what it cannot send, by ValueErrors."""
 
 
-
 OnRequest = Callable[[str, str, int, float], None]
 """Is told of the method, the URL, the code (0 if the network has failed), and the seconds."""
 

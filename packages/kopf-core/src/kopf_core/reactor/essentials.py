@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.aiokits.flags import Flag
-from kopf_cogs.aiokits.threads import SystemThreads, Threads
 from kopf_cogs.aiokits.pools import DaemonPool
+from kopf_cogs.aiokits.threads import SystemThreads, Threads
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
