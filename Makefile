@@ -27,7 +27,7 @@ help: ## Show this list
 $(CURDIR)/.cache/uv/bin/uv:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed, and none was found." >&2; exit 1; }
 	@echo "Fetching uv into .cache/uv ..."
-	@"$(PYTHON)" -m pip install --quiet --disable-pip-version-check --root-user-action ignore --target .cache/uv "uv>=0.5"
+	@"$(PYTHON)" -m pip install --quiet --disable-pip-version-check --root-user-action ignore --target .cache/uv --require-hashes -r tools/uv.txt
 
 install: $(UV) ## Create .venv with all packages (editable) and the developers' tools
 	$(UV) sync
@@ -83,6 +83,7 @@ deploy-check: e2e-assets ## Have the real server check what is in deploy/, and w
 lint: $(UV) ## Check the style, the layers of imports, and the lockstep of versions
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
+	$(RUN) zizmor --offline --quiet .github
 	$(RUN) lint-imports --config import-linter.ini
 	$(RUN) python tools/lockstep.py --check
 	$(RUN) python tools/changelog.py --check
@@ -105,12 +106,15 @@ changelog: $(UV) ## Preview the release notes made of changelog.d/
 	$(RUN) python tools/changelog.py --draft
 
 build: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1577836800)
+# The packages are built by what is in the lock, and by nothing newer; also when they are built once more.
+build: export UV_BUILD_CONSTRAINT := $(CURDIR)/.cache/build.txt
 build: $(UV) ## Build the wheels and source archives into dist/, twice, and check that they are fit to publish
 	rm -rf dist
+	$(UV) export --quiet --only-group build --no-emit-workspace --output-file .cache/build.txt
 	$(UV) build --all-packages --out-dir dist --quiet
 	$(RUN) --group release twine check --strict dist/*
 	UV="$(UV)" $(RUN) python tools/reproduce.py dist
-	$(RUN) python tools/smoke_wheels.py dist
+	$(RUN) python tools/smoke_wheels.py dist $(ARGS)
 
 sbom: $(UV) ## List everything that kopf from dist/ brings, for each extra, as CycloneDX files into build/sbom/
 	UV="$(UV)" $(RUN) --group release python tools/sbom.py dist build/sbom
