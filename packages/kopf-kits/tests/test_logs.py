@@ -83,6 +83,7 @@ def test_json_has_the_reference_and_severity(capsys: pytest.CaptureFixture[str])
     logger.info("hello %s", "world", extra=EXTRA)
     data = get_json(capsys)
     timestamp = str(data.pop("timestamp"))
+    assert data.pop("logger") == logger.name
     assert data == {"message": "hello world", "object": REF, "severity": "info"}
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00", timestamp)
 
@@ -99,7 +100,15 @@ def test_json_with_refkey_and_prefix(capsys: pytest.CaptureFixture[str]) -> None
 def test_json_without_objects_has_no_reference(capsys: pytest.CaptureFixture[str]) -> None:
     configure(log_format=LogFormat.JSON)
     logging.getLogger("my").info("hello")
-    assert set(get_json(capsys)) == {"message", "timestamp", "severity"}
+    assert set(get_json(capsys)) == {"message", "logger", "timestamp", "severity"}
+
+
+def test_k31_json_has_the_name_of_the_logger(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(log_format=LogFormat.JSON)
+    logging.getLogger("my.own").info("hello")
+    assert get_json(capsys)["logger"] == "my.own"
+    logging.getLogger("my.own").info("hello", extra={"logger": "as said by the user"})
+    assert get_json(capsys)["logger"] == "as said by the user"
 
 
 def test_json_keeps_extra_fields_of_any_type(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """``@kopf.reconcile`` where others, or the users themselves, make it hard."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -109,6 +110,7 @@ async def test_kinds_that_are_served_later_are_waited_for(
         yield config_map("early")
         yield {"apiVersion": "example.com/v1", "kind": "Late", "metadata": {}, "spec": {"a": 1}}
 
+    caplog.set_level(logging.INFO)
     await websites.apply()
     async with websites.operating():
         await websites.wait("configmaps", "early")

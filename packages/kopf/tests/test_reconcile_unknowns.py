@@ -1,6 +1,7 @@
 """``@kopf.reconcile`` when something is not known yet: that is not the same as absent."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,7 +105,7 @@ async def test_h2_related_objects_are_waited_for_only_where_they_are_named(
 
 @pytest.mark.parametrize("fault", ["fail", "hang"])
 @pytest.mark.parametrize("role", ["owned", "related"])
-async def test_h2_kinds_that_cannot_be_listed_hold_up_only_those_who_need_them(
+async def test_h2_k31_kinds_that_cannot_be_listed_hold_up_only_those_who_need_them(
     websites: Any,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -129,6 +130,7 @@ async def test_h2_kinds_that_cannot_be_listed_hold_up_only_those_who_need_them(
         if namespaces >= {"ns1", "ns2"}:
             all_seen.set()
 
+    caplog.set_level(logging.INFO)
     namespaces: set[str] = set()
     all_seen = asyncio.Event()
     await websites.apply(x="token")
@@ -139,10 +141,13 @@ async def test_h2_kinds_that_cannot_be_listed_hold_up_only_those_who_need_them(
             await all_seen.wait()
             web = await websites.wait(websites.kind, "web", jsonpath=PROGRESS)
             assert "It must wait until secrets are listed" in str(web["metadata"]["annotations"])
+            assert '"retries":0' in str(web["metadata"]["annotations"])  # it is not an attempt
             broken.release()
             await websites.wait(websites.kind, "web", check=is_ready("done"))
     told = "secrets.v1 are not listed yet, so Reconciler 'fn' waits; all other handlers go on."
     assert [line.startswith(told) for line in caplog.messages].count(True) == 1
+    waiting = [r for r in caplog.records if "It must wait until" in r.getMessage()]
+    assert {r.levelno for r in waiting} == {logging.INFO}
 
 
 async def test_h2_indices_are_waited_for_whatever_happens_to_their_kinds(

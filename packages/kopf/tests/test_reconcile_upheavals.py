@@ -74,6 +74,7 @@ async def test_kinds_that_vanish_amid_a_pass_are_waited_for(
     def fn(**_: Any) -> Iterator[Any]:
         yield config_map("child")
 
+    caplog.set_level(logging.INFO)
     await websites.apply()
     where = {"method": "PATCH", "path": "*/configmaps/child"}
     with websites.sandbox.faults.fail(404, body=GONE, **where):
@@ -376,6 +377,7 @@ async def test_h2_children_come_back_with_their_kind_whatever_the_retries(
         metadata = {"name": "gadget"}
         yield {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": metadata, "spec": {}}
 
+    caplog.set_level(logging.INFO)
     held = {**definition, "metadata": {**definition["metadata"], "finalizers": ["a.b/hold"]}}
     await websites.sandbox.apply(definition if is_gone else held)
     await websites.apply()

@@ -189,7 +189,8 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         prefix = make_prefix(record, kinds=self._kinds) if self._prefix else ""
-        data: dict[str, Any] = {"message": prefix + shorten(record.getMessage())}
+        text = prefix + shorten(record.getMessage())
+        data: dict[str, Any] = {"message": text, "logger": record.name}
         data |= self._get_failure(record)
         hidden = _STANDARD_ATTRIBUTES | _INTERNAL_ATTRIBUTES
         data |= {key: value for key, value in vars(record).items() if key not in hidden}

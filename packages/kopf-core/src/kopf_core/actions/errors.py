@@ -4,8 +4,10 @@
 
     Exception
     ├── TemporaryError            not yet: try again after a delay
+    │   ├── AwaitingError         (internal) something else must happen first: nothing has failed
     │   └── SubhandlersPending    (internal) the sub-handlers of this handler are not finished
     ├── PermanentError            never: do not try again
+    │   ├── RejectionError        the handler is there to reject, and it has: nothing has failed
     │   ├── HandlerTimeoutError   the handler's ``timeout=`` is over
     │   └── HandlerRetriesError   the handler's ``retries=`` are used up
     └── any other exception       by the handler's ``errors=`` mode
@@ -35,6 +37,14 @@ class HandlerTimeoutError(PermanentError):
 
 class HandlerRetriesError(PermanentError):
     """The handler has been tried as many times as its ``retries=`` permit."""
+
+
+class RejectionError(PermanentError):
+    """The handler has said "no", as it may: this is its result, not its failure."""
+
+
+class AwaitingError(TemporaryError):
+    """The handler is to be called when something else has happened: it is not an attempt yet."""
 
 
 class SubhandlersPending(TemporaryError):

@@ -6,6 +6,7 @@ activities, daemons, timers, indices, sub-handlers.
 
 import asyncio
 import datetime
+import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -21,10 +22,12 @@ from kopf_cogs.structs.ids import HandlerId
 from kopf_core.actions.bases import BaseCause, BaseHandler, Fn
 from kopf_core.actions.context import Invocation, invocation_var
 from kopf_core.actions.errors import (
+    AwaitingError,
     ErrorsMode,
     HandlerRetriesError,
     HandlerTimeoutError,
     PermanentError,
+    RejectionError,
     SubhandlersPending,
     TemporaryError,
 )
@@ -285,13 +288,17 @@ class _Attempt(NamedTuple):
                 return self._again(exc, exc.delay)
             case ExitWish():
                 return self._again(exc, _AFTER_EXIT)
+            case AwaitingError():
+                self.logger.info(f"{self.handler} waits: {describe(exc)}")
+                return self._again(exc, exc.delay)._replace(is_attempt=False)
             case TemporaryError():
                 return self._judge_temporary(exc)
             case HandlerTimeoutError() | HandlerRetriesError():
                 self.logger.error(describe(exc))
                 return self._stop(exc)
             case PermanentError() | SettingError():
-                self.logger.error(f"{self.handler} failed permanently: {describe(exc)}")
+                level = logging.INFO if isinstance(exc, RejectionError) else logging.ERROR
+                self.logger.log(level, f"{self.handler} failed permanently: {describe(exc)}")
                 return self._stop(exc)
             case _ if getattr(exc, "is_temporary", False) and not self._is_ignored:
                 return self._judge_temporary(self._as_temporary(exc))

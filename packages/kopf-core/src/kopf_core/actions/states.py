@@ -64,7 +64,7 @@ class HandlerState(NamedTuple):
             delayed=now + datetime.timedelta(seconds=delay)
             if not outcome.final and delay is not None
             else None,
-            retries=self.retries + 1,
+            retries=self.retries + outcome.is_attempt,
             success=outcome.final and exc is None,
             failure=outcome.final and exc is not None,
             message=None if exc is None else safe_message(exc),

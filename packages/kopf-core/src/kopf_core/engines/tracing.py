@@ -46,9 +46,9 @@ class Traces(Instruments):
     def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
         """Tell the outcome in the current span: it is that of the attempt."""
         span, exc = self._trace.get_current_span(), outcome.exception
-        result = "success" if exc is None else "failure"
-        span.set_attribute("kopf.outcome", result if outcome.final else "retry")
-        if exc is not None and not isinstance(exc, SubhandlersPending):
+        span.set_attribute("kopf.outcome", outcome.verdict)
+        is_failure = outcome.verdict in ("failure", "retry")
+        if exc is not None and is_failure and not isinstance(exc, SubhandlersPending):
             span.record_exception(exc)
             span.set_status(self._trace.StatusCode.ERROR, describe(exc))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.reviews import Headers, Operation, SSLPeer, UserInfo
-from kopf_core.actions.errors import PermanentError
+from kopf_core.actions.errors import RejectionError
 from kopf_core.actions.loggers import LocalObjectLogger
 from kopf_core.intents.causes import ResourceCause
 from kopf_core.intents.filters import MetaFilterToken
@@ -15,7 +15,7 @@ from kopf_core.intents.handlers import ResourceHandler
 from kopf_core.intents.matching import prematches
 
 
-class AdmissionError(PermanentError):
+class AdmissionError(RejectionError):
     """The request is denied: with this message and HTTP code for those who have made it."""
 
     def __init__(self, message: str = "", code: int = 500) -> None:

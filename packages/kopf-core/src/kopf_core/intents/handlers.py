@@ -143,6 +143,9 @@ class TimerHandler(SpawningHandler):
     sharp: bool | None = None
     idle: float | None = None
 
+    # It happens all the time; what is worth telling is told by the function itself.
+    success_level: ClassVar[int] = logging.DEBUG
+
     def __str__(self) -> str:
         return f"Timer {self.id!r}"
 

@@ -309,6 +309,22 @@ async def test_log_messages_are_as_of_the_previous_generation(
     assert all(record.k8s_skip for record in caplog.records)  # no events of what may never be
 
 
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (AdmissionError("no"), logging.INFO),
+        (PermanentError("no"), logging.ERROR),
+        (ValueError("no"), logging.ERROR),
+    ],
+)
+async def test_k31_rejections_are_not_errors(declare, judge, make_review, caplog, error, level):
+    caplog.set_level(logging.INFO)
+    declare(on.validate, raising(error))
+    assert not (await judge(make_review()))["allowed"]
+    [told] = [record for record in caplog.records if ": no" in record.getMessage()]
+    assert told.levelno == level
+
+
 # --- Patches ---
 
 

@@ -1,6 +1,7 @@
 """Timers: each of them is a handle in the loop while it waits, and a task while it works."""
 
 import asyncio
+import logging
 import threading
 
 import pytest
@@ -458,3 +459,18 @@ async def test_sync_timers_run_in_the_executor_of_handlers(yard, settings):
         await asyncio.sleep(0)
     assert names[0].startswith("kopf-handler")
     await yard.engine.exit()
+
+
+@timeless
+async def test_k31_ticks_are_of_interest_for_developers_only(yard, caplog):
+    @yard.timer(interval=10)
+    async def fn(**_):
+        yard.tick()
+
+    caplog.set_level(logging.DEBUG)
+    yard.see()
+    await asyncio.sleep(25)
+    assert yard.ticks == [0, 10, 20]
+    told = [record for record in caplog.records if "Timer 'fn'" in record.getMessage()]
+    assert "Timer 'fn' succeeded." in [record.getMessage() for record in told]
+    assert {record.levelno for record in told} == {logging.DEBUG}

@@ -18,7 +18,7 @@ from kopf_cogs.structs.dicts import FieldPath
 from kopf_cogs.structs.managedfields import find_drift
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
-from kopf_core.actions.errors import PermanentError, TemporaryError
+from kopf_core.actions.errors import AwaitingError, PermanentError, TemporaryError
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.engines.desired.badges import Badges
 from kopf_core.engines.desired.children import Source
@@ -69,7 +69,7 @@ class NamespaceLeavingError(PassInterrupted):
     """The namespace of the owner is being deleted with all that is in it, the owner included."""
 
 
-class BlockedError(TemporaryError):
+class BlockedError(AwaitingError):
     """Something must happen in the cluster first; the pass is repeated when it does."""
 
     def __init__(self, message: str) -> None:
@@ -260,7 +260,8 @@ class Applier:
         other = find_other_owner(live, uid)
         if other is not None:
             self.awaited[wish.identity] = wish, live
-            raise BlockedError(f"{show(live)} belongs to {other}, and is not taken from it.")
+            text = f"{show(live)} belongs to {other}, and is not taken from it."
+            raise TemporaryError(text, delay=UNBLOCKING_DELAY)
         reconciler = self.badges.get_reconciler(live)
         if reconciler in self.siblings and uid in get_owners(live):
             raise PermanentError(

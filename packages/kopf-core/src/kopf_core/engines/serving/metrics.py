@@ -115,7 +115,7 @@ PULLED = (
 
 HANDLERS = Metric(
     "kopf_handler_seconds", "histogram", ("handler", "kind", "outcome"),
-    "How long the attempts took; the outcomes are success, retry, failure.",
+    "How long the attempts took; the outcomes are success, retry, failure, waiting, rejection.",
 )  # fmt: skip
 
 REQUESTS = Metric(
@@ -161,10 +161,8 @@ class Metrics(Instruments):
             yield family
 
     def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
-        result = "success" if outcome.exception is None else "failure"
-        result = result if outcome.final else "retry"
         kind = type(handler).__name__.removesuffix("Handler").lower()
-        self._handlers.labels(name_handler(handler), kind, result).observe(seconds)
+        self._handlers.labels(name_handler(handler), kind, outcome.verdict).observe(seconds)
 
     def on_request(self, method: str, url: str, code: int, seconds: float) -> None:
         verb, resource = parse_request(method, url)
