@@ -11,7 +11,7 @@ import enum
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kopf_cogs.clients.kubeconfig import read_kubeconfig
@@ -116,12 +116,24 @@ def _explained(message: str) -> Iterator[None]:
 @contextlib.contextmanager
 def using_kubeconfig(path: pathlib.Path) -> Iterator[None]:
     """Make the kubeconfig the current one of this process, for all client libraries."""
-    before = os.environ.get("KUBECONFIG")
-    os.environ["KUBECONFIG"] = str(path)
+    with using_environment({"KUBECONFIG": str(path)}):
+        yield
+
+
+@contextlib.contextmanager
+def using_environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set the variables for a while; those with no value are removed."""
+    before = {name: os.environ.get(name) for name in variables}
+    _set_environment(variables)
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop("KUBECONFIG", None)
+        _set_environment(before)
+
+
+def _set_environment(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
         else:
-            os.environ["KUBECONFIG"] = before
+            os.environ[name] = value

@@ -9,7 +9,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kopf_cogs.clients import kubefiles, plugins, renewals
 from kopf_cogs.structs import credentials
@@ -82,6 +82,27 @@ def read_kubeconfig(
     if plugin is None:
         return info
     return dataclasses.replace(plugin, timeout=plugin_timeout).renew(info)
+
+
+class Target(NamedTuple):
+    """Which cluster is meant by the kubeconfig."""
+
+    context: str
+    server: str
+
+
+def find_target() -> Target | None:
+    """The current context, and the address of its cluster; ``None`` if there is no kubeconfig.
+
+    Raises :class:`LoginError` if the files cannot be used for any reason.
+    """
+    config, paths = kubefiles.KubeFiles(), _find_files()
+    for path in paths:
+        config.add(path)
+    if not paths:
+        return None
+    context = config.get_context(None)
+    return Target(context.name, _get_server(config.get_cluster(context), config.get_user(context)))
 
 
 def is_plugin_needed() -> bool:

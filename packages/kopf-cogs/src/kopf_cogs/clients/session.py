@@ -131,6 +131,12 @@ class Client:
         return self.fence is not None and not self.fence.is_open
 
     @property
+    def server(self) -> str | None:
+        """The address of the API, as of the latest credentials; ``None`` if there are none."""
+        item = self.vault.select()
+        return None if item is None else item.info.server
+
+    @property
     def default_namespace(self) -> str | None:
         """The namespace of the current credentials' context, if they say so."""
         item = self.vault.select()

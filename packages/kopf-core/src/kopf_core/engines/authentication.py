@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import logging
 import math
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -226,7 +227,8 @@ def get_default_logins(is_initial: bool = False) -> list[ActivityHandler]:
     fns: list[Callable[..., Any]] = []
     if piggyback.has_client():
         fns.append(piggyback.login_via_client)
-    if piggyback.has_pykube():
+    is_one_file = os.pathsep not in os.environ.get("KUBECONFIG", "")
+    if piggyback.has_pykube() and is_one_file:  # it knows no others
         fns.append(piggyback.login_via_pykube)
     return [
         ActivityHandler(
@@ -240,7 +242,8 @@ def get_default_logins(is_initial: bool = False) -> list[ActivityHandler]:
 
 
 def _login_with_files(**kwargs: Any) -> Any:
-    connection = incluster.login_with_service_account(**kwargs)
+    is_elsewhere = "KUBECONFIG" in os.environ and "KUBERNETES_SERVICE_HOST" not in os.environ
+    connection = None if is_elsewhere else incluster.login_with_service_account(**kwargs)
     if connection is not None:
         kwargs["logger"].debug("Client is configured in cluster with service account.")
         return connection

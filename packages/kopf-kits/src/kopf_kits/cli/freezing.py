@@ -21,6 +21,7 @@ from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.interrupts import exiting_when_interrupted
 from kopf_kits.cli.options import logging_options
 from kopf_kits.cli.running import DEV_PRIORITY
+from kopf_kits.cli.targets import target_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,6 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def scope_options(fn: F) -> F:
     """Add the options that say who is meant; the command gets a :class:`Peerings` of them."""
 
+    @target_options
     @click.option("-A", "--all-namespaces", "clusterwide", is_flag=True, help="Cluster-wide ones.")
     @click.option(
         "-n",

@@ -21,6 +21,7 @@ from kopf_kits.cli.options import (
     logging_options,
     manifest_options,
 )
+from kopf_kits.cli.targets import is_chosen, target_options
 
 logger = logging.getLogger("kopf.cli")
 
@@ -71,6 +72,7 @@ DEV_PRIORITY = 666
     help="Elect one leader among the replicas by this Lease; the others are ready to go on.",
 )
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
+@target_options
 @click.option("--sandbox", is_flag=True, help="Start a local cluster, and run on it.")
 @manifest_options
 @click.argument("paths", nargs=-1)
@@ -128,6 +130,8 @@ def _check_usage(sandbox: bool, files: Collection[str], **options: Any) -> None:
         raise click.UsageError("Use either --namespace or --all-namespaces, not both.")
     if options["lease"] and options["peering_name"]:
         raise click.UsageError("Use either --peering or --lease, not both: each says who works.")
+    if sandbox and is_chosen():
+        raise click.UsageError("Use --sandbox with neither --kubeconfig nor --context.")
     if files and not sandbox:
         raise click.UsageError("Use --file with --sandbox: other clusters are not to be changed.")
     if is_given("engine") and not sandbox:

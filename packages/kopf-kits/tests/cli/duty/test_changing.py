@@ -57,7 +57,7 @@ def test_pausing_and_unpausing(world, invoke):
     assert result.exit_code == 0, result.output
     assert "No operator has confirmed the pause: KopfExample default/obj." in result.stderr
     assert "only with settings.execution.honor_pauses = True" in result.stderr
-    assert "Change 1 object? [y/N]" in result.stderr
+    assert "Change 1 object at http://" in result.stderr
     assert world.get_annotations()[PAUSED].endswith(": migration")
     result = invoke("pause", "kex", "obj", "-m", "again", "--yes")
     assert "it is paused already: by " in result.stderr

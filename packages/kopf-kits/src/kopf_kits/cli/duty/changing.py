@@ -98,7 +98,13 @@ def retry(access: Access, selection: Selection, manner: Manner) -> None:
 
     persistence, now = access.settings.persistence, access.clock.now()
     _require_kind(selection)
-    _change(access, selection, manner, lambda state: plan_retry(state, persistence, now))
+    _change(
+        access,
+        selection,
+        manner,
+        lambda state: plan_retry(state, persistence, now),
+        "Nothing is lost.",
+    )
 
 
 @click.command()
@@ -129,7 +135,8 @@ def pause(
 
     _require_kind(selection)
     reason = clean(f"by {detect_person()}" + (f": {message}" if message else ""))
-    _change(access, selection, manner, lambda state: plan_pause(state, reason), apply)
+    loss = "Nothing is lost: what changes meanwhile is handled after the pause, all at once."
+    _change(access, selection, manner, lambda state: plan_pause(state, reason), loss, apply)
 
 
 def _tell_of_unconfirmed(steps: Sequence[Step]) -> None:
@@ -153,7 +160,8 @@ def unpause(access: Access, selection: Selection, manner: Manner) -> None:
     from kopf_core.engines.inspection import plan_unpause
 
     _require_kind(selection)
-    _change(access, selection, manner, plan_unpause)
+    loss = "The reasons of the pauses are lost; what has changed since then is handled now."
+    _change(access, selection, manner, plan_unpause, loss)
 
 
 @click.command()
@@ -164,7 +172,8 @@ def forget(access: Access, selection: Selection, manner: Manner) -> None:
 
     persistence = access.settings.persistence
     _require_kind(selection)
-    _change(access, selection, manner, lambda state: plan_forgetting(state, persistence))
+    loss = "The progress and the last handled states are lost: all is handled as new, once more."
+    _change(access, selection, manner, lambda state: plan_forgetting(state, persistence), loss)
 
 
 @click.command()
@@ -182,7 +191,10 @@ def release(access: Access, selection: Selection, manner: Manner) -> None:
         others.update(find_others(state))
         return plan_release(state, access.settings.persistence)
 
-    _change(access, selection, manner, plan)
+    loss = (
+        "The finalizers are lost: deletions are not handled, and what is being deleted can vanish."
+    )
+    _change(access, selection, manner, plan, loss)
     tell_of_others(others)
 
 
@@ -196,11 +208,16 @@ def _change(
     selection: Selection,
     manner: Manner,
     plan: Callable[[ObjectState], Change],
+    loss: str,
     apply: Callable[[Client, Sequence[Step]], Awaitable[None]] | None = None,
 ) -> None:
-    """Find the objects, show what is going to be done, ask, do it, and show what has been done."""
+    """Find the objects, show what is going to be done, ask, do it, and show what has been done.
+
+    ``loss`` is what cannot be taken back: for the question.
+    """
     from kopf_kits.cli.duty.applying import apply_all, plan_all
     from kopf_kits.cli.duty.visiting import visit
+    from kopf_kits.cli.targets import describe_target
 
     problems: list[str] = []
 
@@ -209,7 +226,7 @@ def _change(
         steps = await plan_all(client, access, selection, plan, problems, keep_idle=is_named)
         _show_plan(steps, manner)
         if any(step.is_needed for step in steps) and not manner.dry_run:
-            _ask(steps, manner)
+            _ask(steps, manner, describe_target(client), loss)
             await (apply or apply_all)(client, steps)
         return steps
 
@@ -235,12 +252,12 @@ def _show_plan(steps: Sequence[Step], manner: Manner) -> None:
         click.echo(f"... and {len(steps) - MAX_SHOWN} more objects", err=not manner.dry_run)
 
 
-def _ask(steps: Sequence[Step], manner: Manner) -> None:
+def _ask(steps: Sequence[Step], manner: Manner, place: str, loss: str) -> None:
     """Raises :class:`click.ClickException` if the answer is no, or if there is nobody to ask."""
     if manner.yes:
         return
     count = sum(step.is_needed for step in steps)
-    question = f"Change {count} object{'s' if count > 1 else ''}?"
+    question = f"{loss}\nChange {count} object{'s' if count > 1 else ''} at {place}?"
     try:
         is_agreed = click.confirm(question, err=True)
     except click.Abort:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kopf_kits.cli.controls import CLIControls
+from kopf_kits.cli.targets import target_options
 
 if TYPE_CHECKING:
     from kopf_cogs.configs.settings import OperatorSettings
@@ -53,6 +54,7 @@ class Selection:
 def access_options(fn: F) -> F:
     """Add the options of how to get to the marks; the command gets them as ``access``."""
 
+    @target_options
     @click.option("--operator", metavar="NAME", help="The settings.name of the operator.")
     @click.option("--prefix", help="Of the annotations, if the operator has its own one.")
     @click.option("--finalizer", help="Of the operator, if it has its own one.")

@@ -1,0 +1,98 @@
+"""Which cluster is meant: the options for that, and the words for those who are asked."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from kopf_cogs.clients.session import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+"""By this variable, client libraries see that they are in a cluster, and prefer it."""
+
+
+def target_options(fn: F) -> F:
+    """Add the options of which cluster is meant; the command itself does not get them.
+
+    They become the environment of the process: so, they are for everything that is in it, be it
+    the client libraries, the handlers of users, or the tools that these run.
+    """
+
+    @click.option(
+        "--kubeconfig",
+        type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+        metavar="PATH",
+        help="The kubeconfig to be used instead of the usual one.",
+    )
+    @click.option("--context", metavar="NAME", help="The context of the kubeconfig to be used.")
+    @functools.wraps(fn)
+    def wrapper(
+        *args: Any, kubeconfig: pathlib.Path | None, context: str | None, **kwargs: Any
+    ) -> Any:
+        if kubeconfig is None and context is None:
+            return fn(*args, **kwargs)
+        click.get_current_context().meta[_META] = True
+        with using_target(kubeconfig, context):
+            return fn(*args, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+_META = "kopf.target"
+
+
+def is_chosen() -> bool:
+    """Whether the cluster is chosen by the options of the command."""
+    return bool(click.get_current_context().meta.get(_META))
+
+
+@contextlib.contextmanager
+def using_target(kubeconfig: pathlib.Path | None, context: str | None) -> Iterator[None]:
+    """Make it the current cluster of this process, even if the process is in another one.
+
+    Raises :class:`LoginError` if there is no such context.
+    """
+    from kopf_kits.locals import using_environment
+
+    path = str(kubeconfig) if kubeconfig is not None else os.environ.get("KUBECONFIG")
+    path = path or str(pathlib.Path("~/.kube/config").expanduser())
+    with contextlib.ExitStack() as stack:
+        if context is not None:
+            from kopf_cogs.clients.kubeconfig import find_target
+
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kopf-"))
+            # The first file that has the current context wins: for kubectl, and for us.
+            # For the official client library, it is the last one.
+            chosen = pathlib.Path(folder) / "context.json"
+            chosen.write_text(json.dumps({"current-context": context}), encoding="utf-8")
+            path = os.pathsep.join([str(chosen), path, str(chosen)])
+        stack.enter_context(using_environment({"KUBECONFIG": path, IN_CLUSTER: None}))
+        if context is not None:
+            find_target()
+        yield
+
+
+def describe_target(client: Client) -> str:
+    """Which cluster the client talks to; with the context, if it is that of the kubeconfig."""
+    from kopf_cogs.clients.kubeconfig import find_target
+    from kopf_cogs.structs.credentials import LoginError
+
+    server = client.server or "an unknown server"
+    try:
+        target = find_target()
+    except LoginError:
+        target = None
+    if target is None or target.server.rstrip("/") != server.rstrip("/"):
+        return server
+    return f"{server} (context {target.context!r})"
