@@ -115,7 +115,7 @@ async def main() -> int:
             settings=settings,
             clusterwide=True,
             lease="sites",
-            serving_endpoint=URL,
+            status_endpoint=URL,
             stop_flag=stop,
         )
         task = asyncio.create_task(operator)

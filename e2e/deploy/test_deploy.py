@@ -31,6 +31,10 @@ VALUES: dict[str, dict[str, Any]] = {
     "source": {"source": "import kopf\n\n\n@kopf.on.event('pods')\ndef fn(**_): ...\n"},
     "namespaces": {"kinds": KINDS, "namespaces": ["apps", "more"], "peering": "default"},
     "replicas": {"kinds": KINDS, "replicas": 3},
+    "metrics": {
+        "status": True,
+        "networkPolicy": {"metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]},
+    },
     "webhooks": {
         "webhooks": {"enabled": True, "port": 9443},
         "rules": [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}],
@@ -65,7 +69,7 @@ async def check(api: Api, manifests: Iterable[dict[str, Any]]) -> list[str]:
     for body in manifests:
         group, _, version = body["apiVersion"].rpartition("/")
         root = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        plural = f"{body['kind'].lower()}s"
+        plural = f"{body['kind'].lower()}s".replace("policys", "policies")
         namespace = body["metadata"].get("namespace")
         scope = f"/namespaces/{namespace}" if namespace else ""
         if body["kind"] != "Namespace":  # they exist, since dry runs need them
@@ -116,6 +120,32 @@ def test_arguments_of_the_chart(helm: str, tmp_path: Path) -> None:
         "--lease=my-release",
         "/app/main.py",
     ]
+
+
+def test_k24_nobody_but_those_selected_may_connect(helm: str, tmp_path: Path) -> None:
+    def select(values: dict[str, Any]) -> Any:
+        bodies = render(helm, values, tmp_path)
+        policies = [body for body in bodies if body["kind"] == "NetworkPolicy"]
+        return [policy["spec"]["ingress"] for policy in policies]
+
+    peers = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    metrics = {"from": peers, "ports": [{"port": "metrics"}]}
+    webhooks = {"ports": [{"port": "webhooks"}]}
+    assert select({}) == [[]]
+    assert select({"networkPolicy": {"enabled": False}}) == []
+    assert select({"networkPolicy": {"metricsFrom": peers}}) == [[metrics]]
+    assert select({"webhooks": {"enabled": True}}) == [[webhooks]]
+    assert select({"webhooks": {"enabled": True}, "networkPolicy": {"metricsFrom": peers}}) == [
+        [webhooks, metrics]
+    ]
+
+
+def test_k24_the_status_is_opt_in_and_on_loopback(helm: str, tmp_path: Path) -> None:
+    for values, count in [({}, 0), ({"status": True}, 1)]:
+        bodies = render(helm, values, tmp_path)
+        (deployment,) = [body for body in bodies if body["kind"] == "Deployment"]
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert container["args"].count("--status=http://127.0.0.1:8081") == count
 
 
 def test_i_leases_and_peering_are_refused_together(helm: str, tmp_path: Path) -> None:

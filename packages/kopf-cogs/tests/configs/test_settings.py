@@ -33,6 +33,8 @@ DEFAULTS = {
     "peering.clusterwide": False,
     "peering.namespaced": True,
     "serving.endpoint": None,
+    "serving.status": None,
+    "serving.token": None,
     "leasing.name": None,
     "leasing.namespace": None,
     "leasing.duration": 15.0,

@@ -10,25 +10,31 @@ import aiohttp
 import pytest
 
 from kopf_core.actions.errors import TemporaryError
-from kopf_core.engines.serving import Snapshot
+from kopf_core.engines.serving import Snapshot, StatusSetupError
 from kopf_core.intents import decorators as on
 
 FORBIDDEN = 'configmaps is forbidden: User "op" cannot list resource "configmaps" in API group ""'
 
 
-@pytest.fixture
-async def get(settings):
-    """Request a path of the endpoint; it can be not there yet."""
+def find_url():
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-    settings.serving.endpoint = url
+        return f"http://127.0.0.1:{sock.getsockname()[1]}"
+
+
+@pytest.fixture
+async def get(settings):
+    """Request a path of the endpoints; they can be not there yet."""
+    settings.serving.endpoint = find_url()
+    settings.serving.status = find_url()
     async with aiohttp.ClientSession() as session:
 
-        async def get(path):
+        async def get(path, **headers):
+            serving = settings.serving
+            url = serving.status if path.startswith("/status") else serving.endpoint
             while True:
                 try:
-                    async with session.get(url + path) as response:
+                    async with session.get(url + path, headers=headers) as response:
                         return response.status, await response.text()
                 except aiohttp.ClientConnectorError:
                     await asyncio.sleep(0)
@@ -160,11 +166,11 @@ async def test_i_not_ready_until_it_can_be_elected_but_ready_when_it_cannot_anym
     async with operate():
 
         async def is_forbidden():
-            status, text = await get("/readyz")
-            unready = json.loads(text)["unready"]
-            return status == 503 and len(unready) == 1 and "forbidden" in text and unready
+            unready = json.loads((await get("/status.json"))[1])["unready"]
+            return len(unready) == 1 and "forbidden" in unready[0] and unready
 
         (problem,) = await until(is_forbidden)
+        assert await get("/readyz") == (503, '{"unready": ["not in the election"]}')
         faults.clear()
         await until_ready(get)
         faults.fail(403, path="*/leases*")
@@ -207,11 +213,12 @@ async def test_s3_kinds_that_may_not_be_listed_are_named(cluster, operate, regis
     async with operate():
 
         async def is_explained():
-            status, text = await get("/readyz")
+            text = (await get("/status.json"))[1]
             unready = json.loads(text)["unready"]
-            return status == 503 and "forbidden" in text and len(unready) == 1 and unready
+            return "forbidden" in text and len(unready) == 1 and unready
 
         unready = await until(is_explained)  # the others are listed by then
+        assert await get("/readyz") == (503, '{"unready": ["not listed: configmaps.v1"]}')
         cluster.sandbox.faults.clear()
         await until_ready(get)
     assert unready == [
@@ -232,7 +239,7 @@ async def test_s3_kinds_that_are_being_listed_are_named(cluster, operate, regist
                 return status == 503 and "kopfexamples" in text and len(unready) == 1 and unready
 
             unready = await until(is_explained)
-    assert unready == ["not listed: kopfexamples.v1.kopf.dev: being listed"]
+    assert unready == ["not listed: kopfexamples.v1.kopf.dev"]
 
 
 async def test_i_dead_watches_are_seen(cluster, operate, registry, get, clock):
@@ -370,3 +377,111 @@ async def test_i_nothing_is_measured_without_the_endpoint(cluster, operate, regi
         await journal.until(lambda j: j)
         assert operator.essentials.client.on_request is None
         assert operator.essentials.execution.panel.instruments is None
+
+
+async def test_k24_the_status_is_apart_from_probes_and_metrics(
+    cluster, operate, registry, settings, get, journal
+):
+    """Whoever reaches the port of the probes, is told neither names of objects nor errors."""
+
+    @on.create("kopfexamples", id="fail", registry=registry)
+    def fail(**_):
+        raise TemporaryError("the-text-of-the-error", delay=999)
+
+    @on.probe(id="probe", registry=registry)
+    def probe(**_):
+        journal("probed")
+        raise ValueError("the-text-of-the-error")
+
+    url = settings.serving.endpoint
+    await cluster.create("the-name-of-the-object")
+    async with operate(), aiohttp.ClientSession() as session:
+
+        async def is_retried():
+            return json.loads((await get("/status.json"))[1])["retries"]
+
+        await until(is_retried)
+        await until_ready(get)
+        texts = []
+        for path in ("/", "/status", "/status.json", "/livez", "/readyz", "/metrics"):
+            async with session.get(url + path) as response:
+                texts.append(await response.text())
+                assert (response.status == 404) == (path in ("/", "/status", "/status.json"))
+    assert not [text for text in texts if "the-name-of" in text or "the-text-of" in text]
+    await journal.until(lambda j: j)
+
+
+async def test_k24_there_is_no_status_unless_it_is_asked_for(
+    cluster, operate, registry, settings, get
+):
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    settings.serving.status = None
+    async with operate():
+        await until_ready(get)
+        settings.serving.status = settings.serving.endpoint  # for the requests of the test only
+        assert (await get("/status"))[0] == 404
+        assert (await get("/status.json"))[0] == 404
+
+
+@pytest.mark.parametrize("url", ["http://0.0.0.0:1", "http://[::]:1", "http://example.com:1"])
+async def test_k24_the_status_is_not_for_everybody(operate, registry, settings, url):
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    settings.serving.status = url
+    with pytest.raises(StatusSetupError, match=r"set `settings.serving.token`"):
+        async with operate() as operator:
+            await operator.exit.requested.wait()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("localhost:8081", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8081", 200),
+        ("evil.example", 403),
+        ("evil.example:8081", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("[", 403),
+        ("", 403),
+    ],
+)
+async def test_k24_names_that_others_lead_here_are_refused(
+    cluster, operate, registry, get, host, status
+):
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    async with operate():
+        for path in ("/status", "/status.json"):
+            assert (await get(path, Host=host))[0] == status
+
+
+async def test_k24_the_status_is_shown_for_the_token(cluster, operate, registry, settings, get):
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    settings.serving.token = "s3cr3t"
+    settings.serving.status = settings.serving.status.replace("127.0.0.1", "0.0.0.0")
+    async with operate():
+        for wrong in ({}, {"Authorization": "Bearer s3cr3"}, {"Authorization": "Basic s3cr3t"}):
+            assert (await get("/status.json", **wrong))[0] == 401
+        assert (await get("/status.json", Authorization="Bearer s3cr3t"))[0] == 200
+    assert "s3cr3t" not in repr(settings)
+
+
+async def test_k24_values_of_secrets_are_not_shown(cluster, operate, registry, get):
+    @on.create("secrets", id="fail", registry=registry)
+    def fail(body, logger, **_):
+        logger.error(f"The password {body['data']['password']} is wrong")
+        raise TemporaryError(f"The password {body['data']['password']} is too short", delay=999)
+
+    secret = {"metadata": {"name": "one"}, "data": {"password": "cGFzcw=="}}
+    await cluster.client.post("/api/v1/namespaces/default/secrets", secret)
+    async with operate():
+
+        async def get_status():
+            status = json.loads((await get("/status.json"))[1])
+            return status if status["retries"] and status["errors"] else None
+
+        status = await until(get_status)
+        _, page = await get("/status")
+    assert "cGFzcw==" not in json.dumps(status)
+    assert "cGFzcw==" not in page
+    assert "Secret" in status["retries"][0]["message"]

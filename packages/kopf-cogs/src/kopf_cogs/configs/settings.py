@@ -225,7 +225,18 @@ class ServingSettings(SettingsGroup):
     """Settings of what the operator tells about itself over HTTP."""
 
     endpoint: str | None = None
-    """Where to serve the probes, metrics & status, e.g. ``http://0.0.0.0:8080``; or nowhere."""
+    """Where to serve the probes & metrics, e.g. ``http://0.0.0.0:8080``; or nowhere."""
+
+    status: str | None = None
+    """Where to serve the status, e.g. ``http://127.0.0.1:8081``; or nowhere.
+
+    It names objects and shows texts of errors: so, it is either a loopback address, or there is
+    the token.
+    """
+
+    token: str | None = dataclasses.field(default=None, repr=False)
+    """What the status is only shown for, as in ``Authorization: Bearer TOKEN``; ``None`` if to all
+    who can connect."""
 
 
 @dataclasses.dataclass(repr=False, eq=False)

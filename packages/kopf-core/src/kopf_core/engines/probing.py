@@ -80,7 +80,9 @@ class ProbeServer:
             )
             return 200, call(json.dumps, results, default=str)
         except ActivityError as e:
-            return 500, json.dumps({"error": str(e)})
+            failed = [id for id, outcome in e.outcomes.items() if outcome.exception is not None]
+            text = f"The probes have failed, see the log: {', '.join(failed)}."
+            return 500, json.dumps({"error": text})
         except Exception as e:  # e.g. of results that cannot even be strings
             return 500, json.dumps({"error": f"{type(e).__name__}: {safe_message(e)}"})
 

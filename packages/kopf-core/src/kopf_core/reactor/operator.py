@@ -166,7 +166,7 @@ class Operator:
                 essentials.activities,
                 find_problems,
             ),
-            "status": self._serve_status(find_problems),
+            **self._make_endpoints(find_problems),
         } | ({} if self._admission is None else {"admission": self._admission.run()})
 
     def _make_admission(self) -> "AdmissionEngine | None":
@@ -196,27 +196,34 @@ class Operator:
         essentials.insights.listen(engine.observe)
         return engine
 
-    def _serve_status(
+    def _make_endpoints(
         self, find_problems: Callable[[], Collection[str]]
-    ) -> Coroutine[Any, Any, object]:
-        """Plug in those who measure, and make what shows that at the endpoint, if there is one."""
+    ) -> dict[str, Coroutine[Any, Any, None]]:
+        """Plug in those who measure, and make what shows that at the endpoints, if any."""
         traces = make_traces()
-        url = self._options.settings.serving.endpoint
-        if not url:
+        serving = self._options.settings.serving
+        if not serving.endpoint and not serving.status:
             self.essentials.plug_in([] if traces is None else [traces])
-            return asyncio.Event().wait()
+            return {}
         # It takes time to be imported, and most of the operators do without it.
-        from kopf_core.engines.serving import Endpoint, make_metrics
+        from kopf_core.engines.serving import Endpoint, StatusEndpoint, make_metrics
         from kopf_core.reactor.status import OperatorStatus
 
-        metrics = make_metrics()
+        metrics = make_metrics() if serving.endpoint else None
         self.essentials.plug_in([one for one in (metrics, traces) if one is not None])
-        registry, activities = self._options.registry, self.essentials.activities
-        return Endpoint(
-            OperatorStatus(self.essentials, self.handling, self.leadership, find_problems),
-            livez=ProbeServer(registry, activities, find_problems).handle,
-            expose=None if metrics is None else metrics.expose,
-        ).serve(url)
+        status = OperatorStatus(self.essentials, self.handling, self.leadership, find_problems)
+        endpoints: dict[str, Coroutine[Any, Any, None]] = {}
+        if serving.status:
+            endpoint = StatusEndpoint(status, serving.status, serving.token)
+            endpoints["status"] = endpoint.serve()
+        if serving.endpoint:
+            registry, activities = self._options.registry, self.essentials.activities
+            livez = ProbeServer(registry, activities, find_problems).handle
+            expose = None if metrics is None else metrics.expose
+            endpoints["endpoint"] = Endpoint(status, livez=livez, expose=expose).serve(
+                serving.endpoint
+            )
+        return endpoints
 
     async def _stop_parts(self, tasks: Collection[asyncio.Task[Any]]) -> None:
         self.exit.request()

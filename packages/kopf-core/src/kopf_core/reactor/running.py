@@ -73,7 +73,10 @@ class OperatorArguments(TypedDict, total=False):
     """Where to serve the probes, e.g. ``http://0.0.0.0:8080/healthz``."""
 
     serving_endpoint: str | None
-    """Where to serve the probes, metrics & status: ``settings.serving.endpoint``."""
+    """Where to serve the probes & metrics: ``settings.serving.endpoint``."""
+
+    status_endpoint: str | None
+    """Where to serve the status: ``settings.serving.status``."""
 
     stop_flag: Flag | None
     """Stops the operator when it is set: an event or a future, of asyncio or of threads."""
@@ -179,6 +182,7 @@ async def spawn_tasks(
     lease: str | None = None,
     liveness_endpoint: str | None = None,
     serving_endpoint: str | None = None,
+    status_endpoint: str | None = None,
     clusterwide: bool = False,
     namespaces: Collection[NamespacePattern] = (),
     namespace: NamespacePattern | None = None,
@@ -202,6 +206,8 @@ async def spawn_tasks(
         settings.leasing.namespace = lease_namespace or settings.leasing.namespace
     if serving_endpoint is not None:
         settings.serving.endpoint = serving_endpoint
+    if status_endpoint is not None:
+        settings.serving.status = status_endpoint
     options = OperatorOptions(
         registry=registry if registry is not None else get_default_registry(),
         settings=settings,

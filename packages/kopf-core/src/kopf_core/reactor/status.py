@@ -12,6 +12,7 @@ from kopf_core.actions.states import HandlerState
 from kopf_core.engines.background.spawned import SpawnedHandler
 from kopf_core.engines.memories import PausedObject
 from kopf_core.engines.serving.snapshots import (
+    NOT_SHOWN,
     BackgroundSnapshot,
     LeaseSnapshot,
     PausedSnapshot,
@@ -36,6 +37,9 @@ MAX_RETRIES = 100
 
 MAX_PAUSED = 100
 """The same, of those who are paused."""
+
+
+SECRETS = "secrets"
 
 
 class OperatorStatus:
@@ -66,21 +70,25 @@ class OperatorStatus:
 
     def find_unready(self) -> Iterator[str]:
         """What is missing until the operator is ready, by one phrase for each; never cached."""
+        return (what for what, _ in self._find_unready())
+
+    def _find_unready(self) -> Iterator[tuple[str, str]]:
+        """The same with the reasons: those can be texts of errors."""
         essentials, handling = self._essentials, self._handling
         if essentials.vault.select() is None:
-            yield "not logged in"
+            yield "not logged in", ""
         if not essentials.insights.is_complete:
-            yield "the resources are not discovered"
+            yield "the resources are not discovered", ""
         elif not essentials.readiness.is_ready:
-            yield "the indices are not filled" if essentials.indices else "not all is listed"
+            yield ("the indices are not filled" if essentials.indices else "not all is listed"), ""
         if obstacle := self._leadership.obstacle:
-            yield f"not in the election: {obstacle}"
+            yield "not in the election", obstacle
         if essentials.exit.requested.is_set():
-            yield "the operator is stopping"
+            yield "the operator is stopping", ""
         for key, informer in handling.pool.informers.items():
             is_used = key in handling.orchestrator.intakes or key in handling.observed
             if not informer.is_listed and (is_used or not essentials.readiness.is_ready):
-                yield f"not listed: {key}: {informer.complaint or 'being listed'}"
+                yield f"not listed: {key}", informer.complaint or "being listed"
 
     def _take(self, now: float) -> Snapshot:
         essentials, handling = self._essentials, self._handling
@@ -95,7 +103,7 @@ class OperatorStatus:
             version=str(get_version()),
             uptime=now - self._started,
             time=self._clock.now().isoformat(timespec="seconds"),
-            unready=tuple(self.find_unready()),
+            unready=tuple(": ".join(filter(None, pair)) for pair in self._find_unready()),
             problems=tuple(self._find_problems()),
             is_paused=handling.is_paused,
             lease=self._snap_lease(),
@@ -143,7 +151,7 @@ class OperatorStatus:
                         handler=handler,
                         retries=state.retries,
                         delayed=_format(state.delayed),
-                        message=state.message,
+                        message=NOT_SHOWN if resource == SECRETS else state.message,
                     )
 
     def _find_failing(

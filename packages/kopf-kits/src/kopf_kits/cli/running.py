@@ -62,7 +62,14 @@ DEV_PRIORITY = 666
     "serving_endpoint",
     metavar="URL",
     callback=check_serving_url,
-    help="Serve the probes, metrics & status at this URL, such as http://0.0.0.0:8080.",
+    help="Serve the probes & metrics at this URL, such as http://0.0.0.0:8080.",
+)
+@click.option(
+    "--status",
+    "status_endpoint",
+    metavar="URL",
+    callback=check_serving_url,
+    help="Serve the status at this URL: a loopback address, such as http://127.0.0.1:8081.",
 )
 @click.option("-P", "--peering", "peering_name", help="The name of the peering object.")
 @click.option("-p", "--priority", type=int, help="The priority among the peers; 0 by default.")

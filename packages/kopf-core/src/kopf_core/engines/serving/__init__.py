@@ -3,5 +3,13 @@
 from kopf_core.engines.serving.endpoint import Endpoint
 from kopf_core.engines.serving.metrics import make_metrics
 from kopf_core.engines.serving.snapshots import Snapshot, StatusSource
+from kopf_core.engines.serving.status import StatusEndpoint, StatusSetupError
 
-__all__ = ["Endpoint", "Snapshot", "StatusSource", "make_metrics"]
+__all__ = [
+    "Endpoint",
+    "Snapshot",
+    "StatusEndpoint",
+    "StatusSetupError",
+    "StatusSource",
+    "make_metrics",
+]

@@ -5,7 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Mapping
 
-from kopf_core.engines.serving.snapshots import ErrorSnapshot
+from kopf_core.engines.serving.snapshots import NOT_SHOWN, ErrorSnapshot
 
 MAX_ERRORS = 20
 """How many of the errors are remembered."""
@@ -44,9 +44,16 @@ class LatestErrors(logging.Handler):
             ErrorSnapshot(
                 time=time.isoformat(timespec="seconds"),
                 logger=record.name,
-                message=(_name_object(record) + message)[:MAX_LENGTH],
+                message=(_name_object(record) + (NOT_SHOWN if _is_secret(record) else message))[
+                    :MAX_LENGTH
+                ],
             )
         )
+
+
+def _is_secret(record: logging.LogRecord) -> bool:
+    ref = getattr(record, "k8s_ref", None)
+    return isinstance(ref, Mapping) and ref.get("kind") == "Secret"
 
 
 def _name_object(record: logging.LogRecord) -> str:

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+NOT_SHOWN = "not shown, as it is of a Secret: see the log"
+"""In place of messages which can have the values of Secrets in them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSnapshot:
@@ -164,4 +167,4 @@ class StatusSource(Protocol):
         """Take the snapshot; it can be of a second ago."""
 
     def find_unready(self) -> Iterable[str]:
-        """What is missing until it is ready, as of now."""
+        """What is missing until it is ready, as of now, with no texts of errors."""

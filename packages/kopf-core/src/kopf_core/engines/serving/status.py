@@ -1,0 +1,129 @@
+"""The status: what the operator is doing, for people at ``/status``, for scripts as JSON.
+
+It names objects, and has texts of errors: who may see it is to be decided by who runs the operator.
+By default, nobody; then, whoever gets to the loopback interface of the pod; or whoever has a token.
+"""
+
+import hmac
+import ipaddress
+import json
+import logging
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kopf_core.engines.listening import View, listen, parse_endpoint
+from kopf_core.engines.serving.errors import LatestErrors
+from kopf_core.engines.serving.page import render_page
+from kopf_core.engines.serving.pulse import Pulse
+from kopf_core.engines.serving.snapshots import Snapshot, StatusSource
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+logger = logging.getLogger("kopf.serving")
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+    ),
+}
+
+
+class StatusSetupError(Exception):
+    """The status cannot be served as it is configured."""
+
+    expected = True
+
+
+class StatusEndpoint:
+    """Shows the status to those who may see it."""
+
+    def __init__(self, source: StatusSource, url: str, token: str | None) -> None:
+        self._source = source
+        self._url = url
+        self._host = parse_endpoint(url)[0] or ""
+        self._token = token or None
+        self._errors = LatestErrors()
+        self._pulse = Pulse()
+
+    async def serve(self) -> None:
+        """Serve until cancelled. Raises the errors of :func:`listen`.
+
+        Raises :class:`StatusSetupError` if it would be seen by everybody.
+        """
+        if self._token is None and not is_loopback(self._host):
+            raise StatusSetupError(
+                f"The status is not to be served at {self._url}: it names objects, and shows "
+                "texts of errors. Use a loopback address, such as http://127.0.0.1:8081, or set "
+                "`settings.serving.token`."
+            )
+        views = {"/": self._redirect, "/status": self._show_page, "/status.json": self._show_json}
+        guarded = {path: self._guard(view) for path, view in views.items()}
+        with self._errors, self._pulse:
+            logger.debug(f"Serving the status at {self._url}")
+            await listen(guarded, self._url, title="the status")
+
+    def _guard(self, view: View) -> View:
+        async def guarded(request: "web.BaseRequest") -> "web.Response":
+            from aiohttp import web
+
+            if not is_own_host(request.headers.get("Host", ""), self._host):
+                return web.Response(status=403, text="403: The Host is not known here.\n")
+            if self._token is not None and not has_token(request.headers, self._token):
+                headers = {"WWW-Authenticate": "Bearer"}
+                return web.Response(status=401, text="401: A token is needed.\n", headers=headers)
+            response = await view(request)
+            response.headers.update(HEADERS)
+            return response
+
+        return guarded
+
+    def _take(self) -> Snapshot:
+        """The snapshot of the operator, with what is known only here."""
+        snapshot = self._source.take()
+        return replace(snapshot, errors=self._errors.items, loop_lag=self._pulse.lag)
+
+    async def _redirect(self, _: "web.BaseRequest") -> "web.Response":
+        from aiohttp import web
+
+        return web.Response(status=302, headers={"Location": "/status"})
+
+    async def _show_json(self, _: "web.BaseRequest") -> "web.Response":
+        from aiohttp import web
+
+        text = json.dumps(self._take().as_json(), indent=2)
+        return web.Response(text=text, content_type="application/json")
+
+    async def _show_page(self, _: "web.BaseRequest") -> "web.Response":
+        from aiohttp import web
+
+        return web.Response(text=render_page(self._take()), content_type="text/html")
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_own_host(header: str, host: str) -> bool:
+    """Whether the browser asks for an address, and not for a name that others have led to it."""
+    try:
+        name = urllib.parse.urlsplit(f"//{header}").hostname or ""
+        if name in (host, "localhost"):
+            return True
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def has_token(headers: Mapping[str, str], token: str) -> bool:
+    scheme, _, given = headers.get("Authorization", "").partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.encode(), token.encode())
