@@ -12,6 +12,7 @@ from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 
 URL = "/apis/kopf.dev/v1/namespaces/ns/kopfexamples/name1"
+ABSENT = {"reason": "NotFound", "details": {"name": "name1"}}
 TEST = {"op": "test", "path": "/metadata/resourceVersion"}
 
 
@@ -134,25 +135,40 @@ async def test_c22_names_are_escaped(server, client):
     assert server.requests[0].path.endswith("/clusterroles/system:a%3Fx=1%23b%20c")
 
 
-@pytest.mark.parametrize("get", [404, 403])
-async def test_b9_absent_objects_are_quiet(server, client, resource, get):
-    server.script(server.error(404), server.error(get))
-    result = await patch_object(client, resource, "ns", "name1", Patch({"spec": {}}, fns=[print]))
+@pytest.mark.parametrize("subresources", [(), ("status",)])
+async def test_b9_absent_objects_are_quiet(server, client, resource, subresources):
+    resource = dataclasses.replace(resource, subresources=frozenset(subresources))
+    server.script(*[server.error(404, **ABSENT) for _ in range(2)])
+    patch = Patch({"status": {}, "spec": {}}, fns=[print])
+    result = await patch_object(client, resource, "ns", "name1", patch)
     assert result.gone
     assert result.body is None
     assert not result.remaining
 
 
-async def test_b9_objects_that_are_there_are_not_absent(server, client, resource):
-    server.script(server.error(404), server.reply(body(2)))
+@pytest.mark.parametrize("details", [{}, {"details": {}}, {"details": {"name": "other"}}])
+@pytest.mark.parametrize("patch", [Patch({"spec": {"x": 1}}), Patch({"status": {"x": 1}})])
+async def test_k5_objects_are_not_absent_if_it_is_not_said_of_them(
+    server, client, resource, patch, details
+):
+    """E.g. one of several servers does not serve the kind yet."""
+    server.script(server.error(404, **details))
+    with pytest.raises(errors.APINotFoundError):
+        await patch_object(client, resource, "ns", "name1", patch)
+
+
+async def test_k5_objects_are_not_absent_if_they_cannot_be_read(server, client, resource):
+    server.script(server.reply(STATUS), server.error(404))
     with pytest.raises(errors.APINotFoundError):
         await patch_object(client, resource, "ns", "name1", Patch({"spec": {"x": 1}}))
 
 
+@pytest.mark.parametrize("get", ["there", "forbidden"])
 async def test_c20_b9_status_goes_to_the_object_if_the_subresource_is_switched_off(
-    server, client, resource
+    server, client, resource, get
 ):
-    server.script(server.error(404), server.reply(body(1)), server.reply(body(2, status={"x": 1})))
+    reading = server.reply(body(1)) if get == "there" else server.error(403)
+    server.script(server.error(404, **ABSENT), reading, server.reply(body(2, status={"x": 1})))
     result = await patch_object(client, resource, "ns", "name1", Patch({"status": {"x": 1}}))
     assert result.body == body(2, status={"x": 1})
     assert [(request.method, request.path) for request in server.requests] == [
@@ -339,7 +355,7 @@ async def test_b12_other_replies_are_errors_if_the_object_is_not_patched(
 
 
 async def test_r27_objects_released_with_a_status_are_gone(server, client, resource):
-    server.script(server.reply(STATUS), server.error(404))
+    server.script(server.reply(STATUS), server.error(404, **ABSENT))
     patch = Patch(fns=[add_finalizer])
     result = await patch_object(client, resource, "ns", "name1", patch, body(1), uid="uid1")
     assert result.gone

@@ -44,7 +44,7 @@ class FakeClient:
 
     async def get(self, url):
         if self.is_absent:
-            raise make_status_error({}, status=404)
+            raise make_status_error({"details": {"name": "obj"}}, status=404)
         return {"metadata": {"name": "obj", "resourceVersion": "1"}}
 
 
@@ -196,7 +196,7 @@ async def test_b10_only_functions_of_users_are_carried_after_conflicts(apply, cl
 
 async def test_b9_absent_objects_are_quiet(apply, client, logged):
     client.is_absent = True
-    client.refuse = lambda payload: make_status_error({}, status=404)
+    client.refuse = lambda payload: make_status_error({"details": {"name": "obj"}}, status=404)
     applied = await apply(Marks({"status": {"x": 1}}), Patch({"spec": {"y": 2}}))
     assert applied.body is None
     assert not applied.carried

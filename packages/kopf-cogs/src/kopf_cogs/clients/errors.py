@@ -171,6 +171,14 @@ class APIForbiddenError(APIClientError, HintedError):
 class APINotFoundError(APIClientError):
     """There is no such object, kind, or URL (404)."""
 
+    def names(self, name: str) -> bool:
+        """Whether it is said of the object of that name.
+
+        Otherwise, it is not known whether there is one: e.g. the kind is not served yet by one of
+        several servers, or a proxy knows nothing of the API.
+        """
+        return self.details.get("name") == name
+
 
 class APIConflictError(APIClientError):
     """The object exists already, or it has been changed concurrently (409)."""

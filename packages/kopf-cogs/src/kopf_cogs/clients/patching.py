@@ -147,8 +147,7 @@ class _Target(NamedTuple):
     async def _send(self, payload: object, content_type: str, subresource: str | None) -> Any:
         """Send the patch; to the object itself if the subresource was switched off meanwhile.
 
-        It can also be that the server or a proxy does not know the kind for some time.
-        So, the object is gone only if it cannot be got either.
+        It is said of such subresources that there is no object. So, it is looked for.
         """
         url = self.resource.get_url(
             namespace=self.namespace, name=self.name, subresource=subresource
@@ -158,10 +157,11 @@ class _Target(NamedTuple):
         except errors.APIPatchReplyError:
             return None  # as of those who reply with nothing: the object is read, and compared
         except errors.APINotFoundError as e:
-            if await self.get_if_permitted() is None:
-                raise _ObjectGone from e
-            if subresource is None:
+            if not e.names(self.name):
                 raise
+            if subresource is None:
+                raise _ObjectGone from e
+        await self.get_if_permitted()
         return await self._send(payload, content_type, None)
 
     async def _get_merged(self, wish: Mapping[str, Any], reply: Any) -> bodies.RawBody:
@@ -180,6 +180,8 @@ class _Target(NamedTuple):
         try:
             body = await self.client.get(url)
         except errors.APINotFoundError as e:
+            if not e.names(self.name):
+                raise
             raise _ObjectGone from e
         if not self._is_object(body):
             raise errors.APIResponseError(f"The response is not the object of {self.resource}.")

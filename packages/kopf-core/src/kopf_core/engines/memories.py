@@ -158,7 +158,10 @@ class ObjectMemory:
         """How many times our marks were removed from the object by others."""
 
         self.patched_version: int | None = None
-        """The resource version of our own last patch: what is older is outdated for sure."""
+        """The resource version of our own last patch: what is older is outdated for sure.
+
+        Of absent objects, it is the last known one: what is newer, means that they are there.
+        """
 
         self.settled_version: str | None = None
         """The version of our own last patch if it has ended the cycle and changed nothing else."""
@@ -199,6 +202,11 @@ class ObjectMemory:
             return False
         version = parse_version(body)
         return version is not None and version < self.patched_version
+
+    def lose(self, body: RawBody) -> None:
+        """The API does not know the object: what is not newer than this state, is of the past."""
+        self.stage = Stage.ABSENT
+        self.patched_version = parse_version(body)
 
     def is_settled(self, body: RawBody | None) -> bool:
         """Whether the object is exactly as we have left it when everything was handled."""

@@ -67,7 +67,7 @@ class Delivery:
             return
         elif item.latest is not None and is_newer(item.latest, event["object"]):
             return
-        if event["type"] is None and turn.memory.stage is Stage.ABSENT:
+        if turn.memory.stage is Stage.ABSENT and _is_present(turn, event):
             turn.memory.stage = Stage.HANDLED  # it was a mistake, or the list is from the past
         item.latest, item.type = event["object"], event["type"]
 
@@ -119,7 +119,7 @@ class Delivery:
         source: RawBody | Any = turn.item.latest
         applied = await self._send(turn, source)
         if applied.is_gone:  # what was on its way at that moment is not to be handled
-            turn.memory.stage = Stage.ABSENT
+            turn.memory.lose(source)
             return DONE
         patched = applied.body
         if patched is None or _get_version(patched) == _get_version(source):
@@ -177,6 +177,14 @@ class Delivery:
         marks.clear()
         keep_refused(memory, applied, turn.logger, has_news=bool(turn.item.events))
         return applied
+
+
+def _is_present(turn: Turn, event: RawEvent) -> bool:
+    """Whether there is the object which the API did not know: it is listed, or goes on to change."""
+    if event["type"] == "DELETED":
+        return False
+    known, version = turn.memory.patched_version, parse_version(event["object"])
+    return event["type"] is None or known is None or version is None or version > known
 
 
 def is_only_marked(before: RawBody, after: RawBody, turn: Turn) -> bool:

@@ -34,7 +34,6 @@ from kopf_cogs.structs.finalizers import is_deletion_blocked
 from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_as_new, is_newer, parse_version
-from kopf_core.engines.memories import Stage
 from kopf_core.intents.causes import ChangingCause, Reason
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.turns import Turn
@@ -113,7 +112,8 @@ class Takeovers:
         term = self._term
         sight = await self._prepare(turn, detect)
         if sight is _Sight.REPLACED:
-            turn.memory.stage = Stage.ABSENT
+            if turn.item.latest is not None:
+                turn.memory.lose(turn.item.latest)
             return DONE
         if sight is _Sight.MISSING:
             return self._doubt(turn.item.key)

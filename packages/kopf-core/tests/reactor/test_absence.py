@@ -1,0 +1,68 @@
+"""Objects which the API does not know for some time: are they gone, or is it mistaken?"""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from kopf_core.intents import decorators as on
+
+OBJECT = "/apis/kopf.dev/v1/namespaces/default/kopfexamples/one"
+NAMED: Any = {"kind": "Status", "code": 404, "reason": "NotFound", "details": {"name": "one"}}
+MISTAKES = [b"404 page not found\n", json.dumps(NAMED).encode()]
+
+
+def is_idle(operator: Any) -> bool:
+    return all(intake.queue.is_idle for intake in operator.handling.orchestrator.intakes.values())
+
+
+async def until(check: Any) -> None:
+    async with asyncio.timeout(30):
+        while not check():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("body", MISTAKES)
+async def test_k5_objects_said_to_be_absent_are_handled_when_they_change(
+    cluster, operate, registry, settings, journal, body
+):
+    settings.queueing.error_delays = [0.01]
+
+    @on.create("kopfexamples", registry=registry)
+    async def create(spec: Any, **_: Any) -> None:
+        journal(("create", spec["n"]))
+
+    @on.update("kopfexamples", registry=registry)
+    async def update(spec: Any, **_: Any) -> None:
+        journal(("update", spec["n"]))
+
+    async with operate() as operator:
+        with cluster.sandbox.faults.fail(404, path=OBJECT, body=body) as fault:
+            await cluster.create("one", n=0)
+            await until(lambda: fault.hits and is_idle(operator))
+        await cluster.patch("one", n=1)
+        await journal.until(lambda calls: any(n == 1 for _, n in calls))
+    lists = cluster.sandbox.journal.select("GET", "*/kopfexamples")
+    assert len([entry for entry in lists if "watch" not in entry.query]) == 1
+
+
+async def test_k5_objects_of_which_nothing_is_said_are_not_starved(
+    cluster, operate, registry, settings, journal
+):
+    """With nothing happening to the object since then: nobody else would remind of it."""
+    settings.queueing.error_delays = [0.01]
+
+    @on.create("kopfexamples", registry=registry)
+    async def create(patch: Any, **_: Any) -> None:
+        patch.metadata.annotations["seen"] = "yes"
+        journal("create")
+
+    async with operate() as operator:
+        with cluster.sandbox.faults.fail(404, path=OBJECT, body=MISTAKES[0]) as fault:
+            await cluster.create("one")
+            await until(lambda: fault.hits and is_idle(operator))
+        async with asyncio.timeout(30):
+            while "seen" not in (await cluster.get("one"))["metadata"].get("annotations", {}):
+                await asyncio.sleep(0.01)
+    assert journal == ["create"]
