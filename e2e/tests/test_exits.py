@@ -446,3 +446,62 @@ time.sleep(3600)
         running.signal(signal.SIGINT)
         assert await running.end() == 0  # as of an operator that is stopped later
     assert "Traceback" not in running.output
+
+
+THREADS = """
+released = threading.Event()
+
+def work(kind):
+    released.wait()
+    mark("worked", kind)
+
+def begin(kind):
+    threading.Thread(target=work, args=(kind,), name=f"of-{kind}").start()
+
+@kopf.on.startup()
+def begin_in_startup(**_):
+    begin("startup")
+
+@kopf.on.create(*KEX)
+def begin_in_handlers(**_):
+    begin("handler")
+
+@kopf.daemon(*KEX)
+def begin_in_daemons(**_):
+    begin("daemon")
+
+@kopf.on.event(*KEX)
+async def begin_in_the_loop(**_):
+    begin("event")
+"""
+
+RELEASING = """
+class Late(threading.Thread):
+    def run(self):
+        threading.main_thread().join()  # it is over when the interpreter waits for the rest
+        released.set()
+
+Late(daemon=True).start()
+"""
+
+
+async def test_k42_threads_of_users_are_waited_for(world, start):
+    await world.create()
+    async with start(THREADS + RELEASING) as running:
+        await world.until_handled()
+        running.signal()
+        assert await running.end() == 0
+    kinds = (running.folder / "worked").read_text().split()
+    assert sorted({*kinds}) == ["daemon", "event", "handler", "startup"]
+
+
+async def test_k42_threads_of_users_are_named_if_they_do_not_end(world, start):
+    await world.create()
+    async with start(SHORT + THREADS) as running:
+        await world.until_handled()
+        running.signal()
+        assert await running.end() == 1
+    (error,) = running.errors
+    for kind in ["daemon", "event", "handler", "startup"]:
+        assert f"thread 'of-{kind}'" in error
+    assert not (running.folder / "worked").exists()

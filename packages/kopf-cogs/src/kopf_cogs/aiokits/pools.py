@@ -12,6 +12,35 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
+
+class LoneThread(threading.Thread):
+    """A daemon thread for functions of users; the threads which these start are no daemons.
+
+    Threads inherit it from the thread that makes them. The interpreter must not wait for functions
+    that hang, but it waits for the threads of users, as it does everywhere.
+    """
+
+    def __init__(self, target: Callable[[], None], *, name: str) -> None:
+        super().__init__(target=target, name=name, daemon=True)
+        self._is_working = False
+
+    @property
+    def daemon(self) -> bool:
+        """As it is for others; but not for the functions in this thread."""
+        return not (self._is_working and threading.get_ident() == self.ident)
+
+    @daemon.setter
+    def daemon(self, _: bool) -> None:
+        raise RuntimeError("The threads of users' functions are always daemons for others.")
+
+    def run(self) -> None:
+        self._is_working = True
+        try:
+            super().run()
+        finally:
+            self._is_working = False
+
+
 _Job = tuple["Future[Any]", Callable[[], Any]]
 
 
@@ -43,7 +72,7 @@ class DaemonPool(Executor):
             self._jobs.put((future, partial(fn, *args, **kwargs)))
             if not self._idle.acquire(blocking=False) and len(self._threads) < self.max_workers:
                 name = f"{self._name}_{next(self._counter)}"
-                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                thread = LoneThread(self._work, name=name)
                 self._threads.append(thread)
                 thread.start()
             return future

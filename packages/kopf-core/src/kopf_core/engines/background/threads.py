@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, ParamSpec, TypeVar
 
+from kopf_cogs.aiokits.pools import LoneThread
 from kopf_cogs.configs.execution import ExecutionSettings
 from kopf_core.actions.errors import TemporaryError
 
@@ -54,9 +55,7 @@ class DaemonThreads(Executor):
             finally:
                 self._threads.discard(threading.current_thread())
 
-        thread = threading.Thread(
-            target=call, name=f"kopf-daemon-{next(self._counter)}", daemon=True
-        )
+        thread = LoneThread(call, name=f"kopf-daemon-{next(self._counter)}")
         self._threads.add(thread)
         try:
             thread.start()
