@@ -100,3 +100,18 @@ def test_models_can_be_owners(client: Any) -> None:
         "namespace": "kns",
         "labels": {"kl": "kv"},
     }
+
+
+@pytest.mark.parametrize("nested", ["spec.template", "absent", "spec.selector.x.y"])
+def test_k40_models_with_no_such_field_are_labelled_outside_only(client: Any, nested: str) -> None:
+    template = client.V1PodTemplateSpec()
+    selector = client.V1LabelSelector()
+    deployment = client.V1Deployment(
+        spec=client.V1DeploymentSpec(selector=selector, template=template)
+    )
+    service = client.V1Service(spec=client.V1ServiceSpec(selector={"app": "x"}))
+    label([deployment, service], {"a": "b"}, nested=nested)
+    adopt([deployment, service], OWNER, nested=nested)
+    assert deployment.metadata.labels == service.metadata.labels == {"a": "b", "l1": "v1"}
+    if nested == "spec.template":
+        assert deployment.spec.template.metadata.labels == {"a": "b", "l1": "v1"}

@@ -1,5 +1,6 @@
 """The old paths of what operators used to import from inside of the predecessor."""
 
+import asyncio
 import importlib
 import subprocess
 import sys
@@ -137,3 +138,84 @@ def test_r29_old_names_are_not_public() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         importlib.import_module("kopf._core.intents.registries")
+
+
+NEEDED = [
+    ("kopf._core.engines.posting", "event_queue_var", "kopf_core.actions.context.operator_var"),
+    ("kopf._cogs.helpers.loaders", "preload", "kopf_kits.loading.preload"),
+    ("kopf._core.engines.indexing", "OperatorIndexers", "kopf_core.intents.indices.Indices"),
+    ("kopf._core.engines.indexing", "OperatorIndices", "types.MappingProxyType"),
+    ("kopf._core.intents.handlers", "TimerHandler", "kopf_core.intents.handlers.TimerHandler"),
+    (
+        "kopf._core.intents.handlers",
+        "WebhookHandler",
+        "kopf_core.intents.admission.WebhookHandler",
+    ),
+]
+
+
+@pytest.mark.parametrize(("module", "name", "place"), NEEDED)
+def test_k41_names_that_operators_import(module: str, name: str, place: str) -> None:
+    test_r29_old_names_are_the_new_ones_with_a_warning(module, name, place)
+
+
+@pytest.mark.filterwarnings("ignore:kopf._core.intents.handlers.TimerHandler was never public")
+def test_k41_handlers_are_appended_to_the_former_parts_of_registries() -> None:
+    from kopf._core.intents.handlers import TimerHandler  # type: ignore[import-not-found]
+
+    async def fn(**_: object) -> None:
+        pass
+
+    registry = kopf.OperatorRegistry()
+    timer = TimerHandler(
+        id="timer",
+        fn=fn,
+        param=None,
+        errors=None,
+        timeout=None,
+        retries=None,
+        backoff=None,
+        selector=None,
+        labels=None,
+        annotations=None,
+        when=None,
+        field=None,
+        value=None,
+        requires_finalizer=True,
+        initial_delay=None,
+        sharp=None,
+        idle=None,
+        interval=5,
+    )
+    with pytest.warns(DeprecationWarning, match="_spawning was never public; append handlers to"):
+        registry._spawning.append(timer)
+    assert list(registry.resource_handlers) == [timer]
+    with pytest.raises(AttributeError, match="has no attribute '_nosuch'"):
+        _ = registry._nosuch
+
+
+@pytest.mark.filterwarnings("ignore:kopf._core.engines.indexing.* was never public")
+async def test_k41_indices_of_embedded_operators_are_read_from_outside() -> None:
+    from kopf._core.engines.indexing import (  # type: ignore[import-not-found]
+        OperatorIndexers,
+        OperatorIndices,
+    )
+
+    registry, indexers = kopf.OperatorRegistry(), OperatorIndexers()
+    indices = OperatorIndices(indexers)
+    seen: list[object] = []
+
+    @kopf.index("kopfexamples", id="by_name", registry=registry)
+    async def by_name(**_: object) -> None:
+        pass
+
+    @kopf.on.startup(registry=registry)
+    async def look(**_: object) -> None:
+        seen.extend(indices)
+        stop.set()
+
+    stop = asyncio.Event()
+    await kopf.operator(
+        registry=registry, indexers=indexers, stop_flag=stop, namespaces=["default"]
+    )
+    assert seen == ["by_name"]

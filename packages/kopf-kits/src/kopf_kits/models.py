@@ -89,9 +89,12 @@ class ModelNode:
     def child(self, path: FieldPath) -> Any:
         here = self._model
         for key in path:
-            if here is None:
+            if isinstance(here, Mapping):
+                here = here.get(key)
+            elif hasattr(here, "attribute_map"):
+                here = getattr(here, _get_attribute(here, key), None)  # or of another kind
+            else:
                 return None
-            here = getattr(here, _get_attribute(here, key))
         return here
 
     def _make_reference(self, ref: Any) -> Any:

@@ -20,6 +20,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "_cogs.configs.conventions": ("kopf_cogs.configs.conventions",),
     "_cogs.configs.diffbase": ("kopf_cogs.configs.diffbase",),
     "_cogs.configs.progress": ("kopf_cogs.configs.progress",),
+    "_cogs.helpers.loaders": ("kopf_kits.loading",),
     "_cogs.helpers.typedefs": (),
     "_cogs.structs.bodies": ("kopf_cogs.structs.bodies",),
     "_cogs.structs.credentials": ("kopf_cogs.structs.credentials",),
@@ -43,7 +44,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "_core.intents.callbacks": ("kopf_core.intents.callbacks", "kopf_core.intents.filters"),
     "_core.intents.causes": ("kopf_core.intents.causes",),
     "_core.intents.filters": ("kopf_core.intents.filters",),
-    "_core.intents.handlers": ("kopf_core.intents.handlers",),
+    "_core.intents.handlers": ("kopf_core.intents.handlers", "kopf_core.intents.admission"),
     "_core.intents.piggybacking": (),
     "_core.intents.registries": ("kopf_core.intents.registries",),
     "_core.intents.stoppers": ("kopf_core.intents.stoppers",),
@@ -55,13 +56,19 @@ MODULES: dict[str, tuple[str, ...]] = {
     "_kits.webhooks": (),
 }
 
-RENAMED = {"SmartOperatorRegistry": "OperatorRegistry"}
+# What is now called differently, and where it is.
+RENAMED = {
+    "SmartOperatorRegistry": ("kopf", "OperatorRegistry"),
+    "OperatorIndexers": ("kopf_core.intents.indices", "Indices"),
+    "OperatorIndices": ("types", "MappingProxyType"),
+    "event_queue_var": ("kopf_core.actions.context", "operator_var"),
+}
 
 # What was used out there, but is not there anymore, and what to do instead.
 GONE = {
     "cause_var": "everything that handlers may know is in their keyword arguments",
     "handler_var": "everything that handlers may know is in their keyword arguments",
-    "event_queue_var": "kopf.event(), kopf.info(), kopf.warn(), kopf.exception() post events",
+    "OperatorIndexer": "indices are filled by kopf.index(), and given to handlers by their names",
     "vault_var": "the credentials are for the framework only; see kopf.on.login()",
     "subregistry_var": "kopf.subhandler(), kopf.register(), kopf.execute() make sub-handlers",
 }
@@ -81,7 +88,7 @@ class AliasModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        place = None if name in GONE else self._find(RENAMED.get(name, name))
+        place = None if name in GONE else RENAMED.get(name) or self._find(name)
         if place is None:
             raise AttributeError(f"module {self.__name__!r} has no {name!r}: {explain(name)}")
         warnings.warn(

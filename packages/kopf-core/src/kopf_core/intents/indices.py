@@ -152,8 +152,14 @@ class Indices(dict[str, Index[Any, Any]]):
     """All indices of one operator, as they go to the keyword arguments of handlers."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        super().__init__((name, Index()) for name in names)
+        super().__init__()
         self._listeners: dict[str, Listener] = {}
+        self.declare(names)
+
+    def declare(self, names: Iterable[str]) -> None:
+        """Make the indices that are not there yet."""
+        for name in names:
+            self.setdefault(name, Index())
 
     def replace(self, name: str, owner: ObjectKey, values: Mapping[Any, Any]) -> None:
         """Put the values of one object into that index in place of its previous ones.

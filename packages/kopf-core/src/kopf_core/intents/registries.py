@@ -4,6 +4,7 @@ The handlers are selected once for every resource, when the resource is discover
 the events of its objects only go through these few handlers.
 """
 
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +29,8 @@ from kopf_core.intents.matching import may_be_interested, select
 
 H = TypeVar("H", bound=ResourceHandler)
 
+_FORMER_PARTS = frozenset({"_indexing", "_watching", "_spawning", "_changing", "_webhooks"})
+
 
 class OperatorRegistry:
     """All handlers of an operator, in the order of their registration.
@@ -39,6 +42,17 @@ class OperatorRegistry:
     def __init__(self) -> None:
         self._activities: list[ActivityHandler] = []
         self._resources: list[ResourceHandler] = []
+
+    def __getattr__(self, name: str) -> "OperatorRegistry":
+        """Stand in for the parts that the predecessor had: handlers were appended to them."""
+        if name not in _FORMER_PARTS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        warnings.warn(
+            f"OperatorRegistry.{name} was never public; append handlers to the registry itself.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self
 
     def append(self, handler: BaseHandler) -> None:
         """Add a handler of any kind."""

@@ -49,6 +49,7 @@ class OperatorOptions:
     stop_flag: Flag | None = None
     ready_flag: Flag | None = None
     liveness_endpoint: str | None = None
+    indices: Indices = field(default_factory=Indices)
     clock: Clock = field(default_factory=SystemClock)
     threads: Threads = field(default_factory=SystemThreads)
     chance: random.Random = field(default_factory=random.SystemRandom)
@@ -67,7 +68,8 @@ class Essentials:
         self.api = ObjectsAPI(self.client)
         self.recorder = EventRecorder(self.client, self.settings)
         self.memories = ObjectMemories(options.memo)
-        self.indices = Indices(options.registry.index_ids)
+        self.indices = options.indices
+        self.indices.declare(options.registry.index_ids)
         self.insights = Insights()
         self.readiness = Readiness()
         self.ongoing = Ongoing()

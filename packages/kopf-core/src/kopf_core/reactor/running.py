@@ -16,6 +16,7 @@ from kopf_core.actions.context import loading_var, operator_var
 from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
 from kopf_core.engines.activities import ActivityError
 from kopf_core.engines.background.termination import disown
+from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
 from kopf_core.reactor.exiting import AbandonedError, WishedExit, process_owner
 from kopf_core.reactor.operator import Operator, OperatorOptions
@@ -91,9 +92,11 @@ class OperatorArguments(TypedDict, total=False):
     """Where the time comes from; for tests."""
 
     indexers: object | None
-    """Accepted for compatibility, as well as all the rest below."""
+    """The indices of the operator, if the application reads them; of the private class only."""
 
     memories: object | None
+    """Accepted for compatibility, as well as all the rest below."""
+
     insights: object | None
     _command: object | None
 
@@ -220,6 +223,7 @@ async def spawn_tasks(
         stop_flag=stop_flag,
         ready_flag=ready_flag,
         liveness_endpoint=liveness_endpoint,
+        indices=indexers if isinstance(indexers, Indices) else Indices(),
         clock=clock if clock is not None else SystemClock(),
     )
     return [asyncio.create_task(_supervise(Operator(options)), name="kopf-operator")]
