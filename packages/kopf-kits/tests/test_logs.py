@@ -218,19 +218,15 @@ def test_d12_r23_huge_messages_are_cut(log_format):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("kopf.objects", "kopf.objects"),
-        ("kopf.reactor.running", "kopf.reactor.running"),
-        ("kopf_cogs.clients.reflector", "k.clients.reflector"),
-        ("kopf._core.engines.activities", "k.c.e.activities"),
-        ("my_company.operators.of_very_long_names", "m.o.of_very_long_names"),
-        ("averyverylongnameinonepiece", "averyverylongnameinonepiece"),
+        ("kopf.objects", "kopf.objects         "),
+        ("kopf.activities.authentication", "kopf.activities.auth "),
+        ("kopf._core.reactor.running", "kopf._core.reactor.r "),
     ],
 )
-def test_names_of_loggers_are_shortened_from_the_start(name, expected):
+def test_k43_names_of_loggers_are_cut_as_they_were(name, expected):
     record = logging.LogRecord(name, logging.INFO, "", 1, "x", None, None)
-    line = make_formatter("%(name)s: %(message)s").format(record)
-    assert line == f"{expected}: x"
-    assert record.name == name
+    line = make_formatter().format(record)
+    assert line.partition("] ")[2] == f"{expected}[INFO    ] x"
 
 
 @pytest.mark.parametrize(

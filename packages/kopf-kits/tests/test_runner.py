@@ -3,8 +3,10 @@
 import asyncio
 import importlib.util
 import logging
+import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +63,12 @@ registry.connected = threading.Event()
 def event_fn(**_):
     registry.connected.set()
 """
+
+
+def make_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
 
 
 def is_installed(name: str) -> bool:
@@ -196,6 +204,54 @@ def test_r33_lines_that_suites_wait_for_are_there_in_their_order(handlers: str) 
     found = [runner.output.find(line) for line in lines]
     assert -1 not in found
     assert found == sorted(found)
+
+
+FORMER_NAMES = {
+    "Starting Kopf": "kopf._core.reactor.running",
+    "Root tasks are stopped": "kopf._core.reactor.running",
+    "Hung tasks stopping is skipped": "kopf._core.reactor.running",
+    "Initial authentication has been initiated": "kopf._core.engines.activities",
+    "Serving health status at": "kopf._core.engines.probing",
+    "Starting the watch-stream for": "kopf._cogs.clients.watching",
+    "Activity 'login_via": "kopf.activities.authentication",
+    "Activity 'startup_fn'": "kopf.activities.startup",
+}
+"""What is logged by both generations, and by which loggers: deployments filter by them."""
+
+
+def test_k43_loggers_have_their_former_names(tmp_path: Path, caplog: Any) -> None:
+    path = tmp_path / "handlers.py"
+    path.write_text(PROBING + HANDLERS)
+    args = [
+        "run",
+        "--sandbox",
+        "--verbose",
+        "-L",
+        f"http://127.0.0.1:{make_port()}/healthz",
+        str(path),
+    ]
+    with KopfRunner(args, timeout=30):
+        assert get_default_registry().connected.wait(30)  # type: ignore[attr-defined]
+    for start, name in FORMER_NAMES.items():
+        found = {rec.name for rec in caplog.records if rec.getMessage().startswith(start)}
+        assert found == {name}, start
+
+
+def test_k43_starts_are_as_quiet_as_they_were(tmp_path: Path, caplog: Any) -> None:
+    path = tmp_path / "handlers.py"
+    path.write_text(PROBING)
+    with KopfRunner(["run", "--sandbox", str(path)], timeout=30):
+        assert get_default_registry().connected.wait(30)  # type: ignore[attr-defined]
+    others = {
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno == logging.INFO
+        and record.name not in {"kopf.activities.authentication", "kopf.objects"}
+    }
+    assert others <= {
+        "Initial authentication has been initiated.",
+        "Initial authentication has finished.",
+    }
 
 
 def test_r33_logins_say_what_they_are_configured_with(tmp_path: Path) -> None:

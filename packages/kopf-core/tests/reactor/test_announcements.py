@@ -44,12 +44,14 @@ EXAMPLES, PODS = make_resource("examples"), make_resource("pods", group="")
     ],
 )
 def test_version_and_scope(caplog, monkeypatch, registry, options, expected):
+    caplog.set_level(logging.DEBUG, "kopf._core.reactor.running")
     monkeypatch.setattr(announcements, "get_version", lambda: "1.2.3")
     announce_start(OperatorOptions(registry=registry, **options))
     assert caplog.messages == ["Starting Kopf 1.2.3.", *expected]
 
 
 async def test_connection_is_named_once_and_with_no_secrets(caplog, settings):
+    caplog.set_level(logging.DEBUG, "kopf._core.reactor.running")
     info = ConnectionInfo(server="https://me:secret1@host:1/path", token="secret2")
     vault = Vault({"login_fn": info, "other": info})
     announcer = ConnectionAnnouncer(vault, settings, "me@host/1/abc")
@@ -63,6 +65,7 @@ async def test_connection_is_named_once_and_with_no_secrets(caplog, settings):
 
 
 def test_resources_are_named_with_the_numbers_of_handlers(caplog, registry):
+    caplog.set_level(logging.DEBUG, "kopf._core.reactor.running")
     on.event("pods", registry=registry)(lambda **_: None)
     on.create("examples", registry=registry)(lambda **_: None)
     on.timer("examples", interval=1, registry=registry)(lambda **_: None)
@@ -71,7 +74,7 @@ def test_resources_are_named_with_the_numbers_of_handlers(caplog, registry):
     servable.select([EXAMPLES, PODS])
     servable.select([EXAMPLES])
     servable.select([EXAMPLES, PODS])
-    messages = [r.message for r in caplog.records if r.levelno == logging.INFO]
+    messages = [r.message for r in caplog.records if r.levelno < logging.WARNING]
     assert messages == [
         f"Serving {EXAMPLES} (2 handlers), {PODS} (1 handler).",
         f"Serving no more: {PODS}.",
@@ -80,6 +83,7 @@ def test_resources_are_named_with_the_numbers_of_handlers(caplog, registry):
 
 
 def test_lines_are_of_a_reasonable_length(caplog, registry):
+    caplog.set_level(logging.DEBUG, "kopf._core.reactor.running")
     on.event(on_everything, registry=registry)(lambda **_: None)
     ServableResources(registry).select([make_resource(f"things{n:02}") for n in range(50)])
     [message] = caplog.messages

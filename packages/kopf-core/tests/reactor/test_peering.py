@@ -370,7 +370,7 @@ async def test_frozen_operators_say_why(peering, launch, logged):
         assert one.operator.is_paused
         await peering.write({"me@laptop": None})
         await one.until_paused(False)
-    assert logged(logging.INFO, "kopf.peering") == [
+    assert logged(logging.INFO, "kopf._core.engines.peering") == [
         "Pausing operations in favour of me@laptop (priority 100: migration).",
         "No longer paused by me@laptop (priority 100: migration). "
         "Resuming soon: what they have begun may need a moment to finish.",
@@ -483,7 +483,7 @@ async def test_o3_records_that_are_not_kept_are_told_of_once(cluster, launch, de
         assert one.operator.is_paused
     requests = [r for r in cluster.sandbox.journal if r.method == "PATCH"]
     assert len(requests) <= len(delays) + 2  # one is in work, one is at the exit
-    (message,) = logged(logging.WARNING, "kopf.peering")
+    (message,) = logged(logging.WARNING, "kopf._core.engines.peering")
     assert "x-kubernetes-preserve-unknown-fields" in message
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import enum
-import functools
 import json
 import logging
 import os
@@ -59,9 +58,6 @@ def make_prefix(record: logging.LogRecord, *, kinds: bool = False) -> str:
     return f"[{kind}{namespace}/{name}] " if namespace else f"[{kind}{name}] "
 
 
-MAX_NAME = 20
-"""How much room there is for the names of loggers in the full format."""
-
 COLOURS = {
     logging.DEBUG: "\x1b[2m",  # dim
     logging.INFO: "",
@@ -70,21 +66,6 @@ COLOURS = {
     logging.CRITICAL: "\x1b[1;31m",
 }
 _RESET = "\x1b[0m"
-
-
-@functools.lru_cache(maxsize=1000)
-def shorten_name(name: str) -> str:
-    """Fit the name of a logger into its room: the last part of it says the most.
-
-    E.g., ``k.c.reflector`` instead of ``kopf_cogs.clients.reflector``.
-    """
-    *parents, last = name.split(".")
-    for number in range(len(parents)):
-        if len(name) <= MAX_NAME:
-            return name
-        parents[number] = parents[number].lstrip("_")[:1]
-        name = ".".join([*parents, last])
-    return name
 
 
 def is_colourful(stream: IO[str] | None) -> bool:
@@ -162,13 +143,7 @@ class TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         prefix = make_prefix(record, kinds=self._kinds) if self._prefix else ""
         record.message = escape(prefix + shorten(record.message))
-        name = record.name
-        if len(name) > MAX_NAME:
-            record.name = shorten_name(name)
-        try:
-            line = self._style.format(record)
-        finally:
-            record.name = name  # there can be other handlers
+        line = self._style.format(record)
         colour = COLOURS.get(record.levelno) if self._colours else None
         return f"{colour}{line}{_RESET}" if colour else line
 

@@ -332,7 +332,7 @@ def nested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_operators_of_loaded_files_are_the_only_ones(
     nested: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert invoke(nested).exit_code == 0
+    assert invoke("--verbose", nested).exit_code == 0
     assert len([text for text in caplog.messages if text.startswith("Starting Kopf")]) == 1
     [warning] = [text for text in caplog.messages if "is only loaded" in text]
     assert warning.startswith("nested.py:10: an operator is run")

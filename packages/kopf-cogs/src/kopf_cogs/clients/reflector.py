@@ -36,7 +36,7 @@ from kopf_cogs.structs import credentials, resources
 if TYPE_CHECKING:
     from kopf_cogs.configs.settings import OperatorSettings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kopf._cogs.clients.watching")
 
 # If the stream lives so long (in seconds), it works, even if there is nothing to say.
 _HEALTHY_LIFETIME = 1.0

@@ -17,7 +17,7 @@ from kopf_core.intents.registries import OperatorRegistry
 if TYPE_CHECKING:
     from aiohttp import web
 
-logger = logging.getLogger("kopf.probes")
+logger = logging.getLogger("kopf._core.engines.probing")
 
 CACHE_TIME = 10.0
 """For how long (in seconds) the results of the probe handlers are reused."""

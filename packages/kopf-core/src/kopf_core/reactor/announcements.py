@@ -15,7 +15,7 @@ from kopf_core.intents.handlers import ReconcilingHandler, ResourceHandler
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.essentials import OperatorOptions
 
-logger = logging.getLogger("kopf.reactor")
+logger = logging.getLogger("kopf._core.reactor.running")
 
 MAX_ITEMS = 10
 """How many resources are named in one line: there are many of them if everything is served."""
@@ -26,12 +26,12 @@ SIMILARITY = 0.75
 
 def announce_start(options: OperatorOptions) -> None:
     """Say the version and the scope; if the scope is not chosen, there is a warning already."""
-    logger.info(f"Starting Kopf {get_version()}.")
+    logger.debug(f"Starting Kopf {get_version()}.")
     if options.clusterwide:
-        logger.info("The scope is the whole cluster.")
+        logger.debug("The scope is the whole cluster.")
     elif options.namespaces:
         names = ", ".join(str(pattern) for pattern in options.namespaces)
-        logger.info(f"The scope is these namespaces: {names}.")
+        logger.debug(f"The scope is these namespaces: {names}.")
 
 
 class ConnectionAnnouncer:
@@ -52,11 +52,11 @@ class ConnectionAnnouncer:
             return
         self._is_over = True
         if self._settings.leasing.name is None:
-            logger.info(f"This operator is {self._identity!r}.")
+            logger.debug(f"This operator is {self._identity!r}.")
         items = self._vault.items
         for server in sorted({item.info.server for item in items}):
             names = ", ".join(repr(str(item.key)) for item in items if item.info.server == server)
-            logger.info(f"Connected to {_hide_password(server)} with the credentials of {names}.")
+            logger.debug(f"Connected to {_hide_password(server)} with the credentials of {names}.")
 
 
 def announce_served(
@@ -67,7 +67,7 @@ def announce_served(
     removed = {f"{res}" for res in before if res not in served}
     if added:
         items = [f"{name} ({n} handler{'s' if n > 1 else ''})" for name, n in sorted(added.items())]
-        logger.info(f"Serving {'also ' if before else ''}{_join(items)}.")
+        logger.debug(f"Serving {'also ' if before else ''}{_join(items)}.")
     if removed:
         logger.info(f"Serving no more: {_join(sorted(removed))}.")
 

@@ -21,7 +21,7 @@ from kopf_core.actions.retrying import describe, safe_repr
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import ActivityHandler, DaemonHandler
 
-logger = logging.getLogger("kopf.reactor.running")
+logger = logging.getLogger("kopf._core.reactor.running")
 
 GRACE = 25.0
 """In seconds: less than what Kubernetes grants to pods by default (30), to exit on our own."""

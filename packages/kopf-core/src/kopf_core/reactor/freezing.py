@@ -26,7 +26,7 @@ from kopf_core.engines.peering.roster import Roster
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.errands import Access, run_errand
 
-logger = logging.getLogger("kopf.peering")
+logger = logging.getLogger("kopf._core.engines.peering")
 
 
 class PeeringError(Exception):

@@ -19,7 +19,7 @@ from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.refusals import Refusals
 from kopf_core.reactor.sharing import keep_fields_of
 
-logger = logging.getLogger("kopf.reactor")
+logger = logging.getLogger("kopf._core.reactor.running")
 
 STALE_AFTER = 300.0
 """How long (in seconds) a stream can show no signs of life until the probes fail."""

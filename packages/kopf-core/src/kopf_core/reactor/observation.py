@@ -29,7 +29,7 @@ from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.retrying import jittered
 from kopf_core.reactor.definitions import Definitions
 
-logger = logging.getLogger("kopf.reactor.observation")
+logger = logging.getLogger("kopf._core.reactor.observation")
 
 BROKEN_GROUPS_DELAY = 30.0
 """How soon (in seconds) to retry the API groups that could not be discovered."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Operator", "OperatorOptions"]
 
-logger = logging.getLogger("kopf.reactor")
+logger = logging.getLogger("kopf._core.reactor.running")
 
 POSTING_TIMEOUT = 1.0
 """How long (in seconds) the exiting operator posts the remaining events."""

@@ -24,7 +24,7 @@ from kopf_core.reactor.reconciliation import Reconciler
 from kopf_core.reactor.serving import ServableResources
 from kopf_core.reactor.warnings import warn_of_exposed_secrets
 
-logger = logging.getLogger("kopf.reactor.orchestration")
+logger = logging.getLogger("kopf._core.reactor.orchestration")
 
 
 class Factory(Protocol):

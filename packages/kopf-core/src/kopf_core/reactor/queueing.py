@@ -31,7 +31,7 @@ from kopf_core.reactor.work import (
     WorkItem,
 )
 
-logger = logging.getLogger("kopf.reactor.queueing")
+logger = logging.getLogger("kopf._core.reactor.queueing")
 
 FAILURE_DELAY = 1.0
 """How soon (in seconds) to repeat a turn that was broken by somebody else's cancellation."""

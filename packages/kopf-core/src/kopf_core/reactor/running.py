@@ -22,7 +22,7 @@ from kopf_core.reactor.exiting import AbandonedError, WishedExit, process_owner
 from kopf_core.reactor.operator import Operator, OperatorOptions
 from kopf_core.reactor.signals import install_signals
 
-logger = logging.getLogger("kopf.reactor.running")
+logger = logging.getLogger("kopf._core.reactor.running")
 
 TASKS_TIMEOUT = 2.0
 """How long (in seconds) the cancelled tasks of users are waited for."""

@@ -8,7 +8,7 @@ from kopf_cogs.structs.selectors import Selector
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.announcements import announce_served, describe_unresolved
 
-logger = logging.getLogger("kopf.reactor.orchestration")
+logger = logging.getLogger("kopf._core.reactor.orchestration")
 
 
 class ServableResources:

@@ -11,7 +11,7 @@ from typing import Any
 from kopf_core.reactor.exiting import HASTE, MARGIN, ProcessOwner
 from kopf_core.reactor.operator import Operator
 
-logger = logging.getLogger("kopf.reactor.running")
+logger = logging.getLogger("kopf._core.reactor.running")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

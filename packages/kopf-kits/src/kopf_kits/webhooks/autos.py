@@ -10,7 +10,7 @@ from .detection import ClusterDetector
 from .servers import WebhookServer
 from .tunnels import WebhookNgrokTunnel
 
-logger = logging.getLogger("kopf.webhooks")
+logger = logging.getLogger("kopf._kits.webhooks")
 
 
 class WebhookAutoServer(ClusterDetector, WebhookServer):

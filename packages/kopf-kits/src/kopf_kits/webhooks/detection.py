@@ -9,7 +9,7 @@ from kopf_core.actions.context import operator_var
 
 from .servers import WebhookDockerDesktopServer, WebhookK3dServer, WebhookMinikubeServer
 
-logger = logging.getLogger("kopf.webhooks")
+logger = logging.getLogger("kopf._kits.webhooks")
 
 
 def get_client() -> Client | None:

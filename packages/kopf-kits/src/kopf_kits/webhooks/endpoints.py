@@ -12,7 +12,7 @@ from aiohttp import web
 from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.reviews import Request, ReviewError, WebhookFn
 
-logger = logging.getLogger("kopf.webhooks")
+logger = logging.getLogger("kopf._kits.webhooks")
 
 MAX_BODY = 8 * 1024 * 1024
 """The longest body in bytes: an API server has objects of 3 MiB at most, and sends two of them."""

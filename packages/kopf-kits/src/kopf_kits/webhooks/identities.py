@@ -19,7 +19,7 @@ from kopf_kits.certificates import (
     get_renewal_time,
 )
 
-logger = logging.getLogger("kopf.webhooks")
+logger = logging.getLogger("kopf._kits.webhooks")
 
 Path = str | os.PathLike[str]
 

@@ -32,7 +32,7 @@ from .identities import (
 )
 from .listeners import WebhookServerError, open_socket
 
-logger = logging.getLogger("kopf.webhooks")
+logger = logging.getLogger("kopf._kits.webhooks")
 
 SETTLING = 5.0
 """How long (in seconds) the API servers have to notice what new certificates they have to trust."""

@@ -23,7 +23,7 @@ from kopf_kits.certificates import (
 
 from .identities import Material, merge_bundles
 
-logger = logging.getLogger("kopf.webhooks")
+logger = logging.getLogger("kopf._kits.webhooks")
 
 SECRETS = Resource("", "v1", "secrets", "Secret", namespaced=True)
 MARK = {"app.kubernetes.io/managed-by": "kopf"}

@@ -18,7 +18,7 @@ from .endpoints import make_root
 from .listeners import WebhookServerError
 from .servers import WebhookServer
 
-logger = logging.getLogger("kopf.webhooks")
+logger = logging.getLogger("kopf._kits.webhooks")
 
 
 class WebhookNgrokTunnel(WebhookContextManager):

@@ -23,7 +23,7 @@ from kopf_core.engines.admission.serving import ReviewContext, Reviewer, make_th
 from kopf_core.intents.admission import WebhookHandler, WebhookType
 from kopf_core.intents.registries import OperatorRegistry
 
-logger = logging.getLogger("kopf.admission")
+logger = logging.getLogger("kopf._core.engines.admission")
 
 _RESOURCES = {
     WebhookType.VALIDATING: VALIDATING_WEBHOOK,

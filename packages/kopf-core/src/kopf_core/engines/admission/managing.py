@@ -34,7 +34,7 @@ from kopf_core.engines.admission.configurations import Webhook
 from kopf_core.engines.admission.membership import Membership
 from kopf_core.intents.admission import WebhookHandler, WebhookType
 
-logger = logging.getLogger("kopf.admission")
+logger = logging.getLogger("kopf._core.engines.admission")
 
 APPLY_PATCH = "application/apply-patch+yaml"
 

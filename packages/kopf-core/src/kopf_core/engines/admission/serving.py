@@ -36,7 +36,7 @@ from kopf_core.intents.admission import (
 )
 from kopf_core.intents.matching import FilterError
 
-logger = logging.getLogger("kopf.admission")
+logger = logging.getLogger("kopf._core.engines.admission")
 
 THREADS = "kopf-webhook"
 """How the names of the threads of sync webhooks begin."""

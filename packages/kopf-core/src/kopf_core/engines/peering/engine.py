@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # it takes time to be imported, and most of the clusters have
     from kopf_core.engines.peering.member import Member
     from kopf_core.engines.peering.reports import Report
 
-logger = logging.getLogger("kopf.peering")
+logger = logging.getLogger("kopf._core.engines.peering")
 
 HANDOVER_RESERVE = 1.0
 """How long (in seconds) it can take others to notice that they must give way."""

@@ -20,7 +20,7 @@ from kopf_core.engines.peering.places import Place, touch
 from kopf_core.engines.peering.records import Peer, Records, make_record, parse_records
 from kopf_core.engines.peering.references import measure_lead
 
-logger = logging.getLogger("kopf.peering")
+logger = logging.getLogger("kopf._core.engines.peering")
 
 TICK = 1.0
 """How often (in seconds) the time itself is checked: silence of others, and our own."""

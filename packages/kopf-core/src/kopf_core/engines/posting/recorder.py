@@ -14,7 +14,7 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import ObjectReference
 
-logger = logging.getLogger("kopf.events")
+logger = logging.getLogger("kopf._core.engines.posting")
 
 MAX_PENDING = 10_000
 """How many events may wait before the new ones are dropped."""
