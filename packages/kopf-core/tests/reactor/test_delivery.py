@@ -225,25 +225,54 @@ def test_o1_states_from_the_past_are_not_looked_ahead_for(newest: Any) -> None:
 
 
 @pytest.mark.parametrize("failure", [ConnectionError("x"), FencedError("x")], ids=repr)
-async def test_o2_interrupted_passes_are_cancelled_even_if_nothing_can_be_sent(
+async def test_o2_k8_what_cannot_be_sent_in_the_last_moment_is_kept(
     failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(**_: Any) -> Any:
         raise failure
 
     monkeypatch.setattr("kopf_core.reactor.delivery.apply_patches", refuse)
-    delivery, turn = make_delivery(), make_turn()
-    turn.item.latest = BEFORE
-    turn.body = Body(BEFORE)
-    started = asyncio.Event()
+    turn = make_turn()
+    turn.item.latest, turn.body = BEFORE, Body(BEFORE)
+    await make_delivery().save(turn)
+    assert turn.marks == MARKS  # to be sent by the next turn
 
-    async def make_passes() -> None:
-        started.set()
+
+async def test_k15_repeated_cancellations_do_not_interrupt_the_last_patch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent, answered = asyncio.Event(), asyncio.Event()
+
+    async def send(**_: Any) -> Any:
+        sent.set()
+        await answered.wait()
+        return Applied(make_after())
+
+    monkeypatch.setattr("kopf_core.reactor.delivery.apply_patches", send)
+    turn = make_turn()
+    turn.item.latest, turn.body = BEFORE, Body(BEFORE)
+    task = asyncio.create_task(make_delivery().save(turn))
+    await sent.wait()
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+    answered.set()
+    await task
+    assert not turn.is_changing
+    assert turn.item.latest == make_after()
+
+
+async def test_k15_the_last_patch_has_only_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = asyncio.Event()
+
+    async def hang(**_: Any) -> Any:
+        sent.set()
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(delivery.protect(turn, make_passes()))
-    await started.wait()
-    task.cancel()
-    await asyncio.wait([task])
-    assert task.cancelled()
-    assert turn.marks == MARKS  # to be sent by the next turn
+    monkeypatch.setattr("kopf_core.reactor.delivery.LAST_MOMENT", 0.001)
+    monkeypatch.setattr("kopf_core.reactor.delivery.apply_patches", hang)
+    turn = make_turn()
+    turn.item.latest, turn.body = BEFORE, Body(BEFORE)
+    await make_delivery().save(turn)
+    assert sent.is_set()
+    assert turn.marks == MARKS

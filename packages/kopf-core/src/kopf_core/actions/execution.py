@@ -9,7 +9,7 @@ import datetime
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
@@ -80,7 +80,7 @@ class Execution:
     """Where to run sync functions; by default, where the settings say."""
 
     endures: bool = True
-    """Whether cancellations wait for sync functions, so that their outcomes are known."""
+    """Whether outcomes are remembered though it is cancelled: it waits for sync functions then."""
 
     ongoing: Ongoing = field(default_factory=Ongoing)
     """Where the calls are remembered while they last."""
@@ -97,6 +97,10 @@ class Execution:
         other.__dict__.update(self.__dict__, clock=clock, jump=jump)
         return other
 
+    def nested(self) -> "Execution":
+        """The same for sub-handlers: if they did not begin, their parents would be repeated."""
+        return replace(self, waiting=WaitingCalls())
+
     @property
     def threads(self) -> Executor:
         """Where sync functions run."""
@@ -110,7 +114,10 @@ class Execution:
         state: State,
         lifecycle: Lifecycle | None = None,
     ) -> dict[HandlerId, Outcome]:
-        """Make one step: call those of the handlers that are due and that the lifecycle picks."""
+        """Make one step: call those of the handlers that are due and that the lifecycle picks.
+
+        A cancellation ends the step; if some of them are over by then, that is not an error.
+        """
         now = self.clock.now()
         due = [handler for handler in handlers if state[handler.id].is_awake(now)]
         pick = lifecycle or self.lifecycle
@@ -121,7 +128,12 @@ class Execution:
         for handler in plan:
             if outcomes and is_being_cancelled():
                 break  # that handler was only waited for to remember its outcome
-            outcomes[handler.id] = await self.attempt(handler, cause, state[handler.id])
+            try:
+                outcomes[handler.id] = await self.attempt(handler, cause, state[handler.id])
+            except asyncio.CancelledError:
+                if not outcomes or not self.endures:
+                    raise
+                break
         return outcomes
 
     async def attempt(
@@ -160,7 +172,9 @@ class Execution:
             raise
         except asyncio.CancelledError:
             cause.logger.warning(f"{handler} is cancelled. Will escalate.")
-            raise
+            if not invocation.subrefs:
+                raise
+            return Outcome(final=False, subrefs=invocation.subrefs)  # some of those are over
         except Exception as e:
             return _Attempt(
                 handler,

@@ -6,8 +6,8 @@ The state is called settled when the stream has brought it too, or its deadline 
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.clients.session import Client
@@ -22,9 +22,7 @@ from kopf_core.engines.memories import Stage
 from kopf_core.reactor.conflicts import get_conflict_delay, keep_refused
 from kopf_core.reactor.cycles import FOREVER
 from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import DONE, AwaitChange, Requeue, TurnResult
-
-T = TypeVar("T")
+from kopf_core.reactor.work import DONE, LAST_MOMENT, AwaitChange, Requeue, TurnResult
 
 NOTHING_CHANGED_DELAY = 1.0
 """The least delay in seconds before the next attempt if the progress cannot be stored."""
@@ -135,14 +133,19 @@ class Delivery:
         turn.item.awaited = AwaitChange(_get_version(patched) or "", until)
         return turn.item.awaited
 
-    async def protect(self, turn: Turn, passes: Awaitable[T]) -> T:
-        """Wait for what can take long; whatever happens to it, what was done before is not lost."""
-        try:
-            return await passes
-        except asyncio.CancelledError:  # usually, of the exiting operator
-            with contextlib.suppress(Exception):  # it is cancelled, whatever comes of that
-                await self.apply(turn)
-            raise
+    async def save(self, turn: Turn) -> None:
+        """Send what was done before the turn was interrupted, if that is possible.
+
+        It has a moment for that, whatever happens meanwhile: the interruptions can be repeated.
+        """
+        if not turn.is_changing:
+            return
+        sending = asyncio.create_task(asyncio.wait_for(self.apply(turn), LAST_MOMENT))
+        while not sending.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([sending])
+        if not sending.cancelled():
+            sending.exception()  # what is not sent now is left to the next turn
 
     def _requeue(self, delay: float | None) -> TurnResult:
         return DONE if delay is None else Requeue(at=self._clock.monotonic() + delay)

@@ -18,11 +18,15 @@ from kopf_core.reactor.pausing import Pausing
 from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.refusals import Refusals
 from kopf_core.reactor.sharing import keep_fields_of
+from kopf_core.reactor.work import LAST_MOMENT
 
 logger = logging.getLogger("kopf._core.reactor.running")
 
 STALE_AFTER = 300.0
 """How long (in seconds) a stream can show no signs of life until the probes fail."""
+
+HURRY = 0.5
+"""How long (in seconds) handlers can work when the exit is requested again: most are quick."""
 
 
 class Handling:
@@ -153,11 +157,13 @@ class Handling:
                 f"{exit.describe()}. To exit at once, send the signal again."
             )
             await exit.wait_for(lambda: self.orchestrator.is_idle, exit.get_left_for_work)
-            self.orchestrator.abort()
+            if tasks := self.orchestrator.abort():
+                await asyncio.wait(tasks, timeout=min(LAST_MOMENT, exit.get_left_for_work()))
 
     def abort(self) -> None:
-        """Interrupt what works now, and wait for nothing."""
-        self.orchestrator.abort()
+        """Interrupt what works now, and wait for nothing; but what is about to end, can."""
+        self.orchestrator.shut()
+        asyncio.get_running_loop().call_later(HURRY, self.orchestrator.abort)
         self.background.abort()
 
     def find_problems(self) -> Collection[str]:

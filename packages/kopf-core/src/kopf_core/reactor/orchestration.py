@@ -127,10 +127,9 @@ class Orchestrator:
         """Whether no objects are worked on."""
         return all(intake.queue.is_idle for intake in self._intakes.values())
 
-    def abort(self) -> None:
-        """Cancel all the work that is being done now, so that stopping is not delayed by it."""
-        for intake in self._intakes.values():
-            intake.queue.abort()
+    def abort(self) -> Collection["asyncio.Task[None]"]:
+        """Cancel all the work that is being done now; get what is to end soon."""
+        return [task for intake in self._intakes.values() for task in intake.queue.abort()]
 
     def hold(self, *, is_cold: bool = False) -> None:
         """Start to handle nothing since now; the current handlers go on."""

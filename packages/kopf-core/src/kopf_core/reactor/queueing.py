@@ -22,6 +22,7 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.reactor.places import PATIENCE, WORKING_PATIENCE, Backlog, Gate, Line, Occupancy
 from kopf_core.reactor.work import (
     DONE,
+    LAST_MOMENT,
     AwaitChange,
     Lookup,
     Process,
@@ -237,7 +238,7 @@ class WorkQueue:
                 return
             tasks = self._cancel()
             if tasks:  # they could end at the same moment
-                await asyncio.wait(tasks, timeout=timeout)
+                await asyncio.wait(tasks, timeout=max(timeout, LAST_MOMENT))
             if self._working:
                 count = len(self._working)
                 logger.warning(f"{count} objects are still being processed; left as is.")

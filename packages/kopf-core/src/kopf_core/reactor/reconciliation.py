@@ -7,6 +7,7 @@ Two functions to be read from top to bottom:
   there are no newer events, and our own last patch has come back (or its deadline has passed).
 """
 
+import asyncio
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,6 +26,7 @@ from kopf_cogs.structs.finalizers import (
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.execution import Execution
+from kopf_core.actions.invocation import is_being_cancelled
 from kopf_core.actions.retrying import safe_repr
 from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import ObjectMemories, Stage
@@ -141,6 +143,9 @@ class Reconciler:
                 result: TurnResult = DONE
             else:
                 result = await self._reconcile_if_settled(turn)
+        except asyncio.CancelledError:  # what was done until now must not be repeated
+            await self._delivery.save(turn)
+            raise
         except FencedError as e:  # it is going to be paused; then, it starts anew
             turn.logger.debug(f"The processing is interrupted: {e}")
             return DONE
@@ -223,9 +228,8 @@ class Reconciler:
         if is_ours and turn.memory.stage is not Stage.RELEASED:  # others are left without our marks
             delay = sooner(hold, await self._cycles.step(turn, cause, is_kept=is_kept))
             turn.is_finished &= hold is None
-        if self.desired is not None and cause.reason is not Reason.DELETE:
-            passes = self.desired.make_passes(self._make_step(turn, cause))
-            delay = sooner(delay, await self._delivery.protect(turn, passes))
+        if self.desired is not None and not (cause.reason is Reason.DELETE or is_being_cancelled()):
+            delay = sooner(delay, await self.desired.make_passes(self._make_step(turn, cause)))
         if cause.reason is Reason.DELETE and delay is None:
             self._release(turn, cause, is_kept=is_kept)
         if self._background.is_stopping(turn.memory):

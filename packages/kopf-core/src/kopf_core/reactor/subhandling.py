@@ -4,6 +4,7 @@ They are executed within an attempt of their parent, one step at a time, with th
 on the object along with the parent's one. The parent is called again until all of them are over.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from kopf_core.actions.context import Invocation, current_invocation
 from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.errors import SubhandlersPending
 from kopf_core.actions.execution import collect_results
+from kopf_core.actions.invocation import is_being_cancelled
 from kopf_core.actions.lifecycles import Lifecycle
 from kopf_core.actions.states import State
 from kopf_core.intents.causes import ChangingCause, Reason
@@ -31,7 +33,7 @@ async def run_subhandlers(
 
     Raises :class:`SubhandlersPending` if some of them are not finished yet.
     """
-    cause, execution = invocation.cause, invocation.execution
+    cause, execution = invocation.cause, invocation.execution.nested()
     assert isinstance(cause, ChangingCause)
     storage = execution.settings.persistence.progress_storage
     selected = deduplicate(select([h for h in handlers if isinstance(h, ChangingHandler)], cause))
@@ -50,6 +52,8 @@ async def run_subhandlers(
     state.store(body=cause.body, patch=cause.marks, storage=storage)
     deliver_results(collect_results(outcomes), marks=cause.marks, logger=cause.logger)
     invocation.subrefs.update(state.active, state.all_subrefs)
+    if not state.done and is_being_cancelled():
+        raise asyncio.CancelledError
     if not state.done:
         raise SubhandlersPending(delay=state.delay)
 

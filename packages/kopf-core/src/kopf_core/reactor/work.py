@@ -14,6 +14,9 @@ from kopf_cogs.structs.bodies import RawBody, RawEvent, RawEventType
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.versions import is_as_new
 
+LAST_MOMENT = 1.0
+"""For how long (in seconds) an interrupted turn can send what was done in it before that."""
+
 
 class Done:
     """Nothing to come back for, until something happens to the object."""
