@@ -198,7 +198,11 @@ class Spine:
                 ),
                 memories=self.memories,
                 indices=Indices([]),
-                background=Mock(is_running=lambda _: False, get_finished=lambda _: ()),
+                background=Mock(
+                    is_running=lambda _: False,
+                    is_stopping=lambda _: False,
+                    get_finished=lambda _: (),
+                ),
             )
         return self._reconciler
 
