@@ -45,6 +45,24 @@ async def test_i_no_renewal_is_tried_when_it_is_too_late(server, clock, join):
     assert me.requested == count[0]
 
 
+async def test_k7_a_lease_that_has_lapsed_is_lost_though_it_is_renewed_then(server, clock, join):
+    advances, lapsed = [9, 2], []
+    async with join() as me:
+        await me.led.wait()
+
+        async def delay(method: str) -> None:
+            if advances:  # one renewal is in time; the next one begins in time, and ends too late
+                clock.advance(advances.pop(0))
+                lapsed.append(not me.fence.is_open)
+
+        server.after = delay
+        await me.lost.wait()
+        assert server.holder == "me"
+        me.led.clear()
+        await me.led.wait()  # in a new term
+    assert lapsed == [False, True]
+
+
 async def test_i_a_stuck_connection_leaves_time_to_renew_by_another_one(server, clock, join):
     stuck: list[str] = []
     async with join(renew_deadline=0.5, duration=1) as me:

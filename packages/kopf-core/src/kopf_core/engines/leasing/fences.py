@@ -32,8 +32,13 @@ class Fence:
         return max(0.0, self._until - self._clock.monotonic())
 
     def extend(self, until: float) -> None:
-        """The lease is held until that monotonic time."""
-        self._until = until
+        """The lease is held until that monotonic time; unless it has lapsed meanwhile.
+
+        What has come while it was not held, was left alone. So it remains as it is until it is
+        closed, i.e. until the lease counts as lost, and everything starts anew.
+        """
+        if self.is_open or not self._until:
+            self._until = until
 
     def close(self) -> None:
         """The lease is not held anymore, or it is given up."""
