@@ -11,7 +11,7 @@ import pytest
 from kopf_cogs.helpers.callbacks import Interrupted
 from kopf_core.actions.bases import is_async_fn
 from kopf_core.actions.invocation import invoke, is_being_cancelled
-from kopf_core.actions.threads import TakenBack, WaitingCalls
+from kopf_core.actions.threads import Door, TakenBack
 
 
 def sync(*args, **kwargs):
@@ -297,7 +297,7 @@ async def test_f3_endured_calls_that_have_not_begun_never_do():
 
 @pytest.mark.parametrize("is_endured", [False, True])
 async def test_f3_calls_can_be_taken_back_until_they_begin(is_endured):
-    called, release, waiting = [], threading.Event(), WaitingCalls()
+    called, release, waiting = [], threading.Event(), Door()
     begun = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -12,6 +12,8 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import Applied
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.lifecycles import asap
 from kopf_core.actions.marks import Marks
 from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import ObjectMemories, ObjectMemory, Stage
@@ -111,7 +113,9 @@ def make_delivery() -> Delivery:
     client: Any = None
     resource: Any = None
     return Delivery(
-        client=client, resource=resource, settings=OperatorSettings(), clock=FakeClock()
+        client=client,
+        resource=resource,
+        execution=Execution(OperatorSettings(), asap, clock=FakeClock()),
     )
 
 

@@ -8,11 +8,13 @@ import pytest
 
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_core.actions.lifecycles import all_at_once
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.exiting import AbandonedError
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = f"{LEASES}/op"
+KEXES = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"
 
 
 @pytest.fixture(autouse=True)
@@ -186,6 +188,115 @@ async def test_i_nothing_is_begun_if_the_process_was_suspended_while_looking_at_
             while not operator.handling.orchestrator.is_idle:  # noqa: ASYNC110
                 await asyncio.sleep(0)
     assert not journal
+
+
+async def until_idle(operator: Any) -> None:
+    async with asyncio.timeout(30):
+        while not operator.handling.orchestrator.is_idle:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("decorator", [on.create, on.event, on.timer, on.daemon, on.reconcile])
+async def test_k12_a_suspended_leader_begins_nothing_that_waits_for_a_thread(
+    cluster, operate, registry, settings, journal, clock, decorator
+):
+    settings.leasing.retry_period = 5  # it does not know yet that the lease is lost
+    settings.execution.max_workers = 1
+    release, loop = threading.Event(), asyncio.get_running_loop()
+
+    @on.create("kopfexamples", registry=registry, labels={"long": "yes"})
+    def long(**_: Any) -> None:
+        loop.call_soon_threadsafe(journal, "long")
+        release.wait()
+
+    def fn(**_: Any) -> Any:
+        loop.call_soon_threadsafe(journal, "fn")
+        yield from ()
+
+    options = {"interval": 999} if decorator is on.timer else {}
+    function = fn if decorator is on.reconcile else lambda **_: [*fn()] and None
+    decorator("kopfexamples", id="fn", registry=registry, labels={"long": "no"}, **options)(
+        function
+    )
+    kind = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample"}
+    try:
+        async with operate(clock=clock) as operator:
+            meta = {"name": "one", "labels": {"long": "yes"}}
+            await cluster.client.post(KEXES, {**kind, "metadata": meta})
+            await journal.until(lambda j: "long" in j)
+            meta = {"name": "two", "labels": {"long": "no"}}
+            await cluster.client.post(KEXES, {**kind, "metadata": meta})
+            async with asyncio.timeout(30):
+                while len(operator.essentials.execution.door) < 2:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+            clock.advance(100)
+            release.set()
+            await until_idle(operator)
+            async with asyncio.timeout(30):
+                while len(operator.essentials.execution.door):  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+    finally:
+        release.set()
+    assert journal == ["long"]
+
+
+async def test_k12_a_suspended_leader_begins_no_next_handlers_of_an_object(
+    cluster, operate, registry, settings, journal, clock
+):
+    settings.leasing.retry_period = 5  # it does not know yet that the lease is lost
+    resumed = asyncio.Event()
+
+    @on.create("kopfexamples", registry=registry)
+    async def first(**_: Any) -> None:
+        journal("first")
+        await resumed.wait()
+
+    @on.create("kopfexamples", registry=registry)
+    async def second(**_: Any) -> None:
+        journal("second")
+
+    await cluster.create("one")
+    async with operate(clock=clock, lifecycle=all_at_once) as operator:
+        await journal.until(lambda j: j)
+        clock.advance(100)
+        resumed.set()
+        await until_idle(operator)
+    assert journal == ["first"]
+
+
+async def test_k2_no_daemons_are_started_for_what_was_deleted_while_others_led(
+    cluster, operate, registry, journal, clock
+):
+    @on.following(registry=registry)
+    async def following(**_: Any) -> None:
+        journal("following")
+
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(name: str, stopped: Any, **_: Any) -> None:
+        journal(name)
+        await stopped.wait()
+
+    await cluster.create("one")
+    await cluster.create("two")
+    async with operate(clock=clock) as operator:
+        await journal.until(lambda j: {"one", "two"} <= {*j})
+        await hand_over(cluster, "other")
+        await journal.until(lambda j: "following" in j)
+        await cluster.client.patch(
+            f"{KEXES}/one",
+            {"metadata": {"finalizers": None}},
+            content_type="application/merge-patch+json",
+        )
+        await cluster.delete("one")
+        informers = operator.handling.pool.informers
+        async with asyncio.timeout(30):
+            while any(i.count != 1 for i in informers.values()):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        await hand_over(cluster, "")
+        await journal.until(lambda j: j.count("two") == 2)
+        await until_idle(operator)
+        assert {b.body.metadata.name for b in operator.handling.background.objects} == {"two"}
+    assert journal.count("one") == 1
 
 
 async def test_i_timers_do_not_tick_in_a_process_that_was_suspended_for_too_long(

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from kopf_core.intents import decorators as on
 from kopf_core.reactor.queueing import WorkQueue
 
 ROUNDS = 200
+KEXES = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"
+MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture
@@ -221,3 +224,74 @@ async def test_indices_are_as_of_now_when_handlers_go_on_after_cold_pauses(
         fault.release()
         await journal.until(lambda calls: len(calls) == 2)
     assert journal == [("a", 0, ["0"]), ("a", 1, ["1"])]
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+async def test_k6_resuming_right_after_pausing_is_no_pause(
+    cluster, operate, registry, journal, is_cold
+):
+    @on.create("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(name: str, stopped: Any, **_: Any) -> None:
+        journal(f"{name}'s daemon")
+        await stopped.wait()
+
+    await cluster.create("one")
+    async with operate() as operator:
+        await journal.until(lambda j: len(j) == 2)
+        pausing = asyncio.create_task(operator.pause("test", is_cold=is_cold))
+        asyncio.get_running_loop().call_soon(operator.resume, "test")
+        await pausing
+        assert not operator.is_paused
+        await cluster.create("two")
+        await journal.until(lambda j: {"two", "two's daemon"} <= {*j})
+        await journal.until(lambda j: j.count("one's daemon") == 2)
+
+
+@pytest.mark.parametrize("is_handled_by_others", [False, True])
+async def test_k14_results_of_threads_are_kept_in_pauses_and_judged_after_them(
+    cluster, operate, registry, settings, journal, is_handled_by_others
+):
+    """The thread lasts for longer than it may; meanwhile, others can handle the object, or not."""
+    settings.queueing.exit_timeout = 0.001
+    loop, release = asyncio.get_running_loop(), threading.Event()
+
+    @on.create("kopfexamples", id="fn", registry=registry)
+    def fn(patch: Any, **_: Any) -> str:
+        loop.call_soon_threadsafe(journal, "fn")
+        release.wait()
+        patch.status["field"] = "value"
+        return "result"
+
+    @on.update("kopfexamples", registry=registry)
+    async def updated(**_: Any) -> None:
+        journal("updated")
+
+    await cluster.create("one", n=1)
+    try:
+        async with operate() as operator:
+            await journal.until(lambda j: j)
+            await operator.pause("test", is_cold=True)  # nobody waits for the thread anymore
+            before = await cluster.get("one")
+            release.set()
+            async with asyncio.timeout(30):
+                while not operator.handling.orchestrator.is_idle:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+            assert await cluster.get("one") == before
+            if is_handled_by_others:
+                last = '{"spec":{"n":1}}\n'
+                annotations = {"kopf.zalando.org/last-handled-configuration": last}
+                patch = {"metadata": {"annotations": annotations}}
+                await cluster.client.patch(f"{KEXES}/one", patch, content_type=MERGE)
+            await cluster.patch("one", n=2)
+            operator.resume("test")
+            await journal.until(lambda j: "updated" in j)
+    finally:
+        release.set()
+    status = (await cluster.get("one")).get("status")
+    kept = {"field": "value", "fn": "result"}
+    assert status == (None if is_handled_by_others else kept)
+    assert journal == ["fn", "updated"]

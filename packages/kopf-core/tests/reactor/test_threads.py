@@ -36,7 +36,7 @@ async def busy(journal, settings, registry):
 
 async def wait_for_queue(operator: Any) -> None:
     """Until all the objects are in work: one in the thread, others wait for it."""
-    waiting = operator.essentials.execution.waiting
+    waiting = operator.essentials.execution.door
     async with asyncio.timeout(30):
         while len(waiting) < len(NAMES):  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -51,7 +51,7 @@ async def test_f3_r38_what_waits_for_a_thread_is_not_begun_at_exit(cluster, oper
         await journal.until(lambda j: j)
         operator.stop()
         async with asyncio.timeout(30):
-            while len(operator.essentials.execution.waiting) > 1:  # noqa: ASYNC110
+            while len(operator.essentials.execution.door) > 1:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         busy.release.set()
     assert len(journal) == 1
@@ -83,7 +83,7 @@ async def test_f3_r38_what_waits_for_a_thread_is_not_begun_after_the_lease_is_lo
         merge = "application/merge-patch+json"
         await cluster.client.patch(LEASE, spec, content_type=merge)
         async with asyncio.timeout(30):
-            while len(operator.essentials.execution.waiting) > 1:  # noqa: ASYNC110
+            while len(operator.essentials.execution.door) > 1:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         busy.release.set()
         await journal.until(lambda j: "following" in j)

@@ -39,7 +39,7 @@ from kopf_core.actions.ongoing import Ongoing
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import RetryPolicy, describe, sane_delay
 from kopf_core.actions.states import NO_JUMP, HandlerState, State
-from kopf_core.actions.threads import TakenBack, WaitingCalls
+from kopf_core.actions.threads import Door, TakenBack
 
 CALLING_MODULE = invoke.__module__
 _NO_TIME = datetime.timedelta(0)
@@ -85,8 +85,8 @@ class Execution:
     ongoing: Ongoing = field(default_factory=Ongoing)
     """Where the calls are remembered while they last."""
 
-    waiting: WaitingCalls = field(default_factory=WaitingCalls)
-    """Where those calls are remembered which can be taken back if they have not begun yet."""
+    door: Door = field(default_factory=Door)
+    """What all calls go through: it says whether they may begin."""
 
     panel: Panel = field(default_factory=Panel)
     """Who measures the attempts, if anybody."""
@@ -105,7 +105,7 @@ class Execution:
     def threads(self) -> Executor:
         """Where sync functions run."""
         executor = self.executor
-        return self.waiting.over(self.settings.execution.executor if executor is None else executor)
+        return self.door.over(self.settings.execution.executor if executor is None else executor)
 
     async def run(
         self,
@@ -167,8 +167,8 @@ class Execution:
                 )
             cause.logger.debug("%s is invoked.", handler)
             result = await self._call(invocation, state, runtime)
-        except TakenBack:
-            cause.logger.debug(f"{handler} is not invoked: there was no free thread for it.")
+        except TakenBack as e:
+            cause.logger.debug(f"{handler} is not invoked: {e}.")
             raise
         except asyncio.CancelledError:
             cause.logger.warning(f"{handler} is cancelled. Will escalate.")
@@ -271,7 +271,7 @@ class Execution:
         fn = invocation.run or handler.fn
         if handler.is_async or invocation.run:
             try:
-                return await invoke(fn, kwargs=kwargs, is_async=True, executor=None)
+                return await invoke(fn, kwargs=kwargs, is_async=True, executor=None, door=self.door)
             finally:
                 self.ongoing.leave(invocation)
         return await invoke(
@@ -281,6 +281,7 @@ class Execution:
             executor=self.threads,
             is_endured=is_endured,
             on_ended=partial(self.ongoing.leave, invocation),
+            door=self.door,
         )
 
 

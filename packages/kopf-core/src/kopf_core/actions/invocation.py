@@ -7,13 +7,14 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kopf_cogs.aiokits.endurance import endure
 from kopf_cogs.helpers.callbacks import Interrupted, interrupted
 from kopf_core.actions.bases import Fn
 from kopf_core.actions.forking import leave_fork
-from kopf_core.actions.threads import TakenBack, follow
+from kopf_core.actions.threads import Door, TakenBack, follow
 
 
 async def invoke(
@@ -24,6 +25,7 @@ async def invoke(
     executor: concurrent.futures.Executor | None,
     is_endured: bool = False,
     on_ended: Callable[[], None] | None = None,
+    door: Door | None = None,
 ) -> Any:
     """Call the function, wait for its result, pass on its exception if it fails.
 
@@ -33,18 +35,22 @@ async def invoke(
     Threads cannot be interrupted. If it ``is_endured``, the first cancellation does not interrupt
     the waiting for a thread either: what the function has done is to be remembered. But if it has
     not begun, it never does. If it was cancelled in the executor, :class:`TakenBack` is raised.
+    The same if the ``door`` is not open when the function is to begin, in the thread or here.
     ``on_ended`` is called in the thread when its function is really over, waited for or not.
     """
     task = asyncio.current_task()
     try:
         if is_async:
             pid = os.getpid()
+            if door is not None:
+                door.check()
             try:
                 return await fn(*args, **kwargs)
             finally:
                 if os.getpid() != pid:
                     leave_fork(sys.exception())
-        error, result = await _call_in_thread(fn, args, kwargs, executor, on_ended, is_endured)
+        capture = partial(_capture, fn, args, kwargs, door)
+        error, result = await _call_in_thread(capture, executor, on_ended, is_endured)
         if inspect.iscoroutine(result):  # e.g. from a lambda that calls an async function
             result = await result
         if isinstance(error, StopIteration | StopAsyncIteration):
@@ -81,9 +87,7 @@ _Captured = tuple[BaseException | None, Any]
 
 
 async def _call_in_thread(
-    fn: Fn,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    capture: Callable[[], _Captured],
     executor: concurrent.futures.Executor | None,
     on_ended: Callable[[], None] | None,
     is_endured: bool,
@@ -91,10 +95,10 @@ async def _call_in_thread(
     context = contextvars.copy_context()
     if executor is None:
         loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(None, context.run, _capture, fn, args, kwargs)
+        future = loop.run_in_executor(None, context.run, capture)
         return await (endure(future) if is_endured else future)
     try:
-        call = executor.submit(context.run, _capture, fn, args, kwargs)
+        call = executor.submit(context.run, capture)
     except BaseException:
         if on_ended is not None:
             on_ended()
@@ -108,19 +112,24 @@ async def _call_in_thread(
     try:
         return call.result()
     except concurrent.futures.CancelledError:
-        raise (asyncio.CancelledError if is_being_cancelled() else TakenBack) from None
+        if is_being_cancelled():
+            raise asyncio.CancelledError from None
+        raise TakenBack("there was no free thread for it") from None
 
 
 def _capture(
     fn: Fn,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
+    door: Door | None,
 ) -> _Captured:
     # The outcome is carried as a value: exceptions such as StopIteration cannot be set to futures
     # and would hang the waiting side for ever.
     pid = os.getpid()
     error, result = None, None
     try:
+        if door is not None:
+            door.check()
         result = fn(*args, **kwargs)
     except BaseException as e:
         error = e

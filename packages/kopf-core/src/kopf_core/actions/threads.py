@@ -1,4 +1,4 @@
-"""Threads of sync functions: the calls that have not begun yet can be taken back."""
+"""The door that all calls of handlers go through, and the threads that sync ones wait for."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,17 +10,33 @@ T = TypeVar("T")
 
 
 class TakenBack(asyncio.CancelledError):
-    """The function was not called at all: there was no thread for it until it was not needed."""
+    """It was not begun at all: neither called nor sent. The text says why."""
 
 
-class WaitingCalls:
-    """The calls that are given to executors, for as long as they have not ended.
+class Door:
+    """Whether anything may begin or be sent now, asked at the very last moment before that.
 
-    The executors can be of users, so it is unknown what is in their queues.
+    It is shut when somebody says so, e.g. for a pause; and for as long as ``may_act`` says so,
+    e.g. by the clock: a process that was suspended has missed all other signs. It is asked
+    in the event loop and in threads.
+
+    The calls that are given to executors are known here until they end. The executors can be
+    of users, so it is unknown what is in their queues.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, may_act: Callable[[], bool] = lambda: True) -> None:
+        self._may_act = may_act
         self._futures: set[Future[Any]] = set()
+        self.is_shut = False
+
+    @property
+    def is_open(self) -> bool:
+        return not self.is_shut and self._may_act()
+
+    def check(self) -> None:
+        """Raise :class:`TakenBack` if it is not open."""
+        if not self.is_open:
+            raise TakenBack("the operator is paused, or does not lead (anymore)")
 
     def __len__(self) -> int:
         return len(self._futures)

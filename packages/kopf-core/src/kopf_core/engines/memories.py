@@ -88,6 +88,7 @@ class ObjectMemory:
         "_memo",
         "_origin",
         "background",
+        "base",
         "carried",
         "clock_offset",
         "conflicts",
@@ -153,6 +154,9 @@ class ObjectMemory:
 
         self.pending: tuple[Marks, Patch] | None = None
         """What could not be sent to the API: the framework's marks and the handlers' changes."""
+
+        self.base: RawBody | None = None
+        """By which state that was made, if a pause has held it: others can act in pauses."""
 
         self.losses = 0
         """How many times our marks were removed from the object by others."""

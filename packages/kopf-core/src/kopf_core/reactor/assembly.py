@@ -8,7 +8,7 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.instruments import Instruments
-from kopf_core.actions.threads import WaitingCalls
+from kopf_core.actions.threads import Door
 from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.indexing import ResourceIndexer
 from kopf_core.intents.registries import ResourceHandlers
@@ -19,7 +19,7 @@ from kopf_core.reactor.places import Occupancy
 from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.queueing import WorkQueue
 from kopf_core.reactor.reconciliation import Reconciler
-from kopf_core.reactor.work import DONE, Process, TurnResult, WorkItem
+from kopf_core.reactor.work import Process, TurnResult, WorkItem
 
 if TYPE_CHECKING:
     from kopf_core.engines.desired.engine import DesiredStates, Enqueue
@@ -57,7 +57,7 @@ class HandlingFactory:
             subhandling=None,
             executor=essentials.indexing_threads,
             endures=False,  # their outcomes change nothing: the objects are indexed again
-            waiting=WaitingCalls(),  # these are interrupted together with their streams
+            door=Door(),  # the indices are filled in pauses, and by followers, too
         )
 
     def make_reconciler(self, resource: Resource, handlers: ResourceHandlers) -> Reconciler:
@@ -125,28 +125,12 @@ class HandlingFactory:
         )
 
     def _get_process(self, reconciler: Reconciler) -> Process:
-        """How to make a turn: as it is, unless somebody traces it, or it can be not permitted."""
+        """How to make a turn: as it is, unless somebody traces it."""
         process: Process = reconciler.process
-        if self._execution.settings.leasing.name is not None:
-            process = self._guard(process)
         instruments = self._execution.panel.instruments
         if instruments is not None and instruments.is_tracing:
             process = _trace(process, instruments, f"{reconciler.resource}")
         return process
-
-    def _guard(self, process: Process) -> Process:
-        """Make no turns if the lease is not surely held: e.g. the process was suspended.
-
-        It is going to be noticed soon, and then everything is listed anew.
-        """
-
-        async def guarded(item: WorkItem) -> TurnResult:
-            if self._client.is_fenced:
-                item.events.clear()
-                return DONE
-            return await process(item)
-
-        return guarded
 
     def _make_indexer(
         self, resource: Resource, handlers: ResourceHandlers

@@ -1,9 +1,12 @@
 """Conflicts: other tools change the object at the same time, or revert what we do."""
 
+from kopf_cogs.configs.settings import PersistenceSettings
+from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_core.actions.effects import Applied
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents.causes import Reason
+from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.warnings import locate
 
@@ -131,3 +134,25 @@ def keep_refused(
 def get_conflict_delay(memory: ObjectMemory) -> float:
     """For how long (in seconds) to wait for the newer state of the object: ever longer."""
     return min(2.0**memory.conflicts, MAX_CONFLICT_DELAY)
+
+
+def judge_pending(
+    memory: ObjectMemory,
+    newest: RawBody | None,
+    handlers: ResourceHandlers,
+    persistence: PersistenceSettings,
+) -> None:
+    """Drop what a pause has held, if others have handled the object meanwhile.
+
+    Otherwise, it is sent, whatever else has changed: it was done, and is not to be repeated.
+    """
+    base, memory.base = memory.base, None
+    if base is None or newest is None:
+        return
+    diffbase, progress = persistence.diffbase_storage, persistence.progress_storage
+    before, now = Body(base), Body(newest)
+    if diffbase.fetch(body=before) != diffbase.fetch(body=now) or any(
+        progress.fetch(key=handler.id, body=before) != progress.fetch(key=handler.id, body=now)
+        for handler in handlers.changing
+    ):
+        memory.pending = None

@@ -9,15 +9,14 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.clients.session import Client
-from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, RawBody, RawEvent
 from kopf_cogs.structs.finalizers import is_deletion_blocked, is_deletion_ongoing
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_newer, is_same, parse_version
 from kopf_core.actions.effects import Applied, apply_patches, tell_of_losses
+from kopf_core.actions.execution import Execution
 from kopf_core.engines.memories import Stage
 from kopf_core.reactor.conflicts import get_conflict_delay, keep_refused
 from kopf_core.reactor.cycles import FOREVER
@@ -36,13 +35,13 @@ class Delivery:
         *,
         client: Client,
         resource: Resource,
-        settings: OperatorSettings,
-        clock: Clock,
+        execution: Execution,
     ) -> None:
         self._client = client
         self._resource = resource
-        self._settings = settings
-        self._clock = clock
+        self._settings = execution.settings
+        self._clock = execution.clock
+        self._door = execution.door
 
     def redefine(self, resource: Resource) -> None:
         """Send the changes as it is possible since now, e.g. to the subresources or not."""
@@ -115,6 +114,9 @@ class Delivery:
         if delay:
             turn.logger.debug(f"Sleeping was skipped because of the patch, {delay} seconds left.")
         source: RawBody | Any = turn.item.latest
+        if not self._door.is_open:  # e.g. a thread has ended in the middle of a pause
+            turn.memory.base = source
+            self._door.check()
         applied = await self._send(turn, source)
         if applied.is_gone:  # what was on its way at that moment is not to be handled
             turn.memory.lose(source)

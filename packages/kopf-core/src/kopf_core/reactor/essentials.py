@@ -20,6 +20,7 @@ from kopf_core.actions.execution import Execution
 from kopf_core.actions.instruments import Instruments, JointInstruments
 from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
 from kopf_core.actions.ongoing import Ongoing
+from kopf_core.actions.threads import Door
 from kopf_core.engines.activities import ActivityRunner
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.engines.posting import EventRecorder
@@ -85,6 +86,7 @@ class Essentials:
             subhandling=run_subhandlers,
             clock=options.clock,
             ongoing=self.ongoing,
+            door=Door(lambda: not self.client.is_fenced),
         )
 
     def plug_in(self, instruments: Collection[Instruments]) -> None:

@@ -47,7 +47,6 @@ class Handling:
             indices=essentials.indices,
             execution=essentials.execution,
             wake=self._wake,
-            is_fenced=lambda: essentials.client.is_fenced,
         )
         self._refusals = Refusals(essentials.client, essentials.registry.get_resource_handlers)
         self.pool = InformerPool(
@@ -59,7 +58,12 @@ class Handling:
         )
         self.observed = self._make_observed()
         self.orchestrator = self._make_orchestrator()
-        self.pausing = Pausing(self.orchestrator, self.background)
+        self.pausing = Pausing(
+            self.orchestrator,
+            self.background,
+            settings=essentials.settings,
+            door=essentials.execution.door,
+        )
         for name in essentials.indices.keys() & essentials.registry.related_names:
             essentials.indices.listen(name, self.orchestrator.on_indexed)
 
@@ -99,8 +103,7 @@ class Handling:
 
     async def pause(self, reason: str, *, is_cold: bool) -> None:
         """Stop handling and stop all daemons until resumed for this reason."""
-        self.pausing.hold(reason, is_cold=is_cold)
-        await self.pausing.settle()
+        await self.pausing.settle(self.pausing.hold(reason, is_cold=is_cold))
 
     async def interrupt(self, reason: str) -> None:
         """Stop at once, as others can go on with the same objects soon; until resumed.
@@ -108,10 +111,10 @@ class Handling:
         Handlers and daemons are cancelled, with no time to finish. Threads cannot be cancelled,
         but what waits for a thread is never called.
         """
-        self.pausing.hold(reason, is_cold=True, at_once=True)
+        settling = self.pausing.hold(reason, is_cold=True, at_once=True)
         self.background.interrupt()
-        self._essentials.execution.waiting.take_back()
-        await self.pausing.settle()
+        self._essentials.execution.door.take_back()
+        await self.pausing.settle(settling)
 
     def resume(self, reason: str) -> None:
         """Continue after the pause, unless there are other reasons for it."""
@@ -119,7 +122,6 @@ class Handling:
 
     def relist(self) -> None:
         """List everything anew, even if it is paused: it will be handled when resumed."""
-        self.pausing.warm_up()
         self.orchestrator.renew()
         self.pool.resume()
 
@@ -144,7 +146,7 @@ class Handling:
         """
         exit = self._essentials.exit
         self.orchestrator.shut()
-        self._essentials.execution.waiting.take_back()
+        self._essentials.execution.door.take_back()
         await self._refusals.close()
         await asyncio.gather(self._finish_work(), self.background.exit(exit.get_left_for_work))
 
@@ -173,7 +175,7 @@ class Handling:
 
     def _find_stale(self) -> Collection[str]:
         """The streams that show no signs of life for so long that the operator does not serve."""
-        if self.pausing.is_cold:
+        if self.pool.is_suspended:
             return []
         limit = max(STALE_AFTER, 3 * self._essentials.settings.watching.inactivity_timeout)
         since = self._essentials.options.clock.monotonic() - limit

@@ -132,18 +132,18 @@ class Orchestrator:
         return [task for intake in self._intakes.values() for task in intake.queue.abort()]
 
     def hold(self, *, is_cold: bool = False) -> None:
-        """Start to handle nothing since now; the current handlers go on."""
+        """Handle nothing since now. The streams go on, so that nothing is missed; unless cold."""
         self._is_paused = True
         for intake in self._intakes.values():
             intake.queue.hold(forget=is_cold)
-
-    async def pause(self, *, is_cold: bool = False) -> None:
-        """Stop handling. The streams go on, so that nothing is missed; unless it is cold."""
-        self.hold(is_cold=is_cold)
         if is_cold:
-            await self._pool.suspend()
+            self._pool.suspend()
+
+    async def settle(self) -> None:
+        """Wait for the current handlers, and cancel those that take longer; while it is held."""
         timeout = self._settings.queueing.exit_timeout
-        await asyncio.gather(*(intake.queue.finish(timeout) for intake in self._intakes.values()))
+        finishing = [intake.queue.finish(timeout) for intake in self._intakes.values()]
+        await asyncio.gather(self._pool.settle(), *finishing)
 
     def renew(self) -> None:
         """Everything is going to be listed anew: handle nothing until the indices are filled."""
@@ -153,6 +153,8 @@ class Orchestrator:
     def resume(self) -> None:
         """Handle everything that has changed; after a cold pause, everything is listed anew."""
         self._is_paused = False
+        if self._pool.is_suspended:
+            self.renew()
         if not self._is_stopping:
             for intake in self._intakes.values():
                 intake.start()

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from kopf_cogs.clients.errors import APIForbiddenError, APINotFoundError
@@ -138,10 +138,15 @@ class InformerPool:
         stream = self._streams.get(key)
         return None if stream is None else stream.store
 
-    async def suspend(self) -> None:
+    def suspend(self) -> None:
         """Stop all the streams, until resumed."""
         self._is_suspended = True
-        await self._cancel(self._streams.values())
+        for stream in self._streams.values():
+            self._detach(stream)
+
+    async def settle(self) -> None:
+        """Wait until those streams that are stopped have ended."""
+        await self._wait(self._streams.values())
 
     def resume(self) -> None:
         """List and watch everything anew. Deletions that were not seen will be noticed."""
@@ -195,11 +200,13 @@ class InformerPool:
         if not self._failed.done():
             self._failed.set_exception(exc)
 
-    async def _cancel(self, streams: Iterable[_Stream], timeout: float | None = None) -> None:
-        ending: set[asyncio.Task[None]] = set()
+    async def _cancel(self, streams: Collection[_Stream], timeout: float | None = None) -> None:
         for stream in streams:
             self._detach(stream)
-            ending |= stream.ending
+        await self._wait(streams, timeout)
+
+    async def _wait(self, streams: Collection[_Stream], timeout: float | None = None) -> None:
+        ending = {task for stream in streams for task in stream.ending}
         if ending:
             _, left = await asyncio.wait(ending, timeout=timeout)
             if left:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection
 from kopf_cogs.aiokits.clocks import Clock, SystemClock
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey
+from kopf_core.actions.threads import TakenBack
 from kopf_core.reactor.places import PATIENCE, WORKING_PATIENCE, Backlog, Gate, Line, Occupancy
 from kopf_core.reactor.work import (
     DONE,
@@ -322,7 +323,7 @@ class WorkQueue:
             return DONE
         item.generation += 1  # whatever it was, it is not done
         item.reasons |= {"interrupted"}
-        if self._gate is not Gate.OPEN:
+        if self._gate is not Gate.OPEN or isinstance(exc, TakenBack):
             return DONE
         logger.warning(f"The processing of {item.key} was cancelled by others; repeating it.")
         return Requeue(self._clock.monotonic() + FAILURE_DELAY, is_held=True)

@@ -41,7 +41,7 @@ from kopf_core.intents.detection import detect_reason
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.conflicts import get_finalizer_hold, must_leave_finalizer
+from kopf_core.reactor.conflicts import get_finalizer_hold, judge_pending, must_leave_finalizer
 from kopf_core.reactor.cycles import Cycles, sooner
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.echoes import Echoes
@@ -98,9 +98,7 @@ class Reconciler:
         self._clock = execution.clock
         self._denials = Denials(client, lambda: list_rights(self.resource, handlers))
         self._cycles = Cycles(resource=resource, handlers=handlers, execution=execution)
-        self._delivery = Delivery(
-            client=client, resource=resource, settings=self.settings, clock=self._clock
-        )
+        self._delivery = Delivery(client=client, resource=resource, execution=execution)
         self.echoes = Echoes(self.settings, handlers, memories, desired)
         self._pauses = ObjectPauses(memories, self._delivery, background, desired)
 
@@ -117,7 +115,12 @@ class Reconciler:
 
     async def process(self, item: WorkItem) -> TurnResult:
         """Process all that is there for the object, and say when to do it again."""
+        if not self._execution.door.is_open:  # it is noticed soon, and all is listed anew then
+            item.events.clear()
+            return DONE
         memory = self._memories.recall(item.key, is_listed=item.is_listed)
+        if memory.base is not None:
+            judge_pending(memory, item.newest, self._handlers, self.settings.persistence)
         turn = Turn(item, memory, self.settings)
         pause = find_pause(turn)
         if pause is not None:

@@ -130,17 +130,11 @@ class Takeovers:
         return Requeue(at=self._client.clock.monotonic() + delay)
 
     async def _prepare(self, turn: Turn, detect: Detect) -> _Sight:
-        """Make the state current if it matters; get whether the object exists, as far as known.
-
-        Raises :class:`FencedError` if the lease is not held anymore by then.
-        """
+        """Make the state current if it matters; get whether the object exists, as far as known."""
         known = turn.item.latest
         if known is None or self._is_current(turn, known) or not self._is_pending(detect(turn)):
             return _Sight.THERE
-        sight = await self._look(turn, known)
-        if self._client.fence is not None:
-            self._client.fence.check()  # the process could be suspended meanwhile
-        return sight
+        return await self._look(turn, known)
 
     def _follow_terms(self) -> None:
         term = 0 if self._client.fence is None else self._client.fence.term

@@ -440,7 +440,8 @@ async def test_d7_daemon_that_ignores_everything_is_abandoned(yard, logged, styl
             case "mismatch":
                 yard.label("no")
             case "pause":
-                await yard.engine.pause()
+                yard.engine.hold()
+                await yard.engine.end_instantly()
             case "exit":
                 await yard.engine.exit()
         await asyncio.sleep(4)
@@ -474,7 +475,8 @@ async def test_daemons_abandoned_at_once_are_reported_at_once(yard, logged):
     for number in range(10):
         yard.see(f"uid{number}")
     await asyncio.sleep(1)
-    await yard.engine.pause()
+    yard.engine.hold()
+    await yard.engine.end_instantly()
     with pytest.warns(ResourceWarning):
         await asyncio.sleep(2)
     assert [text for text in logged(logging.WARNING) if text.startswith("Orphaned")] == [
@@ -617,7 +619,8 @@ async def test_f10_pausing_stops_everything_and_resuming_starts_it_again(yard):
     reasons, calls = [], []
     yard.see()
     await asyncio.sleep(1.5)
-    await yard.engine.pause()
+    yard.engine.hold()
+    await yard.engine.end_instantly()
     assert reasons == [PAUSING]
     assert not yard.engine.spawned
     yard.see()
@@ -643,7 +646,8 @@ async def test_f10_nothing_starts_after_a_pause_in_the_middle_of_spawning(yard, 
 
     for number in range(1000):
         yard.see(f"uid{number}")
-    await yard.engine.pause()
+    yard.engine.hold()
+    await yard.engine.end_instantly()
     started = len(yard.ticks)
     assert started < 2000
     await asyncio.sleep(100)
@@ -687,7 +691,8 @@ async def test_daemon_lingering_over_the_pause_is_restarted_after_it(yard):
 
     yard.see()
     await asyncio.sleep(1)
-    await yard.engine.pause()
+    yard.engine.hold()
+    await yard.engine.end_instantly()
     yard.engine.resume()
     yard.see()
     await asyncio.sleep(20)

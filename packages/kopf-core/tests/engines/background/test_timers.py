@@ -413,7 +413,8 @@ async def test_d8_idle_timer_with_no_interval_stops_after_its_only_run(yard, how
     if how == "deleted":
         yard.delete()
     elif how == "paused":
-        await yard.engine.pause()
+        yard.engine.hold()
+        await yard.engine.end_instantly()
     else:
         await yard.engine.exit()
     assert not yard.engine.is_running(memory)

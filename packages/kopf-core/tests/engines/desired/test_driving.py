@@ -1,12 +1,14 @@
 """Driving of all kinds of functions: what they yield is accepted, outcomes come back."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
+from kopf_core.actions.threads import Door, TakenBack
 from kopf_core.engines.desired.driving import PassInterrupted, drive
 
 
@@ -140,3 +142,30 @@ async def test_generators_take_no_threads_to_be_made(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(asyncio.get_running_loop(), "run_in_executor", no_thread)
     seen: list[Any] = []
     assert await run(async_generator, Acceptor(), seen=seen) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_k12_no_step_is_made_behind_a_shut_door(is_async):
+    steps, door = [], Door()
+
+    def fn():
+        try:
+            yield "one"
+            steps.append("next")
+        finally:
+            steps.append("closed")
+
+    async def afn():
+        with contextlib.closing(fn()) as generator:
+            for item in generator:
+                yield item
+
+    async def accept(item):
+        door.is_shut = True
+
+    with pytest.raises(TakenBack):
+        await drive(afn if is_async else fn, {}, accept=accept, executor=None, door=door)
+    assert steps == ["closed"]
+    with pytest.raises(TakenBack):
+        await drive(afn if is_async else fn, {}, accept=accept, executor=None, door=door)
+    assert steps == ["closed"]

@@ -14,7 +14,7 @@ from kopf_cogs.structs.resources import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Re
 from kopf_cogs.structs.reviews import WebhookClientConfig, WebhookFn
 from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.execution import Execution
-from kopf_core.actions.threads import WaitingCalls
+from kopf_core.actions.threads import Door
 from kopf_core.engines.admission.configurations import Served, build_webhooks
 from kopf_core.engines.admission.managing import ConfigurationKeeper, make_manager
 from kopf_core.engines.admission.membership import Membership
@@ -142,7 +142,7 @@ class AdmissionEngine:
             subhandling=None,
             executor=self._threads,
             endures=False,  # nobody waits for a webhook longer than its timeout
-            waiting=WaitingCalls(),  # but till that, somebody does
+            door=Door(),  # but till that, somebody does; with or without the lease
         )
         self._reviewer = Reviewer(self._context, execution, self._routes)
         self._revise()

@@ -52,7 +52,6 @@ class BackgroundEngine:
         indices: Mapping[str, Any],
         execution: Execution,
         wake: Callable[[ObjectKey], None],
-        is_fenced: Callable[[], bool] = lambda: False,
     ) -> None:
         self._wake = wake
         self._clock = execution.clock
@@ -68,7 +67,6 @@ class BackgroundEngine:
             starter=Starter(),
             on_ended=self._on_ended,
             on_abandoned=self._on_abandoned,
-            is_fenced=is_fenced,
         )
 
     @property
@@ -195,9 +193,8 @@ class BackgroundEngine:
                     self._suspended[background.key] = background.resource, background.body
             self._stop_all(DaemonStoppingReason.OPERATOR_PAUSING)
 
-    async def pause(self) -> None:
-        """Stop everything, and start nothing until resumed. Those who linger are not waited for."""
-        self.hold()
+    async def end_instantly(self) -> None:
+        """Wait for those who are asked to stop, and do it at once; not for those who linger."""
         for _ in range(self._settings.background.instant_exit_zero_time_cycles or 0):
             if not self._spawned:
                 break

@@ -40,8 +40,6 @@ class BackgroundContext:
     starter: Starter
     on_ended: "Callable[[SpawnedHandler], None]"
     on_abandoned: "Callable[[SpawnedHandler], None]"
-    is_fenced: Callable[[], bool] = lambda: False
-    """Whether nothing must begin now."""
 
 
 class SpawnedHandler:
@@ -204,7 +202,7 @@ class SpawnedHandler:
         if self._is_over or self._task is not None:
             return
         self._handle = None
-        if self._context.is_fenced():
+        if not self._context.resources.execution.door.is_open:
             return  # it must not begin, and is going to be stopped
         if self._state is None and isinstance(self.handler, TimerHandler):
             changed_at = self._object.changed_at

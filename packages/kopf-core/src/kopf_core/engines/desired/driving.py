@@ -13,6 +13,7 @@ from typing import Any
 
 from kopf_core.actions.bases import Fn, is_async_fn
 from kopf_core.actions.invocation import invoke, is_being_cancelled
+from kopf_core.actions.threads import Door
 
 Accept = Callable[[Any], Awaitable[Any]]
 
@@ -31,10 +32,12 @@ async def drive(
     *,
     accept: Accept,
     executor: Executor | None,
+    door: Door | None = None,
     aside: AbstractContextManager[Any] = _NOTHING,
 ) -> None:
     """Call the function, and have everything that it wants accepted.
 
+    No step of it begins while the ``door`` is not open; only its closing does.
     Async functions can wait for whatever they want; ``aside`` is held while they do.
 
     Raises whatever the function raises, in the same ways as all other handlers do.
@@ -45,19 +48,27 @@ async def drive(
         is_async = is_async_fn(fn)
         with aside if is_async else _NOTHING:
             result = await invoke(
-                fn, kwargs=kwargs, is_async=is_async, executor=executor, is_endured=not is_async
+                fn,
+                kwargs=kwargs,
+                is_async=is_async,
+                executor=executor,
+                is_endured=not is_async,
+                door=door,
             )
         _heed_cancellation()
     if inspect.isasyncgen(result):
-        await _drive_async(result, accept, aside)
+        await _drive_async(result, accept, door, aside)
     elif inspect.isgenerator(result):
-        await _drive_sync(result, accept, executor)
+        await _drive_sync(result, accept, door, executor)
     else:
         await _accept_all(result, accept)
 
 
 async def _drive_async(
-    generator: AsyncGenerator[Any, Any], accept: Accept, aside: AbstractContextManager[Any]
+    generator: AsyncGenerator[Any, Any],
+    accept: Accept,
+    door: Door | None,
+    aside: AbstractContextManager[Any],
 ) -> None:
     async def step(value: Any, error: Exception | None) -> Any:
         try:
@@ -69,7 +80,9 @@ async def _drive_async(
 
     async def advance(value: Any, error: Exception | None) -> Any:
         with aside:
-            return await invoke(step, value, error, kwargs={}, is_async=True, executor=None)
+            return await invoke(
+                step, value, error, kwargs={}, is_async=True, executor=None, door=door
+            )
 
     try:
         await _alternate(advance, accept)
@@ -78,7 +91,10 @@ async def _drive_async(
 
 
 async def _drive_sync(
-    generator: Generator[Any, Any, Any], accept: Accept, executor: Executor | None
+    generator: Generator[Any, Any, Any],
+    accept: Accept,
+    door: Door | None,
+    executor: Executor | None,
 ) -> None:
     def step(value: Any, error: Exception | None) -> Any:
         try:
@@ -88,7 +104,14 @@ async def _drive_sync(
 
     async def advance(value: Any, error: Exception | None) -> Any:
         return await invoke(
-            step, value, error, kwargs={}, is_async=False, executor=executor, is_endured=True
+            step,
+            value,
+            error,
+            kwargs={},
+            is_async=False,
+            executor=executor,
+            is_endured=True,
+            door=door,
         )
 
     try:

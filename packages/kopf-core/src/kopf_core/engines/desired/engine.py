@@ -362,9 +362,10 @@ class DesiredStates:
             force=handler.force,
             is_held=step.is_held,
         )
-        executor, aside = self._execution.threads, self._places[handler.id].aside
+        executor, door = self._execution.threads, self._execution.door
+        aside = self._places[handler.id].aside
         unlisted = self._knowledge.find_unlisted(handler, step.key, cause.body.metadata.namespace)
-        return Pass(handler.fn, cause, applier, executor, aside, handler.prune, unlisted)
+        return Pass(handler.fn, cause, applier, executor, door, aside, handler.prune, unlisted)
 
     # The end of an object.
 

@@ -10,6 +10,7 @@ from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.bases import Fn
+from kopf_core.actions.threads import Door
 from kopf_core.engines.desired.applying import (
     Applier,
     BlockedError,
@@ -35,6 +36,7 @@ class Pass:
     cause: ReconcilingCause
     applier: Applier
     executor: Executor | None
+    door: Door
     aside: AbstractContextManager[Any]
     """What is held while an async function waits for something of its own."""
 
@@ -63,7 +65,12 @@ class Pass:
             raise BlockedError(f"It must wait until {self.unlisted} are listed.")
         try:
             await drive(
-                self.fn, kwargs, accept=self._accept, executor=self.executor, aside=self.aside
+                self.fn,
+                kwargs,
+                accept=self._accept,
+                executor=self.executor,
+                door=self.door,
+                aside=self.aside,
             )
             if self.prune:
                 await self._prune()
