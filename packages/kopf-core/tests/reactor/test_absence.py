@@ -62,7 +62,7 @@ async def test_k5_objects_of_which_nothing_is_said_are_not_starved(
         with cluster.sandbox.faults.fail(404, path=OBJECT, body=MISTAKES[0]) as fault:
             await cluster.create("one")
             await until(lambda: fault.hits and is_idle(operator))
-        async with asyncio.timeout(30):
-            while "seen" not in (await cluster.get("one"))["metadata"].get("annotations", {}):
-                await asyncio.sleep(0.01)
+        await cluster.sandbox.wait(
+            "kopfexamples", "one", lambda obj: "seen" in obj["metadata"].get("annotations", {})
+        )
     assert journal == ["create"]

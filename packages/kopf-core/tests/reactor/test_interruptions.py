@@ -151,7 +151,7 @@ async def test_k15_subhandlers_begin_at_the_exit_so_that_their_parents_are_not_r
         await execute(fns={"sub": lambda **_: loop.call_soon_threadsafe(journal, "sub")})
 
     async with operate() as operator:
-        waiting = operator.essentials.execution.waiting
+        waiting = operator.essentials.execution.door
         try:
             for name in ("b", "c"):
                 await cluster.create(name, kind="busy")

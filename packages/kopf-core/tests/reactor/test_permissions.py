@@ -95,8 +95,8 @@ def permit_only(monkeypatch: Any, *permitted: tuple[str, str]) -> None:
     documents = pytest.importorskip("kopf_kits.sandbox.http.documents")
     answer_review = documents.answer_review
 
-    def answer(call: Any, target: Any) -> Any:
-        reply = answer_review(call, target)
+    def answer(call: Any, target: Any, nature: Any) -> Any:
+        reply = answer_review(call, target, nature)
         if target.plural != "selfsubjectaccessreviews":
             return reply
         body = call.parse_body()

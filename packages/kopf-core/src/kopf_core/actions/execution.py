@@ -98,8 +98,11 @@ class Execution:
         return other
 
     def nested(self) -> "Execution":
-        """The same for sub-handlers: if they did not begin, their parents would be repeated."""
-        return replace(self, waiting=WaitingCalls())
+        """The same for sub-handlers: they are not taken back, or their parents would be repeated.
+
+        But they do not begin if nothing may begin at all.
+        """
+        return replace(self, door=Door(lambda: self.door.is_open))
 
     @property
     def threads(self) -> Executor:

@@ -185,7 +185,7 @@ class Delivery:
 
 
 def _is_present(turn: Turn, event: RawEvent) -> bool:
-    """Whether there is the object which the API did not know: it is listed, or goes on to change."""
+    """Whether the object that the API did not know is there: it is listed, or goes on to change."""
     if event["type"] == "DELETED":
         return False
     known, version = turn.memory.patched_version, parse_version(event["object"])
