@@ -104,6 +104,10 @@ class Account:
         await self.world.request("PATCH", url, {"rules": rules}, "application/merge-patch+json")
 
 
+REVIEW = "The operator lacks rights"
+"""What is said of all rights at once; besides, of each of them when it is refused."""
+
+
 class Messages(logging.Handler):
     """What the framework says, which can be waited for."""
 
@@ -118,7 +122,7 @@ class Messages(logging.Handler):
 
     def find(self, text: str = "", level: int = logging.WARNING) -> list[str]:
         messages = [r.getMessage() for r in self._records if r.levelno >= level]
-        return [message for message in messages if text in message]
+        return [m for m in messages if text in m and (text or not m.startswith(REVIEW))]
 
     async def until(self, text: str, times: int = 1) -> None:
         try:

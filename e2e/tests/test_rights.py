@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from e2e.clusters import Cluster
+from e2e.tests.accounts import REVIEW
 from e2e.tests.harness import CRDS, GROUP, PATIENCE, World
 from kopf_core.intents import decorators as on
 from kopf_kits.webhooks import WebhookServer
@@ -129,6 +130,7 @@ async def test_b3_b4_absent_rights_to_peerings_are_named_once_and_recovered_from
     await world.create(name="before")
     async with world.operator() as operator:
         await messages.until(text, times=2)
+        await messages.until(REVIEW)
         if verb == "patch":
             assert operator.is_paused
             assert not world.calls
@@ -143,6 +145,8 @@ async def test_b3_b4_absent_rights_to_peerings_are_named_once_and_recovered_from
     assert not (await world.request("GET", peering)).get("status")
     [complaint] = complaints
     assert text in complaint
+    [review] = messages.find(REVIEW)  # of K30
+    assert review.endswith(f"resources: [{peering.split('/')[-2]}], verbs: [{verb}]}}]}}")
     assert sorted(world.calls) == ["after", "before"]
     assert messages.find() == complaints
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kopf_cogs.clients import errors
 from kopf_cogs.structs import credentials
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from kopf_cogs.clients import session
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+RULES = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 
 TIMEOUT = 5.0
 """In seconds: how long to wait for the answers; the hints are only worth so much."""
@@ -70,19 +72,35 @@ async def explain_refusal(
 
 def suggest_rules(missing: Collection[Right], exc: Exception) -> str:
     """The rules for these rights, a sentence to go on the message with."""
+    rules = _format_rules(missing)
+    these = "this rule" if len(rules) == 1 else "these rules"
+    return f"{_end(exc)} Add {these} to the role of the operator: {', '.join(rules)}."
+
+
+def _format_rules(missing: Collection[Right]) -> list[str]:
     verbs: dict[tuple[str, str], list[str]] = {}
     for group, resource, verb in missing:
         verbs.setdefault((group, resource), []).append(verb)
     resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (group, resource), its_verbs in verbs.items():
         resources.setdefault((group, tuple(its_verbs)), []).append(resource)
-    rules = ", ".join(
+    return [
         f'{{apiGroups: ["{group}"], resources: [{", ".join(names)}], '
         f"verbs: [{', '.join(its_verbs)}]}}"
         for (group, its_verbs), names in resources.items()
+    ]
+
+
+def format_role(name: str, namespace: str | None, rights: Collection[Right]) -> str:
+    """A role of these rights as YAML in one line: for a namespace, or for the whole cluster."""
+    kind, place = (
+        ("ClusterRole", "") if namespace is None else ("Role", f", namespace: {namespace}")
     )
-    these = "this rule" if len(resources) == 1 else "these rules"
-    return f"{_end(exc)} Add {these} to the role of the operator: {rules}."
+    rules = ", ".join(_format_rules(rights))
+    return (
+        f"{{apiVersion: rbac.authorization.k8s.io/v1, kind: {kind}, "
+        f"metadata: {{name: {name}{place}}}, rules: [{rules}]}}"
+    )
 
 
 def _end(exc: Exception) -> str:
@@ -99,6 +117,41 @@ async def find_missing(
     except (errors.APIError, credentials.LoginError):
         return ()
     return [right for right, is_allowed in zip(wanted, allowed, strict=True) if not is_allowed]
+
+
+async def find_ungranted(
+    client: "session.Client", wanted: Collection[Right], namespace: str | None
+) -> Collection[Right]:
+    """The same by one request if everything is granted, as it usually is.
+
+    The API tells the rules that it knows of. There can be other authorizers, or it can know no
+    rules at all; so, it is asked again of each of the rights that are not in the rules.
+    """
+    rules = await _list_rules(client.without_fence(), namespace)
+    doubted = [right for right in wanted if not any(_permits(rule, right) for rule in rules)]
+    return await find_missing(client, doubted, namespace)
+
+
+async def _list_rules(client: "session.Client", namespace: str | None) -> list[Mapping[str, Any]]:
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace or "default"},
+    }
+    try:
+        reply = await client.post(RULES, review, timeout=TIMEOUT, backoffs=())
+    except (errors.APIError, credentials.LoginError):
+        return []
+    status = reply.get("status") if isinstance(reply, dict) else None
+    rules = status.get("resourceRules") if isinstance(status, dict) else None
+    return [
+        rule for rule in rules or () if isinstance(rule, dict) and not rule.get("resourceNames")
+    ]
+
+
+def _permits(rule: Mapping[str, Any], right: Right) -> bool:
+    fields = ("apiGroups", right.group), ("resources", right.resource), ("verbs", right.verb)
+    return all({value, "*"} & {*(rule.get(field) or ())} for field, value in fields)
 
 
 async def _is_allowed(client: "session.Client", right: Right, namespace: str | None) -> bool:

@@ -76,6 +76,10 @@ class OperatorRegistry:
         return tuple(self._resources)
 
     @property
+    def reconcilers(self) -> Collection[ReconcilingHandler]:
+        return tuple(h for h in self._resources if isinstance(h, ReconcilingHandler))
+
+    @property
     def index_ids(self) -> Collection[str]:
         return {str(h.id) for h in self._resources if isinstance(h, IndexingHandler)}
 
@@ -90,15 +94,13 @@ class OperatorRegistry:
     @property
     def observed_selectors(self) -> Collection[Selector]:
         """Those of the kinds with reconcilers, owned, or related: their states are kept."""
-        reconcilers = [h for h in self._resources if isinstance(h, ReconcilingHandler)]
-        found = {selector for h in reconcilers for selector in (h.selector, *h.owns, *h.related)}
+        found = {s for h in self.reconcilers for s in (h.selector, *h.owns, *h.related)}
         return {selector for selector in found if selector is not None}
 
     @property
     def related_names(self) -> Collection[str]:
         """What reconcilers relate to by a word: these can be indices, or fields of objects."""
-        reconcilers = [h for h in self._resources if isinstance(h, ReconcilingHandler)]
-        return {s for h in reconcilers for s in h.related.values() if isinstance(s, str)}
+        return {s for h in self.reconcilers for s in h.related.values() if isinstance(s, str)}
 
     def get_resource_handlers(
         self,

@@ -55,6 +55,9 @@ class Insights:
         """The API groups of which it is not known what they have now."""
 
         self.namespaces: frozenset[str | None] = frozenset()
+        self.known = asyncio.Event()
+        """Whether both are known, as far as it is possible."""
+
         self._revised = asyncio.Event()
         self._pending = {"resources", "namespaces"}
         self._listeners: list[Callable[[Collection[Resource]], None]] = []
@@ -96,6 +99,7 @@ class Insights:
     def _notify(self, kind: str) -> None:
         self._pending.discard(kind)
         if not self._pending:
+            self.known.set()
             self._revised.set()
 
 

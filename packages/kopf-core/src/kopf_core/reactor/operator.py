@@ -24,6 +24,7 @@ from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
 from kopf_core.reactor.essentials import Essentials, OperatorOptions
 from kopf_core.reactor.handling import Handling
 from kopf_core.reactor.leadership import Leadership
+from kopf_core.reactor.needs import review_rights
 from kopf_core.reactor.pausing import PeeringBrakes
 from kopf_core.reactor.preflight import check_registry, check_settings
 from kopf_core.reactor.watchdog import Watchdog
@@ -160,6 +161,7 @@ class Operator:
             "orchestrator": handling.orchestrator.run(),
             "leadership": self.leadership.run(),
             "peering": self._peering.run(),
+            "rights": review_rights(essentials),
             "probes": serve_probes(
                 options.liveness_endpoint,
                 options.registry,

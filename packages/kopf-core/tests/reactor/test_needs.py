@@ -1,0 +1,124 @@
+"""Rights: all that are missing for what is declared are told at once, before they are needed."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from kopf_core.intents import decorators as on
+
+RULES, ACCESS = "*/selfsubjectrulesreviews", "*/selfsubjectaccessreviews"
+LINE = "The operator lacks rights for what is declared in it. Add them: "
+
+
+@pytest.fixture
+def permit(monkeypatch) -> Callable[..., None]:
+    """Let the server say that it permits only these: verbs by kinds. The sandbox checks nothing."""
+    documents = pytest.importorskip("kopf_kits.sandbox.http.documents")
+    original = documents.answer_review
+
+    def permit(rights: dict[str, str], incomplete: bool = False) -> None:
+        def answer(call: Any, *args: Any) -> Any:
+            reply = original(call, *args)
+            body = call.parse_body()
+            if body["kind"] == "SelfSubjectRulesReview":
+                rules = [
+                    {"apiGroups": ["*"], "resources": [name], "verbs": verbs.split()}
+                    for name, verbs in rights.items()
+                ]
+                status = {"resourceRules": [] if incomplete else rules, "incomplete": incomplete}
+            else:
+                spec = body["spec"]["resourceAttributes"]
+                name = "/".join(filter(None, [spec["resource"], spec["subresource"]]))
+                status = {"allowed": spec["verb"] in rights.get(name, "").split()}
+            return type(reply).of({**body, "status": status}, 201)
+
+        monkeypatch.setattr(documents, "answer_review", answer)
+
+    return permit
+
+
+@pytest.fixture
+def declare(registry, settings, operate):
+    """A reconciler with children, with events, and with a lease."""
+    settings.posting.enabled = True
+    settings.name = "examples.kopf.dev"
+    settings.leasing.name = settings.leasing.namespace = "default"
+
+    @on.reconcile(
+        "kopfexamples",
+        owns=["v1/configmaps", "deployments"],
+        related={"v1/secrets": "spec.secret"},
+        registry=registry,
+    )
+    def fn(**_: Any) -> None:
+        pass
+
+
+GRANTED = {
+    "kopfexamples": "list watch get patch",
+    "kopfexamples/status": "patch",
+    "customresourcedefinitions": "list watch",
+    "configmaps": "list watch create",
+    "secrets": "list watch",
+    "leases": "get create update",
+}
+KEEPING = ["list", "watch", "create", "patch", "delete"]
+
+
+async def look(operate: Any, logged: Any, **options: Any) -> list[dict[str, Any]]:
+    """The missing roles, as they are told."""
+    async with operate(**options), asyncio.timeout(30):
+        while not [text for text in logged(logging.WARNING) if LINE in text]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    [line] = [text for text in logged(logging.WARNING) if LINE in text]
+    return [yaml.safe_load(text) for text in line.partition(LINE)[2].split(" --- ")]
+
+
+def get_rights(role: dict[str, Any]) -> dict[str, list[str]]:
+    return {name: rule["verbs"] for rule in role["rules"] for name in rule["resources"]}
+
+
+@pytest.mark.usefixtures("declare")
+@pytest.mark.parametrize("incomplete", [False, True], ids=["rules", "no-rules"])
+async def test_k30_all_missing_rights_are_told_at_once(operate, logged, permit, incomplete):
+    permit(GRANTED, incomplete)
+    [role] = await look(operate, logged, clusterwide=True)
+    assert (role["kind"], role["metadata"]) == ("ClusterRole", {"name": "examples.kopf.dev"})
+    assert get_rights(role) == {
+        "configmaps": ["patch", "delete"],
+        "deployments": KEEPING,
+        "events": ["create", "patch"],
+    }
+
+
+@pytest.mark.usefixtures("declare")
+async def test_k30_rights_in_namespaces_are_apart_from_those_of_the_cluster(
+    operate, logged, permit, settings
+):
+    settings.leasing.namespace = "elsewhere"
+    permit({key: verbs for key, verbs in GRANTED.items() if key[0] not in "l"} | {"events": "*"})
+    roles = {
+        r["metadata"].get("namespace"): r
+        for r in await look(operate, logged, namespaces=["default"])
+    }
+    assert {key: role["kind"] for key, role in roles.items()} == {
+        "default": "Role",
+        "elsewhere": "Role",
+    }
+    assert get_rights(roles["elsewhere"]) == {"leases": ["get", "create", "update"]}
+    assert get_rights(roles["default"])["deployments"] == KEEPING
+
+
+@pytest.mark.usefixtures("declare")
+async def test_k30_it_is_one_request_if_everything_is_granted(cluster, operate, logged, settings):
+    settings.leasing.name = None  # it would be one more, for its namespace
+    async with operate(clusterwide=True), asyncio.timeout(30):
+        await cluster.sandbox.journal.wait("POST", RULES)
+        await cluster.create("one")
+        await cluster.sandbox.journal.wait("GET", "*/secrets", count=2)
+    assert len([e for e in cluster.sandbox.journal if "selfsubject" in e.path]) == 1
+    assert not [text for text in logged(logging.WARNING) if LINE in text]
