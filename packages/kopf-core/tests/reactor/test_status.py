@@ -9,7 +9,7 @@ from dataclasses import fields
 import aiohttp
 import pytest
 
-from kopf_core.actions.errors import TemporaryError
+from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.engines.serving import Snapshot, StatusSetupError
 from kopf_core.intents import decorators as on
 
@@ -485,3 +485,69 @@ async def test_k24_values_of_secrets_are_not_shown(cluster, operate, registry, g
     assert "cGFzcw==" not in json.dumps(status)
     assert "cGFzcw==" not in page
     assert "Secret" in status["retries"][0]["message"]
+
+
+async def test_k35_waiting_is_no_attempt_and_times_are_not_broken(cluster, operate, registry, get):
+    on.create("kopfexamples", id="fn", registry=registry)(lambda **_: None)
+    record = {
+        "started": "2020-01-01T00:00:00+00:00",
+        "delayed": "2999-12-31T00:00:00+00:00",
+        "purpose": "create",
+        "retries": 0,
+        "message": "It must wait.",
+    }
+    meta = {"name": "one", "annotations": {"kopf.zalando.org/fn": json.dumps(record)}}
+    body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": meta}
+    await cluster.client.post("/apis/kopf.dev/v1/namespaces/default/kopfexamples", body)
+    async with operate():
+
+        async def get_retry():
+            return json.loads((await get("/status.json"))[1])["retries"]
+
+        (retry,) = await until(get_retry)
+        _, page = await get("/status")
+    assert (retry["retries"], retry["message"]) == (0, "It must wait.")
+    assert f'<td>waits</td><td class="time">{retry["delayed"]}</td><td>It must wait.</td>' in page
+    assert ".time { white-space: nowrap }" in page
+
+
+async def test_k35_webhooks_are_seen(cluster, operate, registry, settings, get):
+    asked, answered = asyncio.Queue(), asyncio.Queue()
+
+    async def server(fn):
+        yield {"url": "https://127.0.0.1:1"}
+        while True:
+            answered.put_nowait(await fn(await asked.get(), webhook="check"))
+
+    @on.validate("kopfexamples", id="check", registry=registry)
+    def check(spec, **_):
+        if not spec.get("good"):
+            raise PermanentError("It is not good.")
+
+    on.mutate("kopfexamples", id="amend", registry=registry)(lambda **_: None)
+    settings.admission.server = server
+    async with operate():
+        for good in (True, False):
+            body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "spec": {"good": good}}
+            request = {
+                "uid": "x",
+                "operation": "CREATE",
+                "resource": {"group": "kopf.dev", "version": "v1", "resource": "kopfexamples"},
+                "userInfo": {},
+                "object": body | {"metadata": {"name": "one", "namespace": "default"}},
+            }
+            asked.put_nowait({"request": request})
+            assert (await answered.get())["response"]["allowed"] is good
+
+        async def get_reviewed():
+            webhooks = json.loads((await get("/status.json"))[1])["webhooks"]
+            return webhooks[0]["reviews"] == 2 and webhooks
+
+        webhooks = await until(get_reviewed)
+        _, page = await get("/status")
+    keys = ("handler", "kind", "working", "reviews", "denied")
+    assert [tuple(map(one.get, keys)) for one in webhooks] == [
+        ("check", "validating", 0, 2, 1),
+        ("amend", "mutating", 0, 0, 0),
+    ]
+    assert "<h2>Webhooks</h2>" in page

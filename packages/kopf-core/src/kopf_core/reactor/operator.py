@@ -213,7 +213,9 @@ class Operator:
 
         metrics = make_metrics() if serving.endpoint else None
         self.essentials.plug_in([one for one in (metrics, traces) if one is not None])
-        status = OperatorStatus(self.essentials, self.handling, self.leadership, find_problems)
+        status = OperatorStatus(
+            self.essentials, self.handling, self.leadership, find_problems, self._admission
+        )
         endpoints: dict[str, Coroutine[Any, Any, None]] = {}
         if serving.status:
             endpoint = StatusEndpoint(status, serving.status, serving.token)

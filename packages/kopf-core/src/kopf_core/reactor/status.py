@@ -4,6 +4,7 @@ import datetime
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from kopf_cogs.helpers.versions import get_version
 from kopf_cogs.structs.bodies import Body
@@ -20,6 +21,7 @@ from kopf_core.engines.serving.snapshots import (
     RetrySnapshot,
     Snapshot,
     StreamSnapshot,
+    WebhookSnapshot,
 )
 from kopf_core.intents.handlers import TimerHandler
 from kopf_core.reactor.essentials import Essentials
@@ -28,6 +30,9 @@ from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.leadership import Leadership
 from kopf_core.reactor.queueing import WorkQueue
 from kopf_core.reactor.work import Stage, WorkItem
+
+if TYPE_CHECKING:
+    from kopf_core.engines.admission import AdmissionEngine
 
 CACHE_TIME = 1.0
 """For how long (in seconds) a snapshot is good: however many ask, it is not taken more often."""
@@ -51,7 +56,9 @@ class OperatorStatus:
         handling: Handling,
         leadership: Leadership,
         find_problems: Callable[[], Collection[str]],
+        admission: "AdmissionEngine | None" = None,
     ) -> None:
+        self._admission = admission
         self._leadership = leadership
         self._find_problems = find_problems
         self._essentials = essentials
@@ -114,10 +121,21 @@ class OperatorStatus:
             paused=tuple(map(_snap_paused, islice(essentials.memories.paused, MAX_PAUSED))),
             paused_objects=len(essentials.memories.paused),
             background=tuple(_snap_background(background.spawned, background.orphans)),
+            webhooks=tuple(self._snap_webhooks()),
             indices={name: len(index) for name, index in essentials.indices.items()},
             posted_events=essentials.recorder.posted,
             dropped_events=essentials.recorder.dropped,
         )
+
+    def _snap_webhooks(self) -> Iterator[WebhookSnapshot]:
+        for handler, tally in ({} if self._admission is None else self._admission.tallies).items():
+            yield WebhookSnapshot(
+                handler=handler.id,
+                kind=handler.type.value,
+                working=tally.working,
+                reviews=tally.reviews,
+                denied=tally.denied,
+            )
 
     def _snap_lease(self) -> LeaseSnapshot | None:
         leadership = self._leadership
@@ -162,7 +180,7 @@ class OperatorStatus:
         for id in dict.fromkeys(h.id for h in self._essentials.registry.resource_handlers):
             record = storage.fetch(key=id, body=body)
             state = None if record is None else HandlerState.from_record(record, now)
-            if state is not None and state.retries and not state.finished:
+            if state is not None and (state.retries or state.message) and not state.finished:
                 yield id, state
 
 

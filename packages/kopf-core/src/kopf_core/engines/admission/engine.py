@@ -19,7 +19,7 @@ from kopf_core.engines.admission.configurations import Served, build_webhooks
 from kopf_core.engines.admission.managing import ConfigurationKeeper, make_manager
 from kopf_core.engines.admission.membership import Membership
 from kopf_core.engines.admission.routes import Routes
-from kopf_core.engines.admission.serving import ReviewContext, Reviewer, make_threads
+from kopf_core.engines.admission.serving import ReviewContext, Reviewer, Tally, make_threads
 from kopf_core.intents.admission import WebhookHandler, WebhookType
 from kopf_core.intents.registries import OperatorRegistry
 
@@ -82,6 +82,12 @@ class AdmissionEngine:
         self._served: Served | None = None
         self._is_ready = False
         self._client_config: WebhookClientConfig | None = None
+
+    @property
+    def tallies(self) -> Mapping[WebhookHandler, Tally]:
+        """How all the webhooks were used since the start."""
+        known = {} if self._reviewer is None else self._reviewer.tallies
+        return {handler: known.get(handler, Tally()) for handler in self._handlers}
 
     def observe(self, resources: Collection[Resource]) -> None:
         """Take the resources which exist in the cluster now."""

@@ -60,6 +60,17 @@ class ReviewContext:
     indices: Mapping[str, Any]
 
 
+@dataclass(slots=True)
+class Tally:
+    """How one webhook was used since the start."""
+
+    working: int = 0
+    reviews: int = 0
+    """How many are over, the denied ones included."""
+
+    denied: int = 0
+
+
 class Reviewer:
     """Judges admission reviews: it is the function which is given to webhook servers.
 
@@ -70,6 +81,7 @@ class Reviewer:
         self._context = context
         self._execution = execution
         self._routes = routes
+        self.tallies: dict[WebhookHandler, Tally] = {}
         self._resources: Mapping[ResourceId, Resource] = {}
         self._served: Served = {}
         self._opened = asyncio.Event()
@@ -162,6 +174,19 @@ class Reviewer:
 
     async def _call(self, handler: WebhookHandler, cause: AdmissionCause) -> BaseException | None:
         """Call the handler for as long as it is waited for; get its error, if it has failed."""
+        tally = self.tallies.setdefault(handler, Tally())
+        tally.working += 1
+        try:
+            error = await self._attempt(handler, cause)
+        finally:
+            tally.working -= 1
+        tally.reviews += 1
+        tally.denied += error is not None
+        return error
+
+    async def _attempt(
+        self, handler: WebhookHandler, cause: AdmissionCause
+    ) -> BaseException | None:
         timeout = handler.timeout_seconds or DEFAULT_TIMEOUT
         state = HandlerState(started=self._execution.clock.now())
         try:

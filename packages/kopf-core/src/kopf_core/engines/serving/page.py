@@ -19,10 +19,17 @@ h1 { font-size: 1.3rem } h2 { font-size: 1rem; margin: 1.6rem 0 .3rem }
 table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line) }
 th { font-weight: 600; color: var(--dim) } td { overflow-wrap: anywhere }
+.time { white-space: nowrap }
 .bad { color: var(--bad) } .good { color: var(--good) } .dim { color: var(--dim) }
 """
 
 Row = Iterable[object]
+
+
+class _Time(str):
+    """It is never broken into lines."""
+
+    __slots__ = ()
 
 
 def render_page(snapshot: Snapshot) -> str:
@@ -65,10 +72,18 @@ def _render_sections(snapshot: Snapshot) -> Iterator[str]:
         ),
     )
     yield _render_table(
-        f"Retried: {_objects(snapshot.pending_retries)}, waiting for the next attempt",
+        f"Retried or waiting: {_objects(snapshot.pending_retries)}",
         ("kind", "namespace", "name", "handler", "attempts", "next", "error"),
         (
-            (r.resource, r.namespace, r.name, r.handler, r.retries, r.delayed or "soon", r.message)
+            (
+                r.resource,
+                r.namespace,
+                r.name,
+                r.handler,
+                r.retries or "waits",
+                _Time(r.delayed or "soon"),
+                r.message,
+            )
             for r in snapshot.retries
         ),
     )
@@ -86,11 +101,17 @@ def _render_sections(snapshot: Snapshot) -> Iterator[str]:
             for b in snapshot.background
         ),
     )
+    if snapshot.webhooks:
+        yield _render_table(
+            "Webhooks",
+            ("kind", "handler", "in work", "reviews", "denied"),
+            ((w.kind, w.handler, w.working, w.reviews, w.denied) for w in snapshot.webhooks),
+        )
     yield _render_table("Indices", ("index", "keys"), snapshot.indices.items())
     yield _render_table(
         "Last errors",
         ("time", "logger", "message"),
-        ((e.time, e.logger, e.message) for e in snapshot.errors),
+        ((_Time(e.time), e.logger, e.message) for e in snapshot.errors),
     )
 
 
@@ -138,12 +159,13 @@ def _ago(seconds: float) -> str:
 
 
 def _show(cell: object) -> str:
-    return "" if cell is None else escape(str(cell))
+    text = "" if cell is None else escape(str(cell))
+    return f'<td class="time">{text}</td>' if isinstance(cell, _Time) else f"<td>{text}</td>"
 
 
 def _render_table(title: str, columns: Iterable[str], rows: Iterable[Row]) -> str:
     """A section with its table; or with nothing, said in a word."""
-    lines = ["".join(f"<td>{_show(cell)}</td>" for cell in row) for row in rows]
+    lines = ["".join(map(_show, row)) for row in rows]
     heading = f"<h2>{escape(title)}</h2>"
     if not lines:
         return f'{heading}<p class="dim">None.</p>'

@@ -57,13 +57,15 @@ class QueueSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrySnapshot:
-    """One handler of one object that has failed, and is going to be called again."""
+    """One handler of one object that has failed or waits, and is going to be called again."""
 
     resource: str
     namespace: str | None
     name: str
     handler: str
     retries: int
+    """How many attempts there were; 0 if it waits for something else, and was not even tried."""
+
     delayed: str | None
     """The time of the next attempt, in ISO-8601."""
 
@@ -97,6 +99,23 @@ class BackgroundSnapshot:
 
     lag: float
     """By how much the most late of those waiting is late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSnapshot:
+    """One webhook, as it was used since the start."""
+
+    handler: str
+    kind: str
+    """Either ``validating`` or ``mutating``."""
+
+    working: int
+    """How many reviews are in work."""
+
+    reviews: int
+    """How many are over, the denied ones included."""
+
+    denied: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +168,7 @@ class Snapshot:
     """How many objects are paused by people, one by one."""
 
     background: tuple[BackgroundSnapshot, ...] = ()
+    webhooks: tuple[WebhookSnapshot, ...] = ()
     indices: dict[str, int] = field(default_factory=dict)
     """How many keys there are in each index."""
 
