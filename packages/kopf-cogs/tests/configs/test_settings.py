@@ -59,6 +59,7 @@ DEFAULTS = {
     "scanning.disabled": False,
     "admission.server": None,
     "admission.managed": None,
+    "execution.honor_pauses": False,
     "execution.default_backoff": 60,
     "execution.max_workers": None,
     "background.cancellation_polling": 60,
