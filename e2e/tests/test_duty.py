@@ -184,3 +184,64 @@ async def test_forgetting_makes_the_object_new_for_a_live_operator(world):
         obj = await world.until_handled()
         assert get_finalizers(obj) == [FINALIZER]
         assert any(key.startswith(PREFIX) for key in obj["metadata"]["annotations"])
+
+
+@pytest.mark.docs("cli/objects")
+async def test_k28_reconciled_objects_are_not_new(world):
+    @on.reconcile(*KEX, id="fn", registry=world.registry)
+    def fn(conditions, spec, **_):
+        if spec.get("fails"):
+            raise TemporaryError("not yet", delay=NEVER)
+        conditions.set("Ready", True, reason="Done", message="All is there.")
+
+    async with world.operator():
+        await world.create({}, name="ready")
+        await world.until(lambda obj: obj and (obj.get("status") or {}).get("conditions"), "ready")
+        await world.create({"fails": True}, name="failing")
+        await world.until(lambda obj: "fn" in get_progress(obj), "failing")
+        found = await look(world)
+        stdout, errors = await talk(world, "objects", KIND, "-n", world.namespace)
+        text = await kopf(world, "object", KIND, "ready", "-n", world.namespace)
+    ready, failing = found["ready"], found["failing"]
+    assert (ready["state"], ready["conditions"]) == ("served", {"Ready": "True"})
+    assert (failing["state"], failing["handlers"][0]["error"]) == ("retried", "not yet")
+    assert "served" in stdout
+    assert "Ready=True" in stdout
+    assert "What timers and daemons do is not on the objects" in errors
+    assert "  Ready: True (Done: All is there.)" in text
+
+
+@pytest.mark.docs("cli/retry")
+async def test_k28_it_is_said_what_cannot_be_known_of_timers(world):
+    @on.timer(*KEX, interval=NEVER, registry=world.registry)
+    def fn(name, **_):
+        world.calls(name)
+        raise TemporaryError("not yet", delay=NEVER)
+
+    async with world.operator():
+        await world.create()
+        await world.calls.until(lambda calls: calls)
+        args = [KIND, "obj", "-n", world.namespace, "--yes"]
+        for command in ("retry", "forget"):
+            _, errors = await talk(world, command, *args)
+            assert "timers and daemons keep their attempts in memory" in errors
+
+
+@pytest.mark.docs("cli/retry")
+@pytest.mark.parametrize("command", ["retry", "forget", "release"])
+async def test_k28_named_operators_are_hinted_at_by_all_commands(world, command):
+    name = world.settings.name = "examples.kopf.dev"
+
+    @on.create(*KEX, id="fn", registry=world.registry)
+    @on.delete(*KEX, id="fn", registry=world.registry)
+    def fn(**_):
+        raise TemporaryError("not yet", delay=NEVER)
+
+    async with world.operator():
+        await world.create()
+        await world.until(lambda obj: f"{name}/fn" in obj["metadata"].get("annotations", {}))
+    args = [KIND, "obj", "-n", world.namespace]
+    _, errors = await talk(world, command, *args, "--yes")
+    assert f"There are marks of another operator: see with --operator {name}." in errors
+    _, errors = await talk(world, command, *args, "--dry-run", "--operator", name)
+    assert "another operator" not in errors

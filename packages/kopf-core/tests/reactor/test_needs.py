@@ -114,6 +114,18 @@ async def test_k30_rights_in_namespaces_are_apart_from_those_of_the_cluster(
 
 
 @pytest.mark.usefixtures("declare")
+async def test_k30_nothing_is_said_if_nothing_can_be_known(cluster, operate, logged, settings):
+    settings.leasing.name = None
+    cluster.sandbox.faults.fail(404, method="POST", path=RULES)
+    async with operate(clusterwide=True), asyncio.timeout(30):
+        await cluster.sandbox.journal.wait("POST", RULES)
+        await cluster.create("one")
+        await cluster.sandbox.journal.wait("GET", "*/secrets", count=2)
+    assert len([e for e in cluster.sandbox.journal if "selfsubject" in e.path]) == 1
+    assert not [text for text in logged(logging.WARNING) if LINE in text]
+
+
+@pytest.mark.usefixtures("declare")
 async def test_k30_it_is_one_request_if_everything_is_granted(cluster, operate, logged, settings):
     settings.leasing.name = None  # it would be one more, for its namespace
     async with operate(clusterwide=True), asyncio.timeout(30):

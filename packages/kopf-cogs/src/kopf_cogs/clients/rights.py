@@ -128,11 +128,16 @@ async def find_ungranted(
     rules at all; so, it is asked again of each of the rights that are not in the rules.
     """
     rules = await _list_rules(client.without_fence(), namespace)
+    if rules is None:
+        return ()
     doubted = [right for right in wanted if not any(_permits(rule, right) for rule in rules)]
     return await find_missing(client, doubted, namespace)
 
 
-async def _list_rules(client: "session.Client", namespace: str | None) -> list[Mapping[str, Any]]:
+async def _list_rules(
+    client: "session.Client", namespace: str | None
+) -> list[Mapping[str, Any]] | None:
+    """The rules that the API knows of; ``None`` if it tells nothing at all."""
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectRulesReview",
@@ -141,7 +146,7 @@ async def _list_rules(client: "session.Client", namespace: str | None) -> list[M
     try:
         reply = await client.post(RULES, review, timeout=TIMEOUT, backoffs=())
     except (errors.APIError, credentials.LoginError):
-        return []
+        return None
     status = reply.get("status") if isinstance(reply, dict) else None
     rules = status.get("resourceRules") if isinstance(status, dict) else None
     return [

@@ -55,7 +55,7 @@ HANDLED = {LAST_HANDLED: '{"spec":{"n":1}}\n'}
     ("body", "phase"),
     [
         (make(), Phase.NEW),
-        (make(finalizers=[FINALIZER]), Phase.NEW),
+        (make(finalizers=[FINALIZER]), Phase.SERVED),
         (make(HANDLED), Phase.HANDLED),
         (make({LAST_HANDLED: '{"spec":{"n":2}}'}), Phase.CHANGED),
         (make({LAST_HANDLED: "{nope"}), Phase.NEW),

@@ -59,7 +59,7 @@ def test_i_marks_of_other_operators_are_told_of(world, invoke, args):
 
 def test_i_one_object_is_not_several(world, invoke):
     world.create()
-    assert invoke("objects", "kex").stderr == "1 object: 1 new.\n"
+    assert invoke("objects", "kex").stderr.startswith("1 object: 1 new.\n")
 
 
 @pytest.mark.docs("cli/objects")
@@ -83,6 +83,8 @@ def test_table_of_objects_in_each_state(invoke):
     assert result.stderr == (
         "8 objects: 1 blocked, 1 paused, 1 retried, 1 deleting, 1 in progress, "
         "1 new, 1 changed, 1 handled.\n"
+        "What timers and daemons do is not on the objects, nor what reconcilers have finished: "
+        "see /status of the operator.\n"
         "Objects are paused only for operators with settings.execution.honor_pauses = True.\n"
     )
 
@@ -109,7 +111,7 @@ def test_only_some_states(invoke):
     result = invoke("objects", "kex", "--state", "blocked", "--state", "new", "-o", "json")
     items = json.loads(result.stdout)["items"]
     assert {item["name"] for item in items} == {"blocked", "new"}
-    assert result.stderr.endswith("; 2 shown.\n")
+    assert "; 2 shown.\n" in result.stderr
 
 
 @pytest.mark.docs("cli/objects")
@@ -130,6 +132,8 @@ def test_json_of_objects_is_stable(invoke, world):
         "deletionTimestamp": None,
         "held": True,
         "otherFinalizers": ["x.com/y"],
+        "conditions": {},
+        "outdated": False,
         "handlers": [
             {
                 "id": "fn",

@@ -42,7 +42,7 @@ def plan_retry(
         if not handler.state.finished and handler.state.delayed is not None
     ]
     if not waiting:
-        return Change("no handler waits for its next attempt")
+        return Change(f"no handler waits for its next attempt{_doubt(state)}")
     is_due = all(handler.state.is_awake(now) for handler in state.handlers if handler.id in waiting)
     doubt = " (it is due already: is the operator running?)" if is_due else ""
     pause = "; but it is paused" if state.pause is not None else ""
@@ -50,6 +50,13 @@ def plan_retry(
         f"retry at once: {_name(waiting)}{doubt}{pause}",
         partial(hasten, persistence=persistence),
     )
+
+
+def _doubt(state: ObjectState) -> str:
+    """What cannot be seen, and so not be changed from outside."""
+    if state.last_handled is not None or state.handlers:
+        return ""
+    return ", as far as it is on the object: timers and daemons keep their attempts in memory"
 
 
 def _name(ids: Sequence[str]) -> str:
@@ -102,7 +109,7 @@ def plan_forgetting(state: ObjectState, persistence: PersistenceSettings) -> Cha
     fn = partial(forget, persistence=persistence)
     patch = _plan_erasing(Body(state.body), persistence)
     if not patch:
-        return Change("there is nothing to forget")
+        return Change(f"there is nothing to forget{_doubt(state)}")
     ids = [handler.id for handler in state.handlers]
     parts = [f"the progress of {_name(ids)}"] if ids else []
     if state.last_handled is not None:

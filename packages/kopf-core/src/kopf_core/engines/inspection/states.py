@@ -20,6 +20,12 @@ _LONGEST = 63
 """In characters: how long can be the names of annotations; or, by the old scheme, with prefixes."""
 
 
+AGENT = "kopf"
+"""The field manager of operators, as API servers make it of the name of the client."""
+
+NAMED_FINALIZER = "/finalizer"
+"""How the finalizers of named operators end; before that, it is the name."""
+
 OTHERS_MARKS = ("last-handled-configuration", "kopf-managed")
 """The annotations that all operators leave, after the prefixes of their own."""
 
@@ -42,8 +48,18 @@ class Phase(enum.StrEnum):
     PROGRESSING = "in progress"
     """Some of the handlers have started, and not all of them are over."""
 
+    SERVED = "served"
+    """Operators have been there, but no change handlers: those leave the only marks that last.
+
+    What reconcilers, timers, and daemons do is not on the object when all is well; what timers
+    and daemons do is never there.
+    """
+
     NEW = "new"
-    """It was never handled: the operator has not noticed it, or has nothing to do with it."""
+    """There are no signs of operators: they have not noticed it, or have nothing to do with it.
+
+    Or it is served by those who leave no signs: timers, and daemons with no finalizer.
+    """
 
     CHANGED = "changed"
     """It differs from its last handled state, and no handler has started for that."""
@@ -98,6 +114,18 @@ class ObjectState:
     last_handled: BodyEssence | None
     differences: Diff
     """What has changed since the last handled state."""
+
+    @property
+    def conditions(self) -> tuple[Mapping[str, Any], ...]:
+        """What operators say of the object in its status; those of reconcilers say it there."""
+        found = self.body.status.get("conditions") or ()
+        return tuple(item for item in found if isinstance(item, Mapping) and item.get("type"))
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether what is said in the status is of an earlier generation of the object."""
+        observed = self.body.status.get("observedGeneration")
+        return observed is not None and observed != self.body.metadata.get("generation")
 
     @property
     def deleted_at(self) -> str | None:
@@ -161,8 +189,22 @@ def _detect_phase(
     if handlers:
         return Phase.PROGRESSING
     if last_handled is None:
-        return Phase.NEW
+        return Phase.SERVED if _has_signs(body, persistence) else Phase.NEW
     return Phase.CHANGED if differences else Phase.HANDLED
+
+
+def _has_signs(body: Body, persistence: PersistenceSettings) -> bool:
+    """Whether operators have written something here, be it only in the status."""
+    if is_deletion_blocked(body, persistence.finalizer):
+        return True
+    entries = body.metadata.get("managedFields") or ()
+    managers = [
+        entry.get("manager")
+        for entry in entries
+        if isinstance(entry, Mapping) and entry.get("operation") != "Apply"  # as of children
+    ]
+    own = persistence.finalizer.partition("/")[0]  # named operators have it by their names
+    return any(manager in (AGENT, own) for manager in managers)
 
 
 def _read_progress(
@@ -205,4 +247,6 @@ def find_others(state: ObjectState) -> Collection[str]:
     if state.last_handled is not None or state.handlers or state.is_held:
         return ()
     pairs = [str(name).partition("/") for name in state.body.metadata.annotations]
-    return {prefix for prefix, _, name in pairs if name in OTHERS_MARKS}
+    marked = {prefix for prefix, _, name in pairs if name in OTHERS_MARKS}
+    ends = [name for name in state.other_finalizers if name.endswith(NAMED_FINALIZER)]
+    return marked | {name.removesuffix(NAMED_FINALIZER) for name in ends}

@@ -183,19 +183,13 @@ def release(access: Access, selection: Selection, manner: Manner) -> None:
 
     Without KIND, with --all: of all kinds in the cluster. No other finalizers are touched.
     """
-    from kopf_core.engines.inspection import find_others, plan_release
+    from kopf_core.engines.inspection import plan_release
 
-    others: set[str] = set()
-
-    def plan(state: ObjectState) -> Change:
-        others.update(find_others(state))
-        return plan_release(state, access.settings.persistence)
-
+    persistence = access.settings.persistence
     loss = (
         "The finalizers are lost: deletions are not handled, and what is being deleted can vanish."
     )
-    _change(access, selection, manner, plan, loss)
-    tell_of_others(others)
+    _change(access, selection, manner, lambda state: plan_release(state, persistence), loss)
 
 
 def _require_kind(selection: Selection) -> None:
@@ -215,15 +209,23 @@ def _change(
 
     ``loss`` is what cannot be taken back: for the question.
     """
+    from kopf_core.engines.inspection import find_others
     from kopf_kits.cli.duty.applying import apply_all, plan_all
     from kopf_kits.cli.duty.visiting import visit
     from kopf_kits.cli.targets import describe_target
 
     problems: list[str] = []
+    others: set[str] = set()
+
+    def look_and_plan(state: ObjectState) -> Change:
+        others.update(find_others(state))
+        return plan(state)
 
     async def change(client: Client) -> Sequence[Step]:
         is_named = bool(selection.names)
-        steps = await plan_all(client, access, selection, plan, problems, keep_idle=is_named)
+        steps = await plan_all(
+            client, access, selection, look_and_plan, problems, keep_idle=is_named
+        )
         _show_plan(steps, manner)
         if any(step.is_needed for step in steps) and not manner.dry_run:
             _ask(steps, manner, describe_target(client), loss)
@@ -236,6 +238,7 @@ def _change(
         tell(json.dumps({"dryRun": manner.dry_run, "items": items}, indent=2))
     else:
         _show_results(steps, manner)
+    tell_of_others(others)
     failures = [f"{step.found.name}: {step.error}" for step in steps if step.error]
     finish([*problems, *failures])
 

@@ -30,11 +30,15 @@ PHASES = (
     "retried",
     "deleting",
     "in progress",
+    "served",
     "new",
     "changed",
     "handled",
 )
 """The same as in :class:`kopf_core.engines.inspection.Phase`, which is not needed for the help."""
+
+UNSEEN = ("served", "new")
+"""The states of those objects for which there can be more than is seen."""
 
 DEFAULT_PREFIX = "kopf.zalando.org"
 """Of the annotations of those operators that have no names."""
@@ -64,6 +68,7 @@ def objects(access: Access, kind: str, phases: Sequence[str], output: str, **sco
     elif shown:
         _show_table(access, shown, with_namespaces=selection.clusterwide)
     _summarise(states, selection, len(shown))
+    _tell_of_unseen(shown)
     _tell_of_pauses(shown)
     _tell_of_others(states)
     finish(problems)
@@ -131,6 +136,16 @@ def _summarise(states: Sequence[ObjectState], selection: Selection, count: int) 
     shown = "" if count == len(states) else f"; {count} shown"
     objects = "1 object" if len(states) == 1 else f"{len(states)} objects"
     click.echo(f"{objects}: {parts}{shown}.", err=True)
+
+
+def _tell_of_unseen(states: Sequence[ObjectState]) -> None:
+    """Not all of what operators do is on the objects."""
+    if any(state.phase.value in UNSEEN for state in states):
+        click.echo(
+            "What timers and daemons do is not on the objects, nor what reconcilers have finished: "
+            "see /status of the operator.",
+            err=True,
+        )
 
 
 def _tell_of_pauses(states: Sequence[ObjectState]) -> None:

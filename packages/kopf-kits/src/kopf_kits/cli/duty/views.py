@@ -27,6 +27,7 @@ COLOURS = {
     Phase.PROGRESSING: "yellow",
     Phase.CHANGED: "yellow",
     Phase.HANDLED: "green",
+    Phase.SERVED: "green",
     Phase.NEW: None,
 }
 
@@ -87,8 +88,15 @@ def _describe(state: ObjectState) -> str:
         case Phase.DELETING:
             others = ", ".join(state.other_finalizers)
             return f"blocked also by {others}" if others else "waits for its operator"
+        case Phase.SERVED:
+            return _show_conditions(state)
     deleting = "being deleted: " if state.deleted_at is not None else ""
     return f"{deleting}{message}" if message else ""
+
+
+def _show_conditions(state: ObjectState) -> str:
+    shown = ", ".join(f"{item['type']}={item.get('status')}" for item in state.conditions)
+    return f"{shown} (of an earlier generation)" if state.is_outdated and shown else shown
 
 
 def _show_field(field: Sequence[str]) -> str:
@@ -111,13 +119,26 @@ def make_text(state: ObjectState, now: datetime.datetime) -> Iterator[str]:
     if state.other_finalizers:
         yield f"  Finalizers of others: {clean(', '.join(state.other_finalizers))}"
     yield ""
+    yield from _make_conditions(state)
     yield from _make_handlers(state.handlers, now)
     yield from _make_last_handled(state)
 
 
+def _make_conditions(state: ObjectState) -> Iterator[str]:
+    if not state.conditions:
+        return
+    outdated = " (of an earlier generation of the object)" if state.is_outdated else ""
+    yield f"Conditions{outdated}:"
+    for item in state.conditions:
+        details = ": ".join(str(item[key]) for key in ("reason", "message") if item.get(key))
+        yield f"  {clean(item['type'])}: {clean(item.get('status'))}" + (
+            f" ({clean(details)})" if details else ""
+        )
+
+
 def _make_handlers(handlers: Sequence[HandlerProgress], now: datetime.datetime) -> Iterator[str]:
     if not handlers:
-        yield "Handlers: none is in progress."
+        yield "Handlers: none is in progress; of timers and daemons, it is not known from here."
         return
     yield "Handlers:"
     for handler in handlers:
@@ -137,7 +158,7 @@ def _make_handlers(handlers: Sequence[HandlerProgress], now: datetime.datetime) 
 
 def _make_last_handled(state: ObjectState) -> Iterator[str]:
     if state.last_handled is None:
-        yield "Last handled state: none; it was never handled completely."
+        yield "Last handled state: none; change handlers have never handled it completely."
         return
     hidden = is_secret(state.body)
     if state.differences:
@@ -173,6 +194,8 @@ def make_json(state: ObjectState, *, is_full: bool = False) -> dict[str, Any]:
         "deletionTimestamp": state.deleted_at,
         "held": state.is_held,
         "otherFinalizers": list(state.other_finalizers),
+        "conditions": {item["type"]: item.get("status") for item in state.conditions},
+        "outdated": state.is_outdated,
         "handlers": [_make_handler_json(handler) for handler in state.handlers],
         "changedFields": [list(item.field) for item in state.differences],
     }
