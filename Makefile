@@ -18,7 +18,7 @@ RUN := $(UV) run
 # Extra arguments for the tool behind a target, e.g. `make test ARGS="-k diffs -x"`.
 ARGS ?=
 
-.PHONY: help install demo test test-floors test-all-pythons e2e e2e-real e2e-long e2e-k3d e2e-assets chaos chaos-all compat field deploy-check lint format typecheck imports \
+.PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-k3d e2e-assets chaos chaos-all compat field deploy-check lint format typecheck imports \
 	bench docs changelog build sbom all clean
 
 help: ## Show this list
@@ -36,14 +36,17 @@ demo: $(UV) ## Run the minimal example on a local sandbox, show what happens, an
 	$(RUN) python tools/demo.py $(ARGS)
 
 test: $(UV) ## Run the unit and behaviour tests of all packages and tools
-	$(RUN) pytest $(ARGS)
+	$(RUN) pytest -m "not long" $(ARGS)
+
+test-long: $(UV) ## Run those of them that start whole processes again and again, or type checkers
+	$(RUN) pytest -m long $(ARGS)
 
 test-floors: $(UV) ## Run the tests of the packages with the oldest versions of what they depend on
 	$(UV) venv --quiet --clear .cache/floors
 	$(UV) pip install --quiet --python .cache/floors --resolution lowest-direct --group test \
 		-e "packages/kopf-cogs[full-auth,orjson]" -e "packages/kopf-core[metrics]" -e packages/kopf-kits \
 		-e "packages/kopf[uvloop]"
-	.cache/floors/bin/python -m pytest -p no:cacheprovider packages --ignore packages/kopf/tests/test_typing.py $(ARGS)
+	.cache/floors/bin/python -m pytest -p no:cacheprovider packages -m "not long" $(ARGS)
 
 test-all-pythons: $(UV) ## Run the tests on every Python that is found; VERSIONS="3.13 pypy3.11" for some of them
 	UV="$(UV)" $(RUN) python tools/all_pythons.py $(VERSIONS) -- -q $(ARGS)
@@ -80,13 +83,14 @@ deploy-check: e2e-assets ## Have the real server check what is in deploy/, and w
 	$(RUN) python -m e2e.deploy.helm
 	$(RUN) pytest e2e/deploy --cluster envtest $(ARGS)
 
-lint: $(UV) ## Check the style, the layers of imports, and the lockstep of versions
+lint: $(UV) ## Check the style, the layers of imports, the versions, and that no test needs real time
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) zizmor --offline --quiet .github
 	$(RUN) lint-imports --config import-linter.ini
 	$(RUN) python tools/lockstep.py --check
 	$(RUN) python tools/changelog.py --check
+	$(RUN) python tools/real_time.py --check
 
 format: $(UV) ## Fix what can be fixed automatically
 	$(RUN) ruff check --fix .
@@ -119,7 +123,7 @@ build: $(UV) ## Build the wheels and source archives into dist/, twice, and chec
 sbom: $(UV) ## List everything that kopf from dist/ brings, for each extra, as CycloneDX files into build/sbom/
 	UV="$(UV)" $(RUN) --group release python tools/sbom.py dist build/sbom
 
-all: lint typecheck test e2e docs build ## Everything but the real server and the benchmarks
+all: lint typecheck test test-long e2e docs build ## Everything but the real server and the benchmarks
 
 clean: ## Remove what was built and cached in this folder (.venv stays)
 	rm -rf dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,6 +1,7 @@
 """``kopf.api`` and ``kopf.sync_api`` wherever users run them, in operators and outside of them."""
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from idleness import until
 
 import kopf
 from kopf.testing import Connected, Sandbox, SandboxThread
@@ -175,13 +177,16 @@ async def test_in_probes(setup: Setup, is_sync: bool) -> None:
 
 async def ask(url: str) -> tuple[int, Any]:
     """What the probe says, as soon as there is anybody to say it."""
-    async with asyncio.timeout(PATIENCE), aiohttp.ClientSession() as session:
-        while True:
-            try:
+    async with aiohttp.ClientSession() as session:
+
+        async def try_to_ask() -> tuple[int, Any] | None:
+            with contextlib.suppress(aiohttp.ClientConnectorError):
                 async with session.get(url) as response:
                     return response.status, await response.json()
-            except aiohttp.ClientConnectorError:
-                await asyncio.sleep(0.01)
+            return None
+
+        answer: tuple[int, Any] = await until(try_to_ask)
+        return answer
 
 
 async def test_failed_logins_at_the_start_are_told_of_and_final(setup: Setup) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from idleness import until
 
 import kopf
 from kopf_core.reactor.stores import ObjectStore
@@ -122,11 +123,7 @@ async def test_nonsense_is_explained(
 
     await websites.apply()
     async with websites.operating():
-        async with asyncio.timeout(30):
-            while True:
-                if any(r.levelname == "ERROR" for r in caplog.records):
-                    break
-                await asyncio.sleep(0.01)
+        await until(lambda: any(r.levelname == "ERROR" for r in caplog.records))
         await websites.apply("other")
         await websites.wait(websites.kind, "other", check=has_condition("fine"))
     errors = [r for r in caplog.records if r.levelname == "ERROR"]

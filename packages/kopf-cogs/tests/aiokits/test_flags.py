@@ -43,7 +43,7 @@ async def test_waiting(flag):
 
 async def test_waiting_for_what_is_raised(flag):
     raise_flag(flag)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await wait_flag(flag)
 
 
@@ -80,7 +80,7 @@ async def test_o8_threads_end_when_nobody_waits(monkeypatch):
     thread = next(t for t in threading.enumerate() if t.name == "kopf-flag")
     task.cancel()
     await asyncio.wait([task])
-    thread.join(5)
+    thread.join(30)
     assert not thread.is_alive()
 
 

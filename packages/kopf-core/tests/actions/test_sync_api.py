@@ -103,13 +103,25 @@ def test_requests_that_are_cancelled(loop: asyncio.AbstractEventLoop) -> None:
     thread.join()
 
 
-def test_slow_replies_are_waited_for(loop: asyncio.AbstractEventLoop) -> None:
+def test_slow_replies_are_waited_for(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked, checks = asyncio.Event(), list[bool]()
+    is_running = loop.is_running
+
+    def check() -> bool:
+        checks.append(is_running())
+        if len(checks) == 5:
+            loop.call_soon_threadsafe(checked.set)
+        return checks[-1]
+
     class LateAPI:
         async def get(self, *_: Any, **__: Any) -> Any:
-            await asyncio.sleep(5 * sync_api.CHECK_INTERVAL)
+            await checked.wait()
             return "late"
 
     thread = start(loop)
+    monkeypatch.setattr(loop, "is_running", check)
     assert in_thread(loop, LateAPI(), call).result(30) == "late"
     loop.call_soon_threadsafe(loop.stop)
     thread.join()

@@ -74,13 +74,13 @@ async def test_waiting_in_the_loop_ends_when_stopped(stopper):
     await asyncio.sleep(0)
     assert not any(task.done() for task in tasks)
     stopper.set(DELETED)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await asyncio.gather(*tasks) == [checker] * 3
 
 
 async def test_waiting_in_the_loop_ends_at_once_when_already_stopped(stopper):
     stopper.set(DELETED)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await stopper.async_checker.wait(999)
 
 
@@ -117,9 +117,9 @@ def test_waiting_in_a_thread_ends_when_stopped(stopper):
 
     with concurrent.futures.ThreadPoolExecutor() as executor:
         future = executor.submit(daemon)
-        started.wait(5)
+        started.wait(30)
         stopper.set(DELETED)
-        assert future.result(5) is checker
+        assert future.result(30) is checker
 
 
 def test_waiting_in_a_thread_ends_by_time(stopper):

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from idleness import until
 
 from kopf_core.intents import decorators as on
 
@@ -22,12 +23,6 @@ async def create(cluster: Any, namespace: str, name: str) -> Any:
 def desired(operator: Any) -> Any:
     (served,) = operator.handling.orchestrator._served.values()
     return served.reconciler.desired
-
-
-async def until(check: Any) -> None:
-    async with asyncio.timeout(30):
-        while not check():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 def is_left(operator: Any) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from idleness import until
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
@@ -181,9 +182,7 @@ async def test_r16_streams_that_do_not_end_do_not_hold_the_stop(pool, cluster, j
 
 async def test_f_absent_kinds_are_retried_and_told_of(pool, cluster, journal, lost) -> None:
     pool.subscribe(StreamKey(ABSENT), Collector(journal))
-    async with asyncio.timeout(30):
-        while len(lost) < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: len(lost) >= 3)
 
 
 async def test_suspended_streams_notice_deletions_when_resumed(pool, cluster, journal) -> None:

@@ -5,10 +5,12 @@ import threading
 from typing import Any
 
 import pytest
+from idleness import quiet, until
 
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_core.actions.lifecycles import all_at_once
+from kopf_core.engines.background.spawned import SpawnedHandler
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.exiting import AbandonedError
 
@@ -78,8 +80,8 @@ async def test_i_a_daemon_in_a_thread_is_never_doubled_by_a_lost_and_won_lease(
         nonlocal count, most
         count, most = count + 1, max(most, count + 1)
         loop.call_soon_threadsafe(journal, "daemon")
-        while not (may_end.is_set() and stopped):
-            may_end.wait(0.01)
+        may_end.wait()
+        stopped.wait()
         count -= 1
 
     await cluster.create("one")
@@ -159,9 +161,7 @@ async def test_i_nothing_is_begun_by_a_process_that_was_suspended_for_too_long(
         await journal.until(lambda j: j.count("one") >= 3)
         clock.advance(100)
         await cluster.create("two")
-        async with asyncio.timeout(30):
-            while "two" not in operator.essentials.indices["index"]:  # noqa: ASYNC110
-                await asyncio.sleep(0)
+        await until(lambda: "two" in operator.essentials.indices["index"])
         for _ in range(100):
             await asyncio.sleep(0)
         assert operator.handling.orchestrator.is_idle
@@ -184,9 +184,7 @@ async def test_i_nothing_is_begun_if_the_process_was_suspended_while_looking_at_
         assert not operator.handling.orchestrator.is_idle
         clock.advance(100)
         cluster.sandbox.faults.clear()
-        async with asyncio.timeout(30):
-            while not operator.handling.orchestrator.is_idle:  # noqa: ASYNC110
-                await asyncio.sleep(0)
+        await until(lambda: operator.handling.orchestrator.is_idle)
     assert not journal
 
 
@@ -300,9 +298,16 @@ async def test_k2_no_daemons_are_started_for_what_was_deleted_while_others_led(
 
 
 async def test_i_timers_do_not_tick_in_a_process_that_was_suspended_for_too_long(
-    cluster, operate, registry, settings, journal, clock
+    cluster, operate, registry, settings, journal, clock, monkeypatch
 ):
     settings.leasing.retry_period = 5  # it does not know yet that the lease is lost
+    launch, launches = SpawnedHandler._launch, []
+
+    def count(self: SpawnedHandler) -> None:
+        launches.append(self)
+        launch(self)
+
+    monkeypatch.setattr(SpawnedHandler, "_launch", count)
 
     @on.timer("kopfexamples", registry=registry, interval=0.001)
     async def fn(**_: Any) -> None:
@@ -312,9 +317,10 @@ async def test_i_timers_do_not_tick_in_a_process_that_was_suspended_for_too_long
     async with operate(clock=clock):
         await journal.until(lambda j: len(j) >= 3)
         clock.advance(100)
-        count = len(journal)
-        await asyncio.sleep(0.1)  # nothing can be waited for, as nothing happens
-        assert len(journal) == count
+        ticks, before = len(journal), len(launches)
+        await until(lambda: len(launches) > before)  # it is its time
+        await quiet()
+        assert len(journal) == ticks
 
 
 async def test_i_objects_are_looked_at_again_when_the_lease_is_won_again(

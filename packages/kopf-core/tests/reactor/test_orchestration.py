@@ -6,6 +6,8 @@ import logging
 import threading
 from typing import Any
 
+from idleness import until
+
 from kopf_core.engines import indexing
 from kopf_core.intents import decorators as on
 from kopf_core.reactor import reconciliation
@@ -35,9 +37,7 @@ async def test_r6_subresources_switched_on_and_off_are_followed(
             await until(lambda s=subresources: get_subresources(operator) == {*s})
             await cluster.patch("a", n=n)
             await journal.until(lambda calls, n=n: n in calls)
-            async with asyncio.timeout(30):
-                while (await cluster.get("a")).get("status", {}).get("n") != n:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+            await cluster.sandbox.wait("kopfexamples", "a", jsonpath="{.status.n}", value=n)
 
 
 def get_subresources(operator: Any) -> set[str]:
@@ -45,12 +45,6 @@ def get_subresources(operator: Any) -> set[str]:
     return {
         *operator.handling.orchestrator._served[intake.resource].reconciler.resource.subresources
     }
-
-
-async def until(check: Any) -> None:
-    async with asyncio.timeout(30):
-        while not check():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def test_r6_preferred_versions_are_followed_and_daemons_with_them(

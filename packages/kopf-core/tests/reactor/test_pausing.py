@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+from idleness import until
 
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.queueing import WorkQueue
@@ -150,18 +151,13 @@ async def test_e_200_random_pauses_lose_nothing_and_repeat_nothing(
             uid, _ = states.pop(name)
             removed.append(uid)
             await journal.until(lambda _: operator.is_paused or uid in deleted)
-            while name not in states and await is_there(name):
-                if operator.is_paused:
-                    operator.resume("test")
-                await asyncio.sleep(0.01)
+            if operator.is_paused:
+                operator.resume("test")
+            await cluster.sandbox.wait("kopfexamples", name, gone=True)
         else:
             uid, n = states[name]
             await cluster.patch(name, n=n + 1)
             states[name] = (uid, n + 1)
-
-    async def is_there(name: str) -> bool:
-        items = (await cluster.client.get("/apis/kopf.dev/v1/kopfexamples"))["items"]
-        return any(item["metadata"]["name"] == name for item in items)
 
     async with operate() as operator:
         for _ in range(ROUNDS):
@@ -175,9 +171,7 @@ async def test_e_200_random_pauses_lose_nothing_and_repeat_nothing(
                 await asyncio.sleep(0)
         final = {*states.values()}
         await journal.until(lambda _: final <= {*handled} and {*removed} <= {*deleted})
-        async with asyncio.timeout(30):
-            while [name for name in states if counts.get(name) != 1]:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: all(counts.get(name) == 1 for name in states))
     assert {uid for uid, _ in handled} == {*created}
     assert len(handled) == len({*handled})
     assert sorted(deleted) == sorted(removed)

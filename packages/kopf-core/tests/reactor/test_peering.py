@@ -5,10 +5,11 @@ import contextlib
 import datetime
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+from idleness import quiet, until
 
 from kopf_cogs.aiokits.clocks import Clock, FakeClock, SystemClock
 from kopf_cogs.clients.retries import Backoff
@@ -17,6 +18,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_core.engines.peering import engine
 from kopf_core.engines.peering import member as timing
+from kopf_core.engines.peering.member import Member
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.operator import Operator, OperatorOptions
@@ -82,16 +84,6 @@ class Peering:
         return f"{root}/namespaces/{namespace}/{plural}"
 
 
-async def until(check: Callable[[], Any]) -> None:
-    """Look again and again; it can be a coroutine function."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            result = check()
-            if await result if asyncio.iscoroutine(result) else result:
-                return
-            await asyncio.sleep(0.01)
-
-
 class One:
     """One of the operators, with what it has handled."""
 
@@ -132,6 +124,25 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "MAX_RETRY", 0.1)
     monkeypatch.setattr(timing, "RESTART", 0.02)
     monkeypatch.setattr(engine, "HANDOVER_RESERVE", 0.0)
+
+
+@pytest.fixture
+def next_tick(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Awaitable[None]]:
+    """Wait until the time is looked at, and what follows from that is over."""
+    reassess, ticks = Member.reassess, list[Member]()
+
+    def count(member: Member) -> None:
+        reassess(member)
+        ticks.append(member)
+
+    monkeypatch.setattr(Member, "reassess", count)
+
+    async def wait() -> None:
+        before = len(ticks)
+        await until(lambda: len(ticks) > before)
+        await quiet()
+
+    return wait
 
 
 @pytest.fixture
@@ -549,7 +560,7 @@ async def test_f8_junk_is_reported_once(cluster, peering, launch, logged):
 
 
 @pytest.mark.parametrize("skew", [-300, 0, 300])
-async def test_f8_dead_peers_are_outlived_and_removed(cluster, peering, launch, skew):
+async def test_f8_dead_peers_are_outlived_and_removed(cluster, peering, launch, next_tick, skew):
     await cluster.create("a")
     await peering.create()
     clock = FakeClock()
@@ -560,7 +571,7 @@ async def test_f8_dead_peers_are_outlived_and_removed(cluster, peering, launch, 
         await until(lambda: peering.has("op"))
         for _ in range(5):
             clock.advance(10)
-            await asyncio.sleep(0.1)
+            await next_tick()
             assert one.operator.is_paused
         clock.advance(15)
         await one.until_handled("a")
@@ -608,7 +619,9 @@ async def test_f11_frozen_processes_check_peers_before_they_go_on(
         await journal.until(lambda calls: calls[2:] == ["begun"])
 
 
-async def test_f9_operators_that_cannot_write_step_down(cluster, peering, launch, logged):
+async def test_f9_operators_that_cannot_write_step_down(
+    cluster, peering, launch, next_tick, logged
+):
     clock = FakeClock()
     await peering.create()
     async with launch(clock=clock) as one:
@@ -616,7 +629,7 @@ async def test_f9_operators_that_cannot_write_step_down(cluster, peering, launch
         cluster.sandbox.faults.fail(503, path="*peerings/default*")
         for _ in range(5):
             clock.advance(10)
-            await asyncio.sleep(0.05)
+            await next_tick()
             assert not one.operator.is_paused
         clock.advance(10)
         await one.until_paused()

@@ -5,6 +5,7 @@ import logging
 from typing import Any
 
 import pytest
+from idleness import until
 
 from kopf_core.intents import decorators as on
 
@@ -66,9 +67,7 @@ async def test_r37_all_that_is_missing_is_told_at_the_first_refused_patch(
 
     async with operate():
         await cluster.create("a")
-        async with asyncio.timeout(30):
-            while not get_told():  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: get_told())
     assert get_told()[0].endswith(
         'Add this rule to the role of the operator: {apiGroups: ["kopf.dev"], '
         "resources: [kopfexamples], verbs: [get, patch]}."
@@ -82,9 +81,10 @@ async def until_patched_in_vain(requests: Any, *names: str) -> None:
 
 
 async def until_handled(cluster: Any, name: str) -> None:
-    async with asyncio.timeout(30):
-        while "annotations" not in (await cluster.get(name))["metadata"]:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    def is_marked(body: Any) -> bool:
+        return "annotations" in body["metadata"]
+
+    await cluster.sandbox.wait("kopfexamples", name, is_marked)
 
 
 REVIEWS = "*/selfsubjectaccessreviews"
@@ -134,9 +134,7 @@ async def test_r37_all_that_is_missing_for_the_kinds_is_told_at_once(
         return [message for message in logged(logging.WARNING) if "Cannot watch" in message]
 
     async with operate(clusterwide=True):
-        async with asyncio.timeout(30):
-            while not get_told():  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: get_told())
     (told,) = get_told()
     assert told.startswith("Cannot watch 2 kinds (")
     rules = told.partition("of the operator: ")[2]

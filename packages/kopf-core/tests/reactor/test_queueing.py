@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-import time
 
 import pytest
+from virtual_time import VirtualTime
 
 from kopf_core.reactor.places import HEADROOM, Occupancy
 from kopf_core.reactor.queueing import WorkQueue
@@ -16,7 +16,8 @@ def event(n=0, type="MODIFIED", **meta):
 
 
 def later(delay, **kwargs):
-    return Requeue(at=time.monotonic() + delay, **kwargs)
+    """Since the start: the time is virtual, and goes only when nothing else does."""
+    return Requeue(at=delay, **kwargs)
 
 
 def summarize(queue):
@@ -68,12 +69,17 @@ async def process():
     return Recorder()
 
 
+@pytest.fixture(autouse=True)
+async def clock():
+    return VirtualTime(asyncio.get_running_loop())
+
+
 @pytest.fixture
-async def make_queue(process):
+async def make_queue(process, clock):
     async with contextlib.AsyncExitStack() as stack:
 
         def make(*, opened=True, **kwargs):
-            queue = WorkQueue(process, **kwargs)
+            queue = WorkQueue(process, clock=clock, **kwargs)
             if opened:
                 queue.open()
             stack.push_async_callback(queue.close, 0.1)
@@ -232,7 +238,7 @@ async def test_held_objects_are_left_alone_for_their_time(make_queue, process):
 @pytest.mark.docs("configuration/throttling")
 async def test_r8_held_objects_keep_only_the_newest_state(make_queue, process):
     queue = make_queue(keeps_events=False)
-    process.responses["a"] = [later(0.05, is_held=True)]
+    process.responses["a"] = [later(5, is_held=True)]
     queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     for n in range(2, 1000):
@@ -299,7 +305,7 @@ async def test_waking_up_of_unknown_objects_is_nothing(make_queue, process):
 
 async def test_no_turn_is_made_for_the_last_event_that_an_object_waits_for(make_queue, process):
     queue = make_queue(is_last=lambda item, event: event["object"]["metadata"]["name"] == "last")
-    awaited = AwaitChange("3", until=time.monotonic() + 999)
+    awaited = AwaitChange("3", until=999)
     process.responses["a"] = [awaited, awaited]
     queue.put("a", event(1, name="last"))  # it does not wait for anything yet
     await process.until(lambda: process.calls and not process.active)
@@ -316,7 +322,7 @@ async def test_no_turn_is_made_if_the_last_event_has_come_in_the_middle_of_the_o
 ):
     """Usually, the stream is not slower than the reply."""
     queue = make_queue(is_last=lambda item, event: item.rest is not DONE)
-    process.responses["a"] = [AwaitChange("2", until=time.monotonic() + 999)]
+    process.responses["a"] = [AwaitChange("2", until=999)]
     process.gate.clear()
     queue.put("a", event(1))
     await process.until(lambda: process.active)
@@ -425,7 +431,7 @@ async def test_objects_listed_first_are_known_as_such_whatever_comes_later(make_
 
 async def test_outdated_states_do_not_interrupt_the_waiting_for_our_own_change(make_queue, process):
     queue = make_queue(keeps_events=False)
-    process.responses["a"] = [AwaitChange("5", time.monotonic() + 999)]
+    process.responses["a"] = [AwaitChange("5", 999)]
     queue.put("a", event(1))
     await process.until(lambda: process.calls and not process.active)
     queue.put("a", event(4))
@@ -440,7 +446,7 @@ async def test_our_own_change_that_comes_before_the_turn_is_over_is_not_waited_f
     make_queue, process
 ):
     queue = make_queue(keeps_events=False)
-    process.responses["a"] = [AwaitChange("5", time.monotonic() + 999)]
+    process.responses["a"] = [AwaitChange("5", 999)]
     process.gate.clear()
     queue.put("a", event(1))
     await process.until(lambda: process.active)
@@ -468,15 +474,16 @@ async def test_objects_can_be_enqueued_with_no_events(make_queue, process):
     assert process.calls == [("a", [])]
 
 
-async def test_objects_can_be_enqueued_at_a_time_and_nothing_prevents_it(make_queue, process):
+async def test_objects_can_be_enqueued_at_a_time_and_nothing_prevents_it(
+    make_queue, process, clock
+):
     queue = make_queue()
-    at = time.monotonic() + 0.05
-    queue.enqueue("a", "every", at=at, body=event(1)["object"])
-    queue.enqueue("a", "later", at=at + 999)
+    queue.enqueue("a", "every", at=5, body=event(1)["object"])
+    queue.enqueue("a", "later", at=999)
     queue.put("a", event(2))
     await process.until(lambda: len(process.calls) == 2)
     assert process.calls == [("a", [2]), ("a", [])]
-    assert time.monotonic() >= at
+    assert clock.monotonic() == 5
 
 
 # --- Fairness ---

@@ -3,11 +3,12 @@
 import asyncio
 import json
 import socket
-import time
 from dataclasses import fields
 
 import aiohttp
 import pytest
+from idleness import until
+from virtual_time import jump
 
 from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.engines.serving import Snapshot, StatusSetupError
@@ -40,15 +41,6 @@ async def get(settings):
                     await asyncio.sleep(0)
 
         yield get
-
-
-async def until(check):
-    """Repeat until it is so, and get it; the snapshots are taken once a second at most."""
-    async with asyncio.timeout(30):
-        while True:
-            if result := await check():
-                return result
-            await asyncio.sleep(0.01)
 
 
 async def until_ready(get):
@@ -336,18 +328,18 @@ async def test_i_a_suspended_leader_does_not_say_that_it_leads(
         assert not await is_leading()
 
 
-async def test_i_a_blocked_loop_is_seen_in_the_metrics(cluster, operate, registry, get):
+async def test_i_a_blocked_loop_is_seen_in_the_metrics(cluster, operate, registry, get, clock):
     on.event("kopfexamples", registry=registry)(lambda **_: None)
 
     async def is_seen():
+        clock.advance(1)  # the snapshots are cached for a second
         lines = (await get("/metrics"))[1].splitlines()
         lags = [line.split()[1] for line in lines if line.startswith("kopf_loop_lag_seconds ")]
         return float(lags[0]) > 1
 
-    async with operate():
+    async with operate(clock=clock):
         await until_ready(get)
-        loop = asyncio.get_running_loop()
-        loop.call_soon(time.sleep, 2.5)  # more than a period of the pulse
+        jump(5)  # more than a period of the pulse
         await until(is_seen)
 
 

@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 import pytest
+from idleness import until
 
 from kopf_core.intents import decorators as on
 
@@ -37,9 +38,7 @@ async def busy(journal, settings, registry):
 async def wait_for_queue(operator: Any) -> None:
     """Until all the objects are in work: one in the thread, others wait for it."""
     waiting = operator.essentials.execution.door
-    async with asyncio.timeout(30):
-        while len(waiting) < len(NAMES):  # noqa: ASYNC110
-            await asyncio.sleep(0)
+    await until(lambda: len(waiting) >= len(NAMES))
 
 
 @pytest.mark.docs("shutdown")
@@ -50,9 +49,7 @@ async def test_f3_r38_what_waits_for_a_thread_is_not_begun_at_exit(cluster, oper
         await wait_for_queue(operator)
         await journal.until(lambda j: j)
         operator.stop()
-        async with asyncio.timeout(30):
-            while len(operator.essentials.execution.door) > 1:  # noqa: ASYNC110
-                await asyncio.sleep(0)
+        await until(lambda: len(operator.essentials.execution.door) <= 1)
         busy.release.set()
     assert len(journal) == 1
     marks = {name: (await cluster.get(name))["metadata"].get("annotations") for name in NAMES}
@@ -82,9 +79,7 @@ async def test_f3_r38_what_waits_for_a_thread_is_not_begun_after_the_lease_is_lo
         spec = {"spec": {"holderIdentity": "other", "leaseDurationSeconds": 999}}
         merge = "application/merge-patch+json"
         await cluster.client.patch(LEASE, spec, content_type=merge)
-        async with asyncio.timeout(30):
-            while len(operator.essentials.execution.door) > 1:  # noqa: ASYNC110
-                await asyncio.sleep(0)
+        await until(lambda: len(operator.essentials.execution.door) <= 1)
         busy.release.set()
         await journal.until(lambda j: "following" in j)
     assert journal == ["following"]

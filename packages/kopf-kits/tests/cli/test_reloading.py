@@ -79,6 +79,7 @@ def write(path: Path, text: str) -> None:
     new.replace(path)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_changes_are_reloaded_and_mistakes_are_survived(
@@ -102,6 +103,7 @@ def test_changes_are_reloaded_and_mistakes_are_survived(
     assert not any("Traceback" in line for line in process.lines)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_stopping_is_quiet_when_there_is_nothing_to_run(tmp_path: Path) -> None:
     path = tmp_path / "handlers.py"
@@ -224,6 +226,7 @@ __main__.start()
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_next_process_is_prepared_before_the_change(tmp_path: Path) -> None:
     path = tmp_path / "handlers.py"

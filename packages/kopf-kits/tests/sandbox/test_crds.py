@@ -1,4 +1,8 @@
+import asyncio
+
 import pytest
+from idleness import quiet
+from virtual_time import jump
 
 from .conftest import make_crd, make_schema
 
@@ -97,8 +101,12 @@ async def test_versions(client):
     patched = await client.merge(f"{old}/x", {"spec": {"a": 2}})
     assert patched.json["apiVersion"] == "kopf.dev/v1beta1"
     query = "watch=1&timeoutSeconds=1"
-    assert (await client.get(f"{old}?{query}")).lines[0]["object"]["apiVersion"].endswith("beta1")
-    assert (await client.get(f"{OBJECTS}?{query}")).lines[0]["object"]["spec"] == {"a": 2}
+    task = asyncio.gather(client.get(f"{old}?{query}"), client.get(f"{OBJECTS}?{query}"))
+    await quiet()
+    jump(1)
+    watched = [answer.lines[0]["object"] for answer in await task]
+    assert watched[0]["apiVersion"] == "kopf.dev/v1beta1"
+    assert watched[1]["spec"] == {"a": 2}
     assert (await client.get(OBJECTS.replace("v1", "v2alpha1"))).status == 404
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from idleness import until
 
 from kopf_cogs.aiokits.clocks import Clock, FakeClock, SystemClock
 from kopf_cogs.clients.errors import APINotFoundError
@@ -64,13 +65,13 @@ class Served:
         return await self.client.get(URL)
 
     async def until(self, *ids: str) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                with contextlib.suppress(Exception):
-                    names = [webhook["name"] for webhook in (await self.get())["webhooks"]]
-                    if names == [f"{id}.{NAME}" for id in ids]:
-                        return
-                await asyncio.sleep(0.01)
+        async def are_there() -> bool:
+            with contextlib.suppress(Exception):
+                names = [webhook["name"] for webhook in (await self.get())["webhooks"]]
+                return names == [f"{id}.{NAME}" for id in ids]
+            return False
+
+        await until(are_there)
 
 
 @pytest.fixture(autouse=True)

@@ -2,13 +2,10 @@
 
 import asyncio
 import copy
-import datetime
-import functools
-import selectors
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from virtual_time import LoopClock
 
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.memos import Memo
@@ -20,51 +17,6 @@ from kopf_core.engines.background import BackgroundEngine, attempts
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.causes import SpawningCause
 from kopf_core.intents.decorators import daemon, timer
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop where time goes only when there is nothing else to do, and then at once."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        super().__init__(_VirtualSelector(self))
-
-    def time(self) -> float:
-        return self.now
-
-
-class _VirtualSelector(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
-    def __init__(self, loop: VirtualLoop) -> None:
-        super().__init__()
-        self._loop = loop
-
-    def select(self, timeout: float | None = None) -> Any:
-        if timeout is None:
-            return super().select(None)  # something happens in a thread
-        events = super().select(0)
-        if not events and timeout > 0:
-            self._loop.now += timeout
-        return events
-
-
-class LoopClock:
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def now(self) -> datetime.datetime:
-        start = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-        return start + datetime.timedelta(seconds=self.monotonic())
-
-
-def timeless(fn: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run the test in the virtual time."""
-
-    @functools.wraps(fn)
-    def wrapper(**kwargs: Any) -> None:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            runner.run(fn(**kwargs))  # type: ignore[arg-type]
-
-    return wrapper
 
 
 class Yard:

@@ -6,6 +6,7 @@ import threading
 import warnings
 
 import pytest
+from virtual_time import timeless
 
 from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.actions.execution import Execution
@@ -16,8 +17,6 @@ from kopf_core.intents.stoppers import (
     DaemonStoppingReason,
     SyncDaemonStopperChecker,
 )
-
-from .conftest import timeless
 
 REQUEST = "Daemon 'fn' has exited on request and will not be retried or restarted."
 OWN = "Daemon 'fn' has exited on its own and will not be retried or restarted."

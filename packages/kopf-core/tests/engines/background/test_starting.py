@@ -2,9 +2,9 @@
 
 import asyncio
 
-from kopf_core.engines.background.starting import PORTION, Starter
+from virtual_time import timeless
 
-from .conftest import timeless
+from kopf_core.engines.background.starting import PORTION, Starter
 
 
 @timeless

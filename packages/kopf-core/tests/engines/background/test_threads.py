@@ -6,6 +6,7 @@ import logging
 import threading
 
 import pytest
+from virtual_time import timeless
 
 from kopf_core.actions.errors import TemporaryError
 from kopf_core.engines.background.threads import (
@@ -14,8 +15,6 @@ from kopf_core.engines.background.threads import (
     DaemonThreads,
     WatchedExecutor,
 )
-
-from .conftest import timeless
 
 
 async def test_d6_hundreds_of_daemons_run_at_once_and_let_the_process_exit():

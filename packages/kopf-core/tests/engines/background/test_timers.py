@@ -5,12 +5,11 @@ import logging
 import threading
 
 import pytest
+from virtual_time import timeless
 
 from kopf_cogs.clients.errors import APIConnectionError
 from kopf_core.actions.errors import ErrorsMode, PermanentError, TemporaryError
 from kopf_core.intents.stoppers import DaemonStoppingReason
-
-from .conftest import timeless
 
 
 @pytest.mark.docs("timers/intervals")
