@@ -104,8 +104,8 @@ def _judge(call: ast.Call) -> str | None:
 
 def _is_fine(call: ast.Call, position: int, *, least: float) -> bool:
     """Whether the delay is none at all, or is long enough. Names are taken for long limits."""
-    keywords = [keyword.value for keyword in call.keywords if keyword.arg in ("delay", "timeout")]
-    [value] = [*call.args[position : position + 1], *keywords][:1] or [None]
+    named = [keyword.value for keyword in call.keywords if keyword.arg in ("delay", "timeout")]
+    value = next(iter([*call.args[position : position + 1], *named]), None)
     if isinstance(value, ast.Constant) and isinstance(value.value, int | float):
         return value.value <= 0 or value.value >= least
     return value is None or least == HASTE or ast.unparse(value) == "math.inf"
