@@ -211,9 +211,10 @@ async def test_o2_handlers_are_not_repeated_if_the_exit_interrupts_a_pass(websit
     async def fn(**_: Any) -> AsyncIterator[Any]:
         if not started.is_set():
             started.set()
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         yield config_map("done")
 
+    websites.settings.queueing.exit_timeout = 0
     await websites.apply()
     async with websites.operating():
         await started.wait()

@@ -170,6 +170,7 @@ class Replica:
 async def test_leases_handed_over_amid_a_pass(websites: Any) -> None:
     """The next leader makes the pass from its beginning, and nothing is made twice or deleted."""
     one, two = Replica(websites, "one"), Replica(websites, "two")
+    one.settings.queueing.exit_timeout = 0
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(one.run())
         await one.led.wait()

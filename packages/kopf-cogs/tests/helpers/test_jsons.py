@@ -155,7 +155,7 @@ documents = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(documents)
 def test_roundtrips(doc):
     assert jsons.loads(jsons.dumps(doc)) == doc

@@ -7,7 +7,6 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Callable
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -20,6 +19,7 @@ from kopf_cogs.structs.memos import Memo
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import asap
+from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.memories import ObjectMemories, ObjectMemory
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry
@@ -186,22 +186,27 @@ class Spine:
     def reconciler(self) -> Reconciler:
         """It is made when all the handlers are there."""
         if self._reconciler is None:
+            client: Any = self
+            indices = Indices([])
+            execution = Execution(
+                settings=self.settings,
+                lifecycle=asap,
+                subhandling=run_subhandlers,
+                clock=self.clock,
+            )
             self._reconciler = Reconciler(
-                client=self,  # type: ignore[arg-type]
+                client=client,
                 resource=self.resource,
                 handlers=self.registry.get_resource_handlers(self.resource),
-                execution=Execution(
-                    settings=self.settings,
-                    lifecycle=asap,
-                    subhandling=run_subhandlers,
-                    clock=self.clock,
-                ),
+                execution=execution,
                 memories=self.memories,
-                indices=Indices([]),
-                background=Mock(
-                    is_running=lambda _: False,
-                    is_stopping=lambda _: False,
-                    get_finished=lambda _: (),
+                indices=indices,
+                background=BackgroundEngine(
+                    client=client,
+                    settings=self.settings,
+                    indices=indices,
+                    execution=execution,
+                    wake=lambda _: None,
                 ),
             )
         return self._reconciler
