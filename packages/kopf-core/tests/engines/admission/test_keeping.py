@@ -234,18 +234,19 @@ async def running(keeper: ConfigurationKeeper, *ids: str) -> AsyncIterator[Confi
             await task
 
 
-async def until(served: Served, check: Callable[[Any], bool]) -> None:
+async def until_served(served: Served, check: Callable[[Any], bool]) -> None:
     """Wait until the configuration is as expected."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            with contextlib.suppress(APINotFoundError):
-                if check(await served.get()):
-                    return
-            await asyncio.sleep(0.01)
+
+    async def is_expected() -> bool:
+        with contextlib.suppress(APINotFoundError):
+            return check(await served.get())
+        return False
+
+    await until(is_expected)
 
 
 async def until_marked(served: Served, count: int) -> None:
-    await until(served, lambda body: len(body["metadata"].get("annotations") or {}) == count)
+    await until_served(served, lambda body: len(body["metadata"].get("annotations") or {}) == count)
 
 
 def read_times(body: Any) -> set[str]:
@@ -302,7 +303,7 @@ async def test_k13_marks_of_living_replicas_are_renewed(served):
         await until_marked(served, 2)
         for _ in range(5):
             clock.advance(LIFETIME / 3)
-            await until(served, lambda body: read_times(body) == {clock.now().isoformat()})
+            await until_served(served, lambda body: read_times(body) == {clock.now().isoformat()})
         assert await one.release([]) == HANDOVER_TIME
 
 
@@ -312,7 +313,7 @@ async def test_k13_other_operators_are_not_replicas(served):
     one = make_keeper(served.client, "one", clock, "kopf-1")
     two = make_keeper(served.client, "two", clock, "kopf-2")
     async with running(one, "x", "both"), running(two, "y", "both"):
-        await until(served, lambda body: len(body.get("webhooks") or ()) == 3)
+        await until_served(served, lambda body: len(body.get("webhooks") or ()) == 3)
         await one.release([])
         names = {webhook["name"] for webhook in (await served.get())["webhooks"]}
     assert names == {f"y.{NAME}", f"both.{NAME}"}
