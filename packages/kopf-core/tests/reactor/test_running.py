@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import inspect
+import pydoc
 import threading
+import warnings
 
 import pytest
 
@@ -30,16 +32,29 @@ async def start_and_stop(**options) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, 1),
-        ({"clusterwide": True}, 0),
-        ({"namespaces": ["ns"]}, 0),
-        ({"namespace": "ns"}, 0),
+        ({}, [FutureWarning]),
+        ({"clusterwide": True}, []),
+        ({"namespaces": ["ns"]}, []),
+        ({"namespace": "ns"}, [DeprecationWarning]),
     ],
 )
-async def test_scopes_are_to_be_chosen(caplog, options, expected):
+async def test_k44_scopes_are_to_be_chosen(recwarn, options, expected):
+    warnings.simplefilter("always")
     await start_and_stop(**options)
-    warnings = [text for text in caplog.messages if "All namespaces are served" in text]
-    assert len(warnings) == expected
+    assert [seen.category for seen in recwarn] == expected
+
+
+@pytest.mark.docs("scopes")
+async def test_k44_namespaces_are_given_in_one_way():
+    with pytest.raises(TypeError, match=r"Either namespaces= or namespace= .* Got both"):
+        await start_and_stop(namespace="one", namespaces=["two"])
+
+
+@pytest.mark.parametrize("fn", [run, operator])
+def test_k44_options_are_shown_by_help(fn):
+    names = set(inspect.signature(fn).parameters)
+    assert names == {*OperatorArguments.__annotations__} | ({"loop"} if fn is run else set())
+    assert "liveness_endpoint: str | None = None" in pydoc.render_doc(fn, renderer=pydoc.plaintext)
 
 
 @pytest.mark.docs("scopes")

@@ -72,6 +72,12 @@ def invoke(*args: str, **env: str) -> click.testing.Result:
     return click.testing.CliRunner().invoke(main, args, env=env)
 
 
+def test_k44_the_priority_of_freezing_is_100_by_default(world: World) -> None:
+    assert invoke("freeze", "-A", "-P", "default", "-t", "60").exit_code == 0
+    record = world.get_statuses("clusterkopfpeerings")[None][detect_person()]
+    assert record["priority"] == 100
+
+
 def test_freezing_and_resuming_the_cluster(world: World) -> None:
     args = ["-P", "default", "-p", "100", "-t", "60", "-m", "migration"]
     result = invoke("freeze", "-A", *args)
@@ -171,7 +177,6 @@ def test_absent_peerings_are_errors(world: World, args: list[str], message: str)
     ("args", "message"),
     [
         (["freeze", "-p", "1", "-t", "1"], "'--peering'"),
-        (["freeze", "-P", "x", "-t", "1"], "'--priority'"),
         (["freeze", "-P", "x", "-p", "1"], "'--lifetime'"),
         (["freeze", "-P", "x", "-p", "1", "-t", "0"], "'--lifetime'"),
         (["freeze", "-P", "x", "-p", "1", "-t", "1", "-A", "-n", "ns"], "not both"),

@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import inspect
 import logging
+import warnings
 from collections.abc import Callable, Collection
 from typing import Any, TypedDict, Unpack
 
@@ -56,7 +58,7 @@ class OperatorArguments(TypedDict, total=False):
     """Names or patterns of the namespaces to serve. Not together with ``clusterwide``."""
 
     namespace: NamespacePattern | None
-    """One more namespace: an older form of ``namespaces``."""
+    """The namespace: a deprecated form of ``namespaces``, and not together with it."""
 
     standalone: bool | None
     """Whether to ignore all other operators: ``settings.peering.standalone``."""
@@ -200,8 +202,7 @@ async def spawn_tasks(
     if (on_operator := loading_var.get()) is not None:
         on_operator()
     settings = settings if settings is not None else OperatorSettings()
-    namespaces = [*namespaces, *([namespace] if namespace else [])]
-    _check_scope(clusterwide, namespaces)
+    namespaces = _choose_scope(clusterwide, namespaces, namespace)
     _adjust_peering(settings.peering, peering_name, standalone, priority)
     if lease is not None:
         name, _, lease_namespace = lease.partition("@")
@@ -242,14 +243,40 @@ def _adjust_peering(
         settings.priority = priority
 
 
-def _check_scope(clusterwide: bool, namespaces: Collection[NamespacePattern]) -> None:
+def _choose_scope(
+    clusterwide: bool,
+    namespaces: Collection[NamespacePattern],
+    namespace: NamespacePattern | None,
+) -> Collection[NamespacePattern]:
+    if namespaces and namespace:
+        raise TypeError("Either namespaces= or namespace= can be passed. Got both.")
+    if namespace:
+        _warn("namespace= is deprecated; use namespaces=[...]", DeprecationWarning)
+        namespaces = [namespace]
     if clusterwide and namespaces:
         raise TypeError("The operator can be either cluster-wide or namespaced, not both.")
     if not clusterwide and not namespaces:
-        logger.warning(
+        _warn(
             "All namespaces are served, as neither the namespaces (-n) nor the "
-            "cluster-wide mode (-A) are requested. Please choose one of them."
+            "cluster-wide mode (-A) are requested. Please choose one of them.",
+            FutureWarning,
         )
+    return namespaces
+
+
+def _warn(message: str, category: type[Warning]) -> None:
+    warnings.warn(message, category, stacklevel=4)
+
+
+def _show_options(fn: Callable[..., Any], *own: inspect.Parameter) -> None:
+    """Have the options shown by ``help()``, which does not look into typed dictionaries."""
+    signature = inspect.signature(spawn_tasks)
+    parameters = [*own, *signature.parameters.values()]
+    vars(fn)["__signature__"] = signature.replace(parameters=parameters, return_annotation=None)
+
+
+_show_options(operator)
+_show_options(run, inspect.signature(run).parameters["loop"])
 
 
 async def run_tasks(

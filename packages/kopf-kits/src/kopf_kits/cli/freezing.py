@@ -23,6 +23,9 @@ from kopf_kits.cli.options import logging_options
 from kopf_kits.cli.running import DEV_PRIORITY
 from kopf_kits.cli.targets import target_options
 
+PRIORITY = 100
+"""Above those of operators that do not care, which have zero."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -70,7 +73,12 @@ def scope_options(fn: F) -> F:
 @click.command()
 @logging_options
 @click.option("--dev", is_flag=True, help=f"The priority of {DEV_PRIORITY}, as of developers.")
-@click.option("-p", "--priority", type=int, help="Pause those with lower or equal priorities.")
+@click.option(
+    "-p",
+    "--priority",
+    type=int,
+    help=f"Pause those with lower or equal priorities; {PRIORITY} by default.",
+)
 @click.option(
     "-t", "--lifetime", type=click.IntRange(min=1), required=True, help="For so many seconds."
 )
@@ -87,9 +95,7 @@ def freeze(
 ) -> None:
     """Pause the operators, until resumed or for the time specified."""
     if priority is None:
-        if not dev:
-            raise click.UsageError("Missing option '-p' / '--priority'.")
-        priority = DEV_PRIORITY
+        priority = DEV_PRIORITY if dev else PRIORITY
     now = datetime.datetime.now(datetime.UTC)
     peer = Peer(identity, priority, lifetime, now, message)
     for gathering in _run(freeze_peerings(peerings, peer)):
