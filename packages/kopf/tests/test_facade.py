@@ -20,6 +20,7 @@ DATA = Path(__file__).with_name("signatures.txt")
 ADDED = {
     "Again",
     "content_hash",
+    "flush",
     "owner_of",
     "reconcile",
     "ExponentialBackoff",

@@ -44,6 +44,7 @@ _SOURCES = {
     "kopf_core.actions.errors": (
         "ErrorsMode HandlerRetriesError HandlerTimeoutError PermanentError TemporaryError"
     ),
+    "kopf_core.actions.flushing": "flush",
     "kopf_core.actions.helpers": "content_hash owner_of",
     "kopf_core.actions.lifecycles": "get_default_lifecycle set_default_lifecycle",
     "kopf_core.actions.retrying": "ExponentialBackoff",

@@ -66,6 +66,7 @@ from kopf_core.actions.errors import (
     PermanentError,
     TemporaryError,
 )
+from kopf_core.actions.flushing import flush
 from kopf_core.actions.helpers import content_hash, owner_of
 from kopf_core.actions.lifecycles import get_default_lifecycle, set_default_lifecycle
 from kopf_core.actions.loggers import AnyLogger as Logger
@@ -205,6 +206,7 @@ __all__ = [
     "event",
     "exception",
     "execute",
+    "flush",
     "get_default_lifecycle",
     "get_default_registry",
     "harmonize_naming",

@@ -8,7 +8,7 @@ in ``docs/architecture.md``.
 
 import asyncio
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -77,6 +77,10 @@ class OperatorContext:
     """Where the operator runs: for those who are called in threads."""
 
 
+Flush = Callable[[], Awaitable[None]]
+"""Sends what was changed by the function that works still."""
+
+
 @dataclass(slots=True, eq=False)
 class Invocation:
     """The attempt of a handler that the current code runs in.
@@ -95,6 +99,9 @@ class Invocation:
 
     run: Fn | None = None
     """The async function that is called on behalf of the handler instead of its own one, if so."""
+
+    flush: Flush | None = None
+    """Where the changes can be sent before the handler returns."""
 
 
 operator_var: ContextVar[OperatorContext] = ContextVar("kopf_operator")

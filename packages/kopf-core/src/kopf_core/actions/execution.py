@@ -20,7 +20,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import ExitWish, call
 from kopf_cogs.structs.ids import HandlerId
 from kopf_core.actions.bases import BaseCause, BaseHandler, Fn
-from kopf_core.actions.context import Invocation, invocation_var
+from kopf_core.actions.context import Flush, Invocation, invocation_var
 from kopf_core.actions.errors import (
     AwaitingError,
     ErrorsMode,
@@ -145,12 +145,14 @@ class Execution:
         cause: BaseCause,
         state: HandlerState,
         run: Fn | None = None,
+        flush: Flush | None = None,
     ) -> Outcome:
         """Call the handler once, and say what came out of it. Never raises but on cancellation.
 
-        If it takes more than a call, ``run`` is the async function that does it all.
+        If it takes more than a call, ``run`` is the async function that does it all. If it can
+        take long, ``flush`` sends what it has changed so far.
         """
-        invocation = Invocation(handler, cause, self, run=run)
+        invocation = Invocation(handler, cause, self, run=run, flush=flush)
         instruments = self.panel.instruments
         if instruments is None:
             return await self._attempt(invocation, state)

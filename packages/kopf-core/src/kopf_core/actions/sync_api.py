@@ -71,6 +71,11 @@ def _wait(make: Callable[[], Awaitable[R]]) -> R:
         running = None
     if loop is None or running is loop:
         raise RuntimeError("kopf.sync_api would block the operator here; await kopf.api instead.")
+    return wait_in_thread(make, loop)
+
+
+def wait_in_thread(make: Callable[[], Awaitable[R]], loop: asyncio.AbstractEventLoop) -> R:
+    """Have it done in the operator's loop, and wait for that in this thread."""
     if not loop.is_running():
         raise RuntimeError(STOPPED)
     coro = _await(make)

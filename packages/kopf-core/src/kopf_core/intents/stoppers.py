@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import Any, Protocol, runtime_checkable
 
 from kopf_cogs.aiokits.latches import Latch
+from kopf_core.actions.flushing import find_unsent, flush_in_thread
 
 
 class DaemonStoppingReason(enum.Flag):
@@ -107,7 +108,12 @@ class SyncDaemonStopperChecker(_Checker):
     __slots__ = ()
 
     def wait(self, timeout: float | None = None) -> "SyncDaemonStopperChecker":
-        """Sleep for ``timeout`` seconds, or less if the daemon is asked to exit."""
+        """Sleep for ``timeout`` seconds, or less if the daemon is asked to exit.
+
+        What the daemon has changed by now is sent first, as :func:`kopf.flush` does it.
+        """
+        if not self:
+            flush_in_thread()
         self._latch.wait_in_thread(timeout)
         return self
 
@@ -118,7 +124,10 @@ class AsyncDaemonStopperChecker(_Checker):
     __slots__ = ()
 
     def wait(self, timeout: float | None = None) -> "AwaitableWait":
-        """Sleep (with ``await``) for ``timeout`` seconds, or less if the daemon is to exit."""
+        """Sleep (with ``await``) for ``timeout`` seconds, or less if the daemon is to exit.
+
+        What the daemon has changed by now is sent first, as :func:`kopf.flush` does it.
+        """
         return AwaitableWait(self, self._latch, timeout)
 
 
@@ -135,6 +144,9 @@ class AwaitableWait:
         self._timeout = timeout
 
     def __await__(self) -> Generator[Any, None, AsyncDaemonStopperChecker]:
+        send = None if self._checker else find_unsent()
+        if send is not None:
+            yield from send().__await__()
         yield from self._latch.wait_in_loop(self._timeout).__await__()
         return self._checker
 

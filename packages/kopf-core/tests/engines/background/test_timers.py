@@ -8,7 +8,9 @@ import pytest
 from virtual_time import timeless
 
 from kopf_cogs.clients.errors import APIConnectionError
+from kopf_core.actions.effects import Applied
 from kopf_core.actions.errors import ErrorsMode, PermanentError, TemporaryError
+from kopf_core.engines.background import attempts
 from kopf_core.intents.stoppers import DaemonStoppingReason
 
 
@@ -474,3 +476,43 @@ async def test_k31_ticks_are_of_interest_for_developers_only(yard, caplog):
     told = [record for record in caplog.records if "Timer 'fn'" in record.getMessage()]
     assert "Timer 'fn' succeeded." in [record.getMessage() for record in told]
     assert {record.levelno for record in told} == {logging.DEBUG}
+
+
+@timeless
+async def test_k29_timers_send_nothing_when_nothing_differs(yard):
+    @yard.timer(interval=1)
+    async def fn(patch, **_):
+        patch.status["known"] = {"list": [1], "flag": True}
+        patch.metadata.labels["absent"] = None
+        yard.tick()
+        return "result"
+
+    yard.see(
+        status={"known": {"list": [1], "flag": True, "other": 1}, "fn": "result"},
+        metadata={"labels": {"label": "value"}},
+    )
+    await asyncio.sleep(1.5)
+    assert not yard.patches
+    yard.see(status={"known": {"list": [1], "flag": 1}})  # it is not the same in JSON
+    await asyncio.sleep(1)
+    assert yard.ticks == [0, 1, 2]
+    assert [patch["status"]["known"] for patch in yard.patches] == [{"list": [1], "flag": True}]
+
+
+@timeless
+async def test_k29_timers_send_their_changes_if_the_stream_is_late(yard, monkeypatch):
+    @yard.timer(interval=1)
+    async def fn(patch, **_):
+        patch.status["n"] = yard.tick() % 2
+
+    async def apply(**kwargs):
+        await yard.apply(**kwargs)
+        body = {**yard.body, "metadata": {**yard.body["metadata"], "resourceVersion": "9"}}
+        return Applied(body={**body, "status": {"n": len(yard.ticks) % 2}})
+
+    monkeypatch.setattr(attempts, "apply_patches", apply)
+    yard.see(status={"n": 0})
+    await asyncio.sleep(0.5)
+    yard.see(metadata={"labels": {"label": "value"}})  # it is older than the patch, and comes late
+    await asyncio.sleep(1)
+    assert [patch["status"]["n"] for patch in yard.patches] == [1, 0]

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kopf_cogs.aiokits.endurance import endure
@@ -13,8 +14,15 @@ from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.dicts import replace_source
 from kopf_cogs.structs.patches import Patch
-from kopf_core.actions.effects import apply_patches, deliver_results, tell_of_losses
+from kopf_core.actions.effects import (
+    apply_patches,
+    deliver_results,
+    merge_patches,
+    tell_of_losses,
+)
 from kopf_core.actions.execution import Execution
+from kopf_core.actions.invocation import is_being_cancelled
+from kopf_core.actions.loggers import AnyLogger
 from kopf_core.actions.marks import Marks
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message, sane_delay
@@ -104,45 +112,67 @@ class Attempts:
 
     async def _call(self, cause: DaemonCause, state: HandlerState) -> Outcome:
         execution, executors = self._resources.execution, self._resources.executors
+        flush = partial(self._flush, cause)
         if self._handler.is_async:
-            return await execution.attempt(self._handler, cause, state)
+            return await execution.attempt(self._handler, cause, state, flush=flush)
         if not isinstance(self._handler, DaemonHandler):
             execution = replace(execution, executor=executors.for_timers)
-            return await execution.attempt(self._handler, cause, state)
+            return await execution.attempt(self._handler, cause, state, flush=flush)
         executor = executors.acquire()
         try:
             execution = replace(execution, executor=executor)
-            return await execution.attempt(self._handler, cause, state)
+            return await execution.attempt(self._handler, cause, state, flush=flush)
         finally:
             executors.release(executor)
 
+    async def _flush(self, cause: DaemonCause) -> None:
+        """Send what the function has changed so far; what cannot be sent goes with the rest."""
+        patch = Patch(cause.patch)
+        cause.patch.clear()
+        if self._object.has_all(patch):
+            return
+        unsent = await endure(self._send(patch, Marks(), cause.logger))
+        if unsent:
+            merged = merge_patches(unsent, cause.patch)
+            cause.patch.clear()
+            cause.patch.update(merged)
+            cause.patch.fns.extend(merged.fns)
+        if is_being_cancelled():
+            raise asyncio.CancelledError  # the function works still, and is to know of it
+
     async def _apply(self, cause: DaemonCause, outcome: Outcome) -> None:
         """Send the results and the patch. Those functions that have conflicted are kept."""
-        marks, body = Marks(), Body({})
-        replace_source(body, self._object.body)
+        marks = Marks()
         if outcome.result is not None:
             deliver_results({self._handler.id: outcome.result}, marks=marks, logger=cause.logger)
+        is_timer = isinstance(self._handler, TimerHandler)  # it repeats itself, if in vain
+        if not is_timer or not self._object.has_all(cause.patch, marks.results):
+            unsent = await self._send(cause.patch, marks, cause.logger)
+            self._carried = tuple(unsent.fns)
+
+    async def _send(self, patch: Patch, marks: Marks, logger: AnyLogger) -> Patch:
+        """Send the changes; get what of them is to be sent again."""
+        body = Body({})
+        replace_source(body, self._object.body)
         try:
             applied = await apply_patches(
                 client=self._resources.client,
                 resource=self._object.resource,
                 body=body,
                 marks=marks,
-                patch=cause.patch,
-                logger=cause.logger,
+                patch=patch,
+                logger=logger,
             )
         except APIError as e:
-            self._carried = tuple(cause.patch.fns)
             text = f"{self._handler} could not change the object: {e}"
-            level = logging.DEBUG if text == self._complaint else logging.ERROR
-            cause.logger.log(level, text)
+            logger.log(logging.DEBUG if text == self._complaint else logging.ERROR, text)
             self._complaint = text
-        else:
-            self._complaint = None
-            self._carried = applied.carried
-            self._warned = tell_of_losses(
-                applied, self._object.resource, self._warned, cause.logger
-            )
+            return patch
+        self._complaint = None
+        self._warned = tell_of_losses(applied, self._object.resource, self._warned, logger)
+        if applied.body is not None:
+            self._object.show(applied.body)
+        return Patch(fns=applied.carried)
 
     def _make_cause(self) -> DaemonCause:
         patch, self._carried = Patch(fns=self._carried), ()

@@ -1,10 +1,13 @@
-"""Which changes of an object matter for idling: anyone's except for the framework's own marks."""
+"""Which changes of an object matter: for idling, anyone's except for the framework's own marks."""
 
+import json
+from collections.abc import Mapping
 from typing import Any, cast
 
 from kopf_cogs.configs.settings import PersistenceSettings
 from kopf_cogs.structs.bodies import Body
-from kopf_cogs.structs.dicts import json_copy
+from kopf_cogs.structs.dicts import is_mapping, json_copy
+from kopf_cogs.structs.patches import Patch
 
 
 def is_changed(old: Body, new: Body, persistence: PersistenceSettings) -> bool:
@@ -39,3 +42,26 @@ def _get_annotations(body: Body, persistence: PersistenceSettings) -> Any:
     essence: Any = persistence.diffbase_storage.build(body=Body(system))
     essence = persistence.progress_storage.clear(essence=essence)
     return essence.get("metadata", {}).get("annotations") or None
+
+
+def changes(patch: Patch, body: Mapping[str, Any]) -> bool:
+    """Whether the object is different after the patch; if in doubt, it is."""
+    return bool(patch.fns) or _differ(patch, body)
+
+
+def _differ(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+    for key, value in wanted.items():
+        if is_mapping(value):
+            if not is_mapping(known.get(key)) or _differ(value, known[key]):
+                return True
+        elif not _is_same(value, known.get(key)):
+            return True
+    return False
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether the values are the same in JSON: for Python, the true and 1 are equal, too."""
+    try:
+        return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    except (TypeError, ValueError):
+        return False

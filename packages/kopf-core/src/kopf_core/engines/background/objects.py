@@ -1,18 +1,22 @@
 """What is known of one object which has (or had) daemons or timers, as their functions see it."""
 
+from typing import cast
+
 from kopf_cogs.configs.settings import PersistenceSettings
-from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_cogs.structs.dicts import replace_source
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.memos import AnyMemo
+from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
-from kopf_core.engines.background.changes import is_changed
+from kopf_cogs.structs.versions import parse_version
+from kopf_core.engines.background.changes import changes, is_changed
 
 
 class LiveObject:
     """The newest state of one object, seen by all functions that work for it in background."""
 
-    __slots__ = ("body", "changed_at", "finished", "memo", "resource")
+    __slots__ = ("_streamed", "_written", "body", "changed_at", "finished", "memo", "resource")
 
     def __init__(self, *, resource: Resource, body: Body, memo: AnyMemo, now: float) -> None:
         self.resource = resource
@@ -21,6 +25,8 @@ class LiveObject:
         self.body = Body({})
         """The live body: the views to it, given to functions, always show the newest state."""
         replace_source(self.body, body)
+        self._streamed = body
+        self._written: int | None = None
 
         self.finished: frozenset[HandlerId] = frozenset()
         """What is over for good, and is not to be started again in this process."""
@@ -33,11 +39,26 @@ class LiveObject:
 
         Nothing is compared without ``persistence``: where there is nobody to idle.
         """
-        changed = persistence is not None and is_changed(self.body, body, persistence)
+        changed = persistence is not None and is_changed(self._streamed, body, persistence)
         if changed:
             self.changed_at = now
         replace_source(self.body, body)
+        self._streamed = body
         return changed
+
+    def show(self, body: RawBody) -> None:
+        """Show how the object is after our own patch. It is a change when the stream brings it."""
+        replace_source(self.body, Body(body))
+        self._written = parse_version(body)
+
+    def has_all(self, *patches: Patch) -> bool:
+        """Whether the object is surely such already, so that the patches would change nothing.
+
+        What is shown can be older than our own latest patch, if the stream is late.
+        """
+        version = parse_version(cast("RawBody", self.body))
+        is_late = self._written is not None and (version is None or version < self._written)
+        return not is_late and not any(changes(patch, self.body) for patch in patches)
 
     def finish(self, id: HandlerId) -> None:
         self.finished |= {id}

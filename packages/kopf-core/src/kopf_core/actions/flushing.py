@@ -1,0 +1,63 @@
+"""Flushing: what daemons and timers change in their objects is sent while they go on working."""
+
+import asyncio
+from collections.abc import Awaitable, Generator
+from typing import Any
+
+from kopf_core.actions.context import Flush, current_invocation, invocation_var, operator_var
+
+
+class _Sent:
+    """There is nothing to wait for anymore."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+def flush() -> Awaitable[None]:
+    """Send what this daemon or timer has changed so far: the ``patch`` and the ``conditions``.
+
+    To be awaited in async functions; sync functions just call it. Then, the patch is empty, and
+    the object is shown as it has become. What cannot be sent now stays in the patch, and is sent
+    the next time, or in the end: it is in the log then, not an error raised here.
+
+    Raises :class:`LookupError` outside of handlers, and :class:`RuntimeError` in other handlers:
+    what those change is sent when they return.
+    """
+    send = current_invocation().flush
+    if send is None:
+        raise RuntimeError(
+            "kopf.flush() is only for daemons and timers: "
+            "what other handlers change is sent when they return."
+        )
+    return _run(send)
+
+
+def find_unsent() -> Flush | None:
+    """How to send what the current daemon or timer has changed, if there is anything."""
+    invocation = invocation_var.get(None)
+    if invocation is None or not getattr(invocation.cause, "patch", None):
+        return None
+    return invocation.flush
+
+
+def flush_in_thread() -> None:
+    """Send what the current sync daemon has changed, if there is anything."""
+    send = find_unsent()
+    if send is not None:
+        _run(send)
+
+
+def _run(send: Flush) -> Awaitable[None]:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        # It takes time to be imported, and only daemons in threads need it.
+        from kopf_core.actions.sync_api import wait_in_thread
+
+        loop = operator_var.get().loop
+        assert loop is not None
+        wait_in_thread(send, loop)
+        return _Sent()
+    return send()
