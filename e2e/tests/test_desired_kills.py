@@ -23,6 +23,7 @@ import kopf
 
 @kopf.on.startup()
 def configure(settings, **_):
+    settings.name = "kills.kopf.dev"
     settings.posting.enabled = False
     settings.queueing.error_delays = settings.networking.error_backoffs = [0.01]
 

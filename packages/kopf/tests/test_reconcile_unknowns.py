@@ -29,6 +29,7 @@ def namespace(name: str) -> dict[str, Any]:
 
 async def test_h2_namespaces_forbidden_at_the_start_hold_up_nothing(websites: Any) -> None:
     """But what is there is not forgotten: it is pruned as soon as it can be seen."""
+    websites.settings.name = "sites.example.com"
 
     @websites.reconcile(id="fn")
     def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:

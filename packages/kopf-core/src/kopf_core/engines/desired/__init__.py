@@ -11,6 +11,7 @@
 * :mod:`.changes`: what becomes of objects. Pure.
 * :mod:`.ownership`: which objects belong to which ones.
 * :mod:`.badges`: what is written on the applied objects: by whom, and what for.
+* :mod:`.claims`: which of them are surely ours, if the operator has no name.
 * :mod:`.children`: what is owned and related, as handlers see it.
 * :mod:`.relations`: which objects are related to which ones.
 * :mod:`.statuses`: what is said of the objects themselves.

@@ -7,13 +7,14 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.dicts import FieldPath
 from kopf_cogs.structs.managedfields import get_applied_fields
 from kopf_core.actions.children import adopt_child
+from kopf_core.engines.desired.claims import Claims
 from kopf_core.engines.desired.ownership import OWNED_BY, AnyBody, is_in_reach
 
 DIGEST_LENGTH = 16
@@ -43,6 +44,14 @@ class Badges:
 
     prefix: str = PREFIX
     """The prefix of the annotations."""
+
+    claims: Claims = field(default_factory=lambda: Claims(is_named=True), compare=False)
+    """By what else its objects are recognised, if it has no name."""
+
+    @classmethod
+    def of(cls, name: str | None, manager: str) -> "Badges":
+        """The badges of the operator by its name, if it has any."""
+        return cls(manager, name or PREFIX, Claims(is_named=name is not None))
 
     @property
     def _reconciler(self) -> str:

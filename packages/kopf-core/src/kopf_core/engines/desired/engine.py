@@ -17,7 +17,7 @@ from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.desired.applying import Applier
-from kopf_core.engines.desired.badges import PREFIX, Badges
+from kopf_core.engines.desired.badges import Badges
 from kopf_core.engines.desired.changes import Change
 from kopf_core.engines.desired.children import Family
 from kopf_core.engines.desired.conflicts import FieldConflictError, tell_of_conflict, tell_of_peace
@@ -68,7 +68,7 @@ class DesiredStates:
         self._api = api
         self._sources = sources.get_sources
         self._enqueue = enqueue
-        self._badges = Badges(api.manager, prefix=execution.settings.name or PREFIX)
+        self._badges = Badges.of(execution.settings.name, api.manager)
         self._objects: dict[ObjectKey, ObjectPlans] = {}
         self._waiting: dict[Any, set[ObjectKey]] = {}
         workers = execution.settings.execution.max_workers

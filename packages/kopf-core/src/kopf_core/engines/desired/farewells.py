@@ -56,6 +56,7 @@ class Farewells:
         """The object is gone."""
         self.leaving.discard(key)
         self.doubts.forget(str(key))
+        self._badges.claims.forget(str(key))
 
     def _find_out_of_reach(self, key: ObjectKey) -> Iterator[tuple[Source, RawBody]]:
         for source in self._knowledge.owned_sources:

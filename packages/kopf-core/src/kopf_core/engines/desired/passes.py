@@ -59,6 +59,10 @@ class Pass:
         """Whether something that mattered could not be looked at."""
         return self.unlisted is not None or bool(self.applier.unseen)
 
+    @property
+    def _owner(self) -> str:
+        return self.cause.body.metadata.uid or ""
+
     async def run(self, **kwargs: Any) -> None:
         """Call the function with these arguments. Raises whatever it raises."""
         if self.unlisted is not None:
@@ -86,20 +90,26 @@ class Pass:
         if isinstance(item, Again):
             self.again = item.after if self.again is None else min(self.again, item.after)
             return None
-        return jsons.clone(await self.applier.apply(check_wish(item)))
+        stored = await self.applier.apply(check_wish(item))
+        self.applier.badges.claims.add(self._owner, stored)
+        return jsons.clone(stored)
 
     async def _prune(self) -> None:
         """Delete what was applied in the earlier passes, and is not wanted now."""
-        applier = self.applier
+        applier, claims = self.applier, self.applier.badges.claims
         for resource, source, body in self._find_applied():
-            if not applier.is_wanted(resource, body):
+            if applier.is_wanted(resource, body):
+                continue
+            if not claims.cover(self._owner, body):
+                claims.tell_of_left(body, applier.logger)
+            else:
                 await delete_child(
                     applier.api, source, body, applier.logger, why="it is not wanted anymore"
                 )
 
     def _find_applied(self) -> Iterable[tuple[Resource, Source, RawBody]]:
-        applier, uid = self.applier, self.cause.body.metadata.uid or ""
+        applier = self.applier
         for resource, source in applier.sources.items():
-            for body in list(source.owned_by(uid)):
+            for body in list(source.owned_by(self._owner)):
                 if applier.badges.is_applied_by(body, applier.reconciler):
                     yield resource, source, body
