@@ -19,6 +19,12 @@ DATA = Path(__file__).with_name("signatures.txt")
 # What is ours, additionally to what was there before.
 ADDED = {
     "Again",
+    "AsyncWishes",
+    "Children",
+    "Condition",
+    "Conditions",
+    "Related",
+    "Wishes",
     "content_hash",
     "flush",
     "owner_of",

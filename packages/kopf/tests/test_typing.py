@@ -42,6 +42,12 @@ def test_good_handlers_are_accepted(checker: str) -> None:
 
 
 @pytest.mark.parametrize("checker", list(CHECKERS))
+def test_k34_what_is_special_is_typed_strictly(checker: str) -> None:
+    assert "# type:" not in (FOLDER / "strict.py").read_text("utf-8")
+    assert check("strict.py", checker) == set()
+
+
+@pytest.mark.parametrize("checker", list(CHECKERS))
 def test_bad_handlers_are_refused(checker: str) -> None:
     lines = (FOLDER / "bad.py").read_text("utf-8").splitlines()
     bad = {number for number, line in enumerate(lines, start=1) if line.endswith("# BAD")}

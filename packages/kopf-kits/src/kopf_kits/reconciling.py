@@ -16,11 +16,11 @@ from kopf_cogs.structs.memos import Memo
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import merge_into
-from kopf_core.engines.desired.children import Family
 from kopf_core.engines.desired.driving import drive
 from kopf_core.engines.desired.triggers import Again, Trigger
 from kopf_core.engines.desired.wishes import check_wish
 from kopf_core.intents.causes import ReconcilingCause
+from kopf_core.intents.families import Family
 
 Obj = Mapping[str, Any]
 

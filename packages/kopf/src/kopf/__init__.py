@@ -41,6 +41,7 @@ _SOURCES = {
         "WebhookFn WebhookServerProtocol"
     ),
     "kopf_cogs.structs.selectors": "EVERYTHING",
+    "kopf_core.actions.conditions": "Condition Conditions",
     "kopf_core.actions.errors": (
         "ErrorsMode HandlerRetriesError HandlerTimeoutError PermanentError TemporaryError"
     ),
@@ -55,6 +56,7 @@ _SOURCES = {
     "kopf_core.intents.admission": "AdmissionError",
     "kopf_core.intents.causes": "Reason",
     "kopf_core.intents.decorators": "daemon index reconcile register subhandler timer",
+    "kopf_core.intents.families": "AsyncWishes Children Related Wishes",
     "kopf_core.intents.filters": "ABSENT all_ any_ none_ not_ PRESENT",
     "kopf_core.intents.registries": "get_default_registry OperatorRegistry set_default_registry",
     "kopf_core.intents.stoppers": (
@@ -73,7 +75,7 @@ _SOURCES = {
     ),
 }
 _MODULES = {name: module for module, names in _SOURCES.items() for name in names.split()}
-_ORIGINALS = {"Logger": "AnyLogger"}  # where the names differ
+_ORIGINALS = {"Children": "Family", "Logger": "AnyLogger"}  # where the names differ
 _SUBMODULES = ("api", "lifecycles", "on", "sync_api")
 _OTHER_SUBMODULES = ("cli", "testing")  # these are not for operators, but for their developers
 

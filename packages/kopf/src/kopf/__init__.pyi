@@ -59,6 +59,7 @@ from kopf_cogs.structs.reviews import (
     WebhookServerProtocol,
 )
 from kopf_cogs.structs.selectors import EVERYTHING
+from kopf_core.actions.conditions import Condition, Conditions
 from kopf_core.actions.errors import (
     ErrorsMode,
     HandlerRetriesError,
@@ -77,6 +78,8 @@ from kopf_core.engines.posting import event, exception, info, warn
 from kopf_core.intents.admission import AdmissionError
 from kopf_core.intents.causes import Reason
 from kopf_core.intents.decorators import daemon, index, reconcile, register, subhandler, timer
+from kopf_core.intents.families import AsyncWishes, Related, Wishes
+from kopf_core.intents.families import Family as Children
 from kopf_core.intents.filters import ABSENT, PRESENT, all_, any_, none_, not_
 from kopf_core.intents.indices import Index, Store
 from kopf_core.intents.registries import (
@@ -124,8 +127,12 @@ __all__ = [
     "AnnotationsDiffBaseStorage",
     "AnnotationsProgressStorage",
     "AsyncDaemonStopperChecker",
+    "AsyncWishes",
     "Body",
     "BodyEssence",
+    "Children",
+    "Condition",
+    "Conditions",
     "ConnectionInfo",
     "DaemonStopped",
     "DaemonStoppingReason",
@@ -168,6 +175,7 @@ __all__ = [
     "RawEvent",
     "RawEventType",
     "Reason",
+    "Related",
     "Resource",
     "SSLPeer",
     "SmartProgressStorage",
@@ -192,6 +200,7 @@ __all__ = [
     "WebhookServer",
     "WebhookServerProtocol",
     "WebhookServiceServer",
+    "Wishes",
     "adjust_namespace",
     "adopt",
     "all_",

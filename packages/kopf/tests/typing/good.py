@@ -87,14 +87,14 @@ def timer_fn(spec: kopf.Spec, **_: Any) -> None:
     pass
 
 
-# Indices are arguments of any names. Mypy does not match them with the variadic ones, pyright does.
-@kopf.timer("kopfexamples", interval=1)  # type: ignore[type-var]
-def with_index(my_index: kopf.Index[str, str], spec: kopf.Spec, **_: Any) -> None:
+# Indices are arguments of any names. Mypy wants a default value of them, pyright does not.
+@kopf.timer("kopfexamples", interval=1)
+def with_index(spec: kopf.Spec, my_index: kopf.Index[str, str] = kopf.Index(), **_: Any) -> None:
     pass
 
 
-@kopf.timer("kopfexamples", interval=1)  # type: ignore[type-var]
-def with_untyped_index(my_index, **_):  # type: ignore[no-untyped-def]
+@kopf.timer("kopfexamples", interval=1)
+def with_untyped_index(my_index=None, **_):  # type: ignore[no-untyped-def]
     pass
 
 

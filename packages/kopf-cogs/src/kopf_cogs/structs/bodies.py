@@ -6,7 +6,10 @@ from typing import Any, ClassVar, Literal, TypedDict, cast
 from kopf_cogs.structs.dicts import FieldPath, MappingView, ReplaceableMappingView, resolve
 
 Labels = Mapping[str, str]
+"""The labels of an object, read-only."""
+
 Annotations = Mapping[str, str]
+"""The annotations of an object, read-only."""
 
 RawEventType = Literal[None, "ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 """Types of watch-events. ``None`` is for the objects that were listed, not watched."""

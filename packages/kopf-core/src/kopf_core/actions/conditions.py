@@ -14,6 +14,7 @@ from kopf_cogs.structs.dicts import is_mapping
 from kopf_cogs.structs.patches import Patch
 
 Condition = Mapping[str, Any]
+"""One condition: its ``type``, ``status``, ``reason``, ``message``, and times."""
 
 
 def _now() -> datetime.datetime:

@@ -22,6 +22,9 @@ class TemporaryError(Exception):
     ``delay`` is in seconds; ``None`` or zero means at once. The default is one minute.
     """
 
+    delay: float | None
+    """Seconds until the next attempt; none or zero means at once."""
+
     def __init__(self, __msg: str | None = None, delay: float | None = 60) -> None:
         super().__init__(__msg)
         self.delay = delay

@@ -18,6 +18,9 @@ from kopf_core.intents.matching import prematches
 class AdmissionError(RejectionError):
     """The request is denied: with this message and HTTP code for those who have made it."""
 
+    code: int
+    """The HTTP code of the denial."""
+
     def __init__(self, message: str = "", code: int = 500) -> None:
         super().__init__(message)
         self.code = code

@@ -10,7 +10,7 @@ or on users' options (memos, params, values of fields) can be annotated with any
 """
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from kopf_cogs.configs.settings import OperatorSettings
@@ -21,6 +21,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.reviews import Headers, SSLPeer, UserInfo
 from kopf_core.actions.conditions import Conditions
 from kopf_core.intents.causes import Activity, Reason
+from kopf_core.intents.families import Family
 from kopf_core.intents.filters import ValueFn as MetaFilterFn
 from kopf_core.intents.filters import WhenFn as WhenFilterFn
 from kopf_core.intents.indices import Index
@@ -195,8 +196,8 @@ class ReconcilingFn(Protocol):
     def __call__(
         self,
         *,
-        children: Mapping[str, Mapping[str, Any]],
-        related: Mapping[str, Mapping[str, Any]],
+        children: Family,
+        related: Family,
         triggers: frozenset[Any],
         retry: int,
         started: datetime.datetime,

@@ -33,14 +33,22 @@ class DaemonStopped(Protocol):
     def __bool__(self) -> bool: ...
     def is_set(self) -> bool: ...
 
-    def wait(self, timeout: float | None = None, /) -> Any:
+    def wait(self, timeout: float | None = None, /) -> "DaemonWaiting":
         """Sleep until the daemon is to exit, for so many seconds at most; to be awaited if async.
 
-        What it returns is known to the two kinds of checkers, for sync and async functions.
+        The result is true when the daemon is asked to exit: at once in sync functions, and when
+        it is awaited in async ones.
         """
 
     @property
     def reason(self) -> DaemonStoppingReason | None: ...
+
+
+class DaemonWaiting(Protocol):
+    """What ``stopped.wait()`` gives, for type checkers: it is either awaited, or has a value."""
+
+    def __bool__(self) -> bool: ...
+    def __await__(self) -> Generator[Any, None, DaemonStopped]: ...
 
 
 class DaemonStopper:

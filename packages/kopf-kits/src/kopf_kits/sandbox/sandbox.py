@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, overload
 
 import yaml
 
@@ -173,6 +173,51 @@ class Sandbox:
         options = DeleteOptions(policy=policy)
         _, gone = await self.cluster.deleter.delete(endpoint, key, options, WriteOptions())
         return gone
+
+    @overload
+    async def wait(
+        self,
+        resource: str,
+        name: str,
+        check: waiting.Check | None = None,
+        *,
+        namespace: str | None = None,
+        condition: str | None = None,
+        jsonpath: str | None = None,
+        value: Any = waiting.ANY,
+        gone: Literal[False] = False,
+        timeout: float = 30,
+    ) -> Obj: ...
+
+    @overload
+    async def wait(
+        self,
+        resource: str,
+        name: str,
+        check: waiting.Check | None = None,
+        *,
+        namespace: str | None = None,
+        condition: str | None = None,
+        jsonpath: str | None = None,
+        value: Any = waiting.ANY,
+        gone: Literal[True],
+        timeout: float = 30,
+    ) -> None: ...
+
+    @overload
+    async def wait(
+        self,
+        resource: str,
+        name: str,
+        check: waiting.Check | None = None,
+        *,
+        namespace: str | None = None,
+        condition: str | None = None,
+        jsonpath: str | None = None,
+        value: Any = waiting.ANY,
+        gone: bool,
+        timeout: float = 30,
+    ) -> Obj | None: ...
 
     async def wait(
         self,

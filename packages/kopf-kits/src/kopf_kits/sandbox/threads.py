@@ -9,8 +9,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
+from . import waiting
 from .http.faults import Faults
 from .http.journal import Journal
 from .sandbox import Manifest, Obj, Objs, Sandbox
@@ -123,8 +124,54 @@ class SandboxThread:
     ) -> bool:
         return self.call(self.sandbox.delete(resource, name, namespace=namespace, policy=policy))
 
+    @overload
+    def wait(
+        self,
+        resource: str,
+        name: str,
+        check: waiting.Check | None = None,
+        *,
+        namespace: str | None = None,
+        condition: str | None = None,
+        jsonpath: str | None = None,
+        value: Any = waiting.ANY,
+        gone: Literal[False] = False,
+        timeout: float = 30,
+    ) -> Obj: ...
+
+    @overload
+    def wait(
+        self,
+        resource: str,
+        name: str,
+        check: waiting.Check | None = None,
+        *,
+        namespace: str | None = None,
+        condition: str | None = None,
+        jsonpath: str | None = None,
+        value: Any = waiting.ANY,
+        gone: Literal[True],
+        timeout: float = 30,
+    ) -> None: ...
+
+    @overload
+    def wait(
+        self,
+        resource: str,
+        name: str,
+        check: waiting.Check | None = None,
+        *,
+        namespace: str | None = None,
+        condition: str | None = None,
+        jsonpath: str | None = None,
+        value: Any = waiting.ANY,
+        gone: bool,
+        timeout: float = 30,
+    ) -> Obj | None: ...
+
     def wait(self, resource: str, name: str, *args: Any, **options: Any) -> Obj | None:
-        return self.call(self.sandbox.wait(resource, name, *args, **options))
+        found: Obj | None = self.call(self.sandbox.wait(resource, name, *args, **options))
+        return found
 
     def make_ready(self, resource: str, name: str, *, namespace: str | None = None) -> Obj:
         return self.call(self.sandbox.make_ready(resource, name, namespace=namespace))

@@ -19,7 +19,6 @@ from kopf_core.actions.states import HandlerState
 from kopf_core.engines.desired.applying import Applier
 from kopf_core.engines.desired.badges import Badges
 from kopf_core.engines.desired.changes import Change
-from kopf_core.engines.desired.children import Family
 from kopf_core.engines.desired.conflicts import FieldConflictError, tell_of_conflict, tell_of_peace
 from kopf_core.engines.desired.farewells import Farewells
 from kopf_core.engines.desired.fights import FIGHT_DELAY, Fights
@@ -33,6 +32,7 @@ from kopf_core.engines.desired.relations import Relation, settle
 from kopf_core.engines.desired.statuses import drop_if_the_same, drop_unkept, is_dropped, observe
 from kopf_core.engines.desired.triggers import NEVER, NOBODY, Plan, Trigger
 from kopf_core.intents.causes import ReconcilingCause
+from kopf_core.intents.families import Family
 from kopf_core.intents.handlers import ReconcilingHandler
 from kopf_core.intents.matching import select
 

@@ -27,12 +27,25 @@ class SelectorOptions(TypedDict, total=False):
     """Which resources are meant; see :class:`kopf_cogs.structs.selectors.Selector`."""
 
     group: str | None
+    """The API group, e.g. ``apps``; empty for the core group."""
+
     version: str | None
+    """The API version, e.g. ``v1``; by default, the preferred one."""
+
     kind: str | Marker | None
+    """The kind as it is in manifests, e.g. ``Deployment``."""
+
     plural: str | Marker | None
+    """The plural name, e.g. ``deployments``."""
+
     singular: str | Marker | None
+    """The singular name, e.g. ``deployment``."""
+
     shortcut: str | Marker | None
+    """One of the short names, e.g. ``deploy``."""
+
     category: str | Marker | None
+    """The category that the kinds are in, e.g. ``all``."""
 
 
 class HandlerOptions(TypedDict, total=False):
@@ -66,7 +79,10 @@ class MetaOptions(TypedDict, total=False):
     """Which objects are meant: all the filters must match."""
 
     labels: MetaFilter | None
+    """The expected labels: literals, ``kopf.PRESENT``, ``kopf.ABSENT``, or functions."""
+
     annotations: MetaFilter | None
+    """The expected annotations, in the same way."""
 
     when: WhenFn | None
     """A function of the keyword arguments of the handler."""
@@ -87,7 +103,10 @@ class TransitionOptions(TypedDict, total=False):
     """Which changes of the field are meant. They exclude ``value``."""
 
     old: ValueFilter
+    """The expected value before the change."""
+
     new: ValueFilter
+    """The expected value after the change."""
 
 
 class RegistryOptions(TypedDict, total=False):
@@ -154,6 +173,7 @@ class FieldChangeOptions(
     """The field to be watched for changes: ``"spec.field"``, or ``("spec", "field")``."""
 
     value: ValueFilter
+    """The expected value, before the change or after it."""
 
 
 class DaemonOptions(ResourceOptions, SpawningOptions, total=False):

@@ -1,0 +1,95 @@
+"""What is owned by an object and related to it, as reconcilers see it: by kind, then by name."""
+
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping
+from typing import Any
+
+from kopf_cogs.helpers import jsons
+from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.resources import Resource
+
+Wishes = Generator[Any, dict[str, Any], Any]
+"""What a reconciler with ``yield`` returns: it yields objects (or :class:`kopf.Again`), and gets
+each of them back as it is in the cluster."""
+
+AsyncWishes = AsyncGenerator[Any, dict[str, Any]]
+"""The same for ``async def`` reconcilers with ``yield``."""
+
+
+class Family(Mapping[str, Mapping[str, dict[str, Any]]]):
+    """Objects by their kinds, then by their names; kinds with no objects are there, but empty.
+
+    Kinds are as in manifests (``Deployment``); plural names can be used for reading, too. The
+    objects of other namespaces than the primary object's one are named with their namespaces.
+
+    Those who ask get copies: nothing that is known of the cluster changes with these.
+    """
+
+    __slots__ = ("_items", "_kinds")
+
+    def __init__(
+        self, resources: Iterable[Resource], bodies: Iterable[RawBody], namespace: str | None
+    ) -> None:
+        self._kinds: dict[str, str] = {}
+        self._items: dict[str, _Copies] = {}
+        for resource in resources:
+            kind = resource.kind or resource.plural
+            self._items.setdefault(kind, _Copies())
+            self._kinds |= {resource.plural: kind, resource.name: kind}
+        for body in bodies:
+            self._items.setdefault(body.get("kind") or "", _Copies()).add(
+                _name(body, namespace), body
+            )
+
+    def __repr__(self) -> str:
+        return repr({kind: [*items] for kind, items in self._items.items()})
+
+    def __getitem__(self, kind: str) -> Mapping[str, dict[str, Any]]:
+        return self._items[self._kinds.get(kind, kind)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def all(self) -> Iterator[dict[str, Any]]:
+        """All objects, of all kinds."""
+        for items in self._items.values():
+            yield from items.values()
+
+
+class _Copies(Mapping[str, dict[str, Any]]):
+    """Objects by their names; each of them is copied when it is looked at."""
+
+    __slots__ = ("_copies", "_known")
+
+    def __init__(self) -> None:
+        self._known: dict[str, RawBody] = {}
+        self._copies: dict[str, dict[str, Any]] = {}
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        if name not in self._copies:
+            self._copies[name] = jsons.clone(self._known[name])
+        return self._copies[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def add(self, name: str, body: RawBody) -> None:
+        self._known[name] = body
+
+
+Related = Family
+"""The objects that a reconciler depends on: the same as :class:`kopf.Children`."""
+
+
+def _name(body: Mapping[str, Any] | RawBody, home: str | None) -> str:
+    metadata = body.get("metadata") or {}
+    name, namespace = str(metadata.get("name")), metadata.get("namespace")
+    return name if not namespace or namespace == home else f"{namespace}/{name}"
