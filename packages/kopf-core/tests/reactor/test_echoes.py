@@ -4,10 +4,14 @@ import logging
 
 import pytest
 
+from kopf_core.actions.effects import Applied
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.echoes import Echoes
+from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import DONE, AwaitChange, Requeue, WorkItem
+
+FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 
 
 def event(version="5", type="MODIFIED"):
@@ -126,3 +130,31 @@ def test_own_status_is_the_last_one_if_no_pass_is_to_be_made(
         reconciling = ("handler",)
 
     assert Echoes(settings, Handlers(), memories, plans).is_last(item, event()) is is_last
+
+
+@pytest.mark.parametrize(
+    ("change", "is_settled"),
+    [
+        pytest.param({"status": {"x": 1}}, True, id="status"),
+        pytest.param({"spec": {"x": 1}}, False, id="spec"),
+        pytest.param({"metadata": {"labels": {"x": "1"}}}, False, id="labels"),
+        pytest.param({"metadata": {"finalizers": [FINALIZER]}}, False, id="finalizer"),
+    ],
+)
+@pytest.mark.parametrize("was_blocked", [False, True], ids=["free", "blocked"])
+def test_k37_only_own_statuses_are_recognised(settings, item, change, is_settled, was_blocked):
+    """With the finalizer on the object, it can be its turn to be removed."""
+
+    class Handlers:
+        watching = spawning = changing = ()
+        reconciling = ("handler",)
+
+    memories = ObjectMemories(None)
+    metadata = {"name": "x", **({"finalizers": [FINALIZER]} if was_blocked else {})}
+    before = {"metadata": {**metadata, "resourceVersion": "4"}, "status": {}, "spec": {}}
+    metadata = {**metadata, **change.get("metadata", {}), "resourceVersion": "5"}
+    after = {**before, **change, "metadata": metadata}
+    turn = Turn(item, memories.recall("a"), settings)
+    turn.applied = Applied(body=after)
+    Echoes(settings, Handlers(), memories, Plans()).remember(turn, before)
+    assert memories["a"].is_settled(after) is (is_settled and not was_blocked)

@@ -1,13 +1,18 @@
 """Changes in the middle of cycles: those who have seen the past are told of the present."""
 
+import datetime
 import json
 from typing import Any
 
 import pytest
 
 from kopf_core.actions.errors import TemporaryError
+from kopf_core.actions.states import HandlerState, State
 from kopf_core.intents import decorators as on
+from kopf_core.intents.causes import Reason
 from kopf_core.intents.registries import OperatorRegistry
+from kopf_core.reactor.missed_changes import Missed, find_missed
+from kopf_core.reactor.seen_states import SeenStates
 from kopf_core.reactor.work import DONE, Requeue
 
 LAST_HANDLED = "kopf.zalando.org/last-handled-configuration"
@@ -52,3 +57,112 @@ async def test_k37_those_who_have_seen_a_change_are_told_that_it_is_reverted(
     assert calls == [("b", 2)]
     assert [*spine.annotations] == [LAST_HANDLED]
     assert json.loads(spine.annotations[LAST_HANDLED])["spec"] == {"n": 2}
+
+
+# --- Who has missed what ---
+
+V1: Any = {"spec": {"n": 1}}
+V2: Any = {"spec": {"n": 2}}
+V3: Any = {"spec": {"n": 3}}
+NOW = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+DONE_STATE = HandlerState(started=NOW, stopped=NOW, success=True, purpose="create")
+
+
+@pytest.fixture
+def find(registry: OperatorRegistry, resource: Any, make_cause: Any) -> Any:
+    """Find who has missed what, of those who are over; with the progress of sub-handlers."""
+
+    def find(reason: Reason, seen: SeenStates, *ids: Any, **subhandlers: Any) -> Missed | None:
+        states = {
+            id: DONE_STATE._replace(
+                subrefs=frozenset(sub for sub in subhandlers if sub.startswith(f"{id}_"))
+            )
+            for id in ids
+        }
+        handlers = registry.get_resource_handlers(resource).changing
+        return find_missed(
+            State(states, now=NOW),
+            seen,
+            make_cause(reason),
+            handlers,
+            lambda ids: {id: subhandlers[id] for id in ids if subhandlers[id]},
+        )
+
+    return find
+
+
+@pytest.fixture
+def declare(registry: OperatorRegistry) -> Any:
+    def declare(decorator: Any, *ids: str, **options: Any) -> None:
+        for id in ids:
+            decorator("kopfexamples", id=id, registry=registry, **options)(lambda **_: None)
+
+    return declare
+
+
+def test_k37_the_earliest_state_is_handled_anew_and_those_ahead_are_kept(
+    find: Any, declare: Any
+) -> None:
+    declare(on.update, "a", "b", "c")
+    seen = SeenStates().add(V1, []).add(V2, ["a"]).add(V3, ["a", "b"])
+    missed = find(Reason.UPDATE, seen, "a", "b", "c")
+    assert missed.essence == V1
+    assert {*missed.kept} == {"b", "c"}
+    assert {known.purpose for known in missed.kept.values()} == {"update"}
+    assert missed.seen == SeenStates().add(V2, []).add(V3, ["b"])
+
+
+@pytest.mark.parametrize("reason", [Reason.CREATE, Reason.UPDATE, Reason.RESUME])
+def test_k37_nothing_is_missed_if_all_have_seen_the_same(
+    find: Any, declare: Any, reason: Reason
+) -> None:
+    declare(on.update, "a", "b")
+    assert find(reason, SeenStates().add(V1, []), "a", "b") is None
+
+
+def test_k37_nothing_is_missed_by_deletions(find: Any, declare: Any) -> None:
+    declare(on.update, "a")
+    assert find(Reason.DELETE, SeenStates().add(V1, []).add(V2, ["a"]), "a") is None
+
+
+def test_k37_changes_of_other_fields_are_not_missed(find: Any, declare: Any) -> None:
+    declare(on.update, "a", field="spec.m")
+    assert find(Reason.UPDATE, SeenStates().add(V1, []).add(V2, ["a"]), "a") is None
+
+
+def test_k37_changes_amid_creations_are_updates_for_those_who_handle_only_these(
+    find: Any, declare: Any
+) -> None:
+    declare(on.create, "a")
+    declare(on.update, "u")
+    missed = find(Reason.CREATE, SeenStates().add(V1, []).add(V2, ["a"]), "a")
+    assert missed.essence == V1
+    assert not missed.kept
+
+
+def test_k37_those_with_no_part_in_the_cycle_are_not_called_for_others(
+    find: Any, declare: Any
+) -> None:
+    declare(on.update, "a", "u")
+    missed = find(Reason.UPDATE, SeenStates().add(V1, []).add(V2, ["a"]), "a")
+    assert missed.essence == V1
+    assert missed.kept["u"].success
+
+
+def test_k37_parents_have_missed_what_their_subhandlers_have(find: Any, declare: Any) -> None:
+    """Those of the sub-handlers that have seen more are not repeated with them."""
+    declare(on.update, "p")
+    seen = SeenStates().add(V1, []).add(V2, ["p_x"]).add(V3, ["p_x", "p_y"])
+    missed = find(Reason.UPDATE, seen, "p", p_x=DONE_STATE, p_y=DONE_STATE)
+    assert missed.essence == V1
+    assert {*missed.kept} == {"p", "p_y"}
+    assert not missed.kept["p"].finished
+    assert missed.kept["p"].subrefs == {"p_x", "p_y"}
+
+
+def test_k37_subhandlers_that_are_not_over_are_not_kept(find: Any, declare: Any) -> None:
+    declare(on.update, "a", "p")
+    seen = SeenStates().add(V1, []).add(V2, ["a"]).add(V3, ["a", "p"])
+    going = HandlerState(started=NOW)
+    missed = find(Reason.UPDATE, seen, "a", "p", p_x=DONE_STATE, p_y=going, p_z=None)
+    assert {*missed.kept} == {"p", "p_x"}

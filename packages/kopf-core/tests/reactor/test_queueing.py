@@ -530,7 +530,9 @@ async def test_d15_listing_waits_for_those_listed_before(make_queue, process):
 
 
 @pytest.mark.parametrize("action", ["pause", "close"])
-async def test_listing_does_not_wait_for_those_who_are_not_processed(make_queue, process, action):
+async def test_listing_does_not_wait_for_those_who_are_not_processed(
+    make_queue, process, action, clock
+):
     queue = make_queue()
     process.gate.clear()
     for n in range(HEADROOM + 1):
@@ -540,6 +542,7 @@ async def test_listing_does_not_wait_for_those_who_are_not_processed(make_queue,
     assert not waiting.done()
     stopping = asyncio.create_task(getattr(queue, action)(999))
     await waiting
+    assert clock.monotonic() == 0  # it is told, and needs no patience
     process.gate.set()
     await stopping
 
@@ -574,6 +577,63 @@ async def test_paused_queues_do_not_keep_deleted_objects_unless_they_were_proces
         queue.put(key, event(2, "DELETED"))
     assert queue.get("unknown") is None
     assert queue.get("known") is not None
+
+
+async def test_k37_paused_queues_keep_only_the_newest_of_what_has_come_before(make_queue, process):
+    queue = make_queue(opened=False, keeps_events=True)
+    for n in range(3):
+        queue.put("a", event(n))
+    queue.hold()
+    queue.open()
+    await process.until(lambda: process.calls)
+    assert process.calls == [("a", [2])]
+
+
+async def test_k37_deletions_are_not_forgotten_when_all_is_to_be_listed_anew(make_queue, process):
+    """Lists have no objects that are deleted already."""
+    queue = make_queue(opened=False)
+    queue.put("there", event(1))
+    queue.put("deleted", event(1, "DELETED"))
+    queue.hold(forget=True)
+    queue.open()
+    await process.until(lambda: process.calls)
+    await settle()
+    assert process.calls == [("deleted", [1])]
+
+
+async def test_k37_deletions_of_those_in_work_are_handled_after_the_pause(make_queue, process):
+    queue = make_queue(is_known=lambda _: False)
+    process.gate.clear()
+    queue.put("a", event(1, "ADDED"))
+    await process.until(lambda: process.active)
+    queue.hold()
+    queue.put("a", event(2, "DELETED"))
+    process.gate.set()
+    await process.until(lambda: not process.active)
+    queue.open()
+    await process.until(lambda: len(process.calls) == 2)
+    assert process.calls == [("a", [1]), ("a", [2])]
+
+
+async def test_k37_whoever_is_enqueued_does_not_wait_for_our_own_change(make_queue, process):
+    queue = make_queue(keeps_events=False)
+    process.responses["a"] = [AwaitChange("5", until=999)]
+    queue.put("a", event(1))
+    await process.until(lambda: process.calls and not process.active)
+    queue.put("a", event(4))  # from before that change
+    await settle()
+    queue.enqueue("a", "daemon")
+    await process.until(lambda: len(process.calls) == 2)
+    assert process.calls == [("a", [1]), ("a", [4])]
+
+
+async def test_k37_interrupted_turns_are_repeated_though_there_are_no_events(make_queue, process):
+    queue = make_queue(keeps_events=False)
+    process.responses["a"] = [asyncio.CancelledError()]
+    queue.put("a", event(1))
+    await process.until(lambda: process.calls and not process.active)
+    await settle()
+    assert queue.get("a").reasons == {"interrupted"}
 
 
 async def test_turns_cancelled_by_a_pause_are_repeated(make_queue, process):

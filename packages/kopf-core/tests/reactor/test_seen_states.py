@@ -47,6 +47,24 @@ def test_only_what_is_needed_is_kept() -> None:
     assert [item.essence for item in seen.keep(1, ["c"]).items] == [V3]
 
 
+def test_k37_everybody_is_named_once() -> None:
+    """By the newest of the states that they have seen."""
+    seen = SeenStates().add(V1, []).add(V2, ["a"]).add(V3, ["a", "b"])
+    assert [sorted(item.by) for item in seen.items] == [["a"], ["b"], []]
+
+
+def test_k37_what_everybody_has_seen_is_not_kept() -> None:
+    seen = SeenStates().add(V1, []).add(V2, ["a"]).add(V3, ["a", "b"])
+    assert [item.essence for item in seen.keep(1, ["a", "b"]).items] == [V2, V3]
+
+
+def test_k37_handlers_cannot_change_what_was_seen() -> None:
+    essence: Any = {"spec": {"n": 1}}
+    seen = SeenStates().add(essence, [])
+    essence["spec"]["n"] = 2
+    assert seen.items[0].essence == V1
+
+
 def test_they_are_restored_as_they_were_stored() -> None:
     seen = SeenStates().add(V1, []).add(V2, ["a"])
     stored = seen.as_json(SINCE)
