@@ -1,10 +1,10 @@
 """Objects which the API does not know for some time: are they gone, or is it mistaken?"""
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
+from idleness import until
 
 from kopf_core.intents import decorators as on
 
@@ -15,12 +15,6 @@ MISTAKES = [b"404 page not found\n", json.dumps(NAMED).encode()]
 
 def is_idle(operator: Any) -> bool:
     return all(intake.queue.is_idle for intake in operator.handling.orchestrator.intakes.values())
-
-
-async def until(check: Any) -> None:
-    async with asyncio.timeout(30):
-        while not check():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("body", MISTAKES)
@@ -62,7 +56,6 @@ async def test_k5_objects_of_which_nothing_is_said_are_not_starved(
         with cluster.sandbox.faults.fail(404, path=OBJECT, body=MISTAKES[0]) as fault:
             await cluster.create("one")
             await until(lambda: fault.hits and is_idle(operator))
-        await cluster.sandbox.wait(
-            "kopfexamples", "one", lambda obj: "seen" in obj["metadata"].get("annotations", {})
-        )
+        path = "{.metadata.annotations.seen}"
+        await cluster.sandbox.wait("kopfexamples", "one", jsonpath=path, value="yes")
     assert journal == ["create"]

@@ -189,9 +189,7 @@ async def test_i_nothing_is_begun_if_the_process_was_suspended_while_looking_at_
 
 
 async def until_idle(operator: Any) -> None:
-    async with asyncio.timeout(30):
-        while not operator.handling.orchestrator.is_idle:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+    await until(lambda: operator.handling.orchestrator.is_idle)
 
 
 @pytest.mark.parametrize("decorator", [on.create, on.event, on.timer, on.daemon, on.reconcile])
@@ -224,15 +222,11 @@ async def test_k12_a_suspended_leader_begins_nothing_that_waits_for_a_thread(
             await journal.until(lambda j: "long" in j)
             meta = {"name": "two", "labels": {"long": "no"}}
             await cluster.client.post(KEXES, {**kind, "metadata": meta})
-            async with asyncio.timeout(30):
-                while len(operator.essentials.execution.door) < 2:  # noqa: ASYNC110
-                    await asyncio.sleep(0)
+            await until(lambda: len(operator.essentials.execution.door) >= 2)
             clock.advance(100)
             release.set()
             await until_idle(operator)
-            async with asyncio.timeout(30):
-                while len(operator.essentials.execution.door):  # noqa: ASYNC110
-                    await asyncio.sleep(0)
+            await until(lambda: not len(operator.essentials.execution.door))
     finally:
         release.set()
     assert journal == ["long"]
@@ -287,9 +281,7 @@ async def test_k2_no_daemons_are_started_for_what_was_deleted_while_others_led(
         )
         await cluster.delete("one")
         informers = operator.handling.pool.informers
-        async with asyncio.timeout(30):
-            while any(i.count != 1 for i in informers.values()):  # noqa: ASYNC110
-                await asyncio.sleep(0)
+        await until(lambda: all(i.count == 1 for i in informers.values()))
         await hand_over(cluster, "")
         await journal.until(lambda j: j.count("two") == 2)
         await until_idle(operator)

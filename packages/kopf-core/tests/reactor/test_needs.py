@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from idleness import until
 
 from kopf_core.intents import decorators as on
 
@@ -71,9 +72,8 @@ KEEPING = ["list", "watch", "create", "patch", "delete"]
 
 async def look(operate: Any, logged: Any, **options: Any) -> list[dict[str, Any]]:
     """The missing roles, as they are told."""
-    async with operate(**options), asyncio.timeout(30):
-        while not [text for text in logged(logging.WARNING) if LINE in text]:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    async with operate(**options):
+        await until(lambda: any(LINE in text for text in logged(logging.WARNING)))
     [line] = [text for text in logged(logging.WARNING) if LINE in text]
     return [yaml.safe_load(text) for text in line.partition(LINE)[2].split(" --- ")]
 
