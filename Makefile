@@ -18,7 +18,12 @@ RUN := $(UV) run
 # Extra arguments for the tool behind a target, e.g. `make test ARGS="-k diffs -x"`.
 ARGS ?=
 
-.PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-k3d e2e-assets chaos chaos-all compat field deploy-check lint format typecheck imports \
+# How much is explored: lives, the time for them, and the share of the steps at which sweeps crash.
+LIVES ?= 10000
+SECONDS ?= 420
+SHARE ?= 0.1
+
+.PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-k3d e2e-assets chaos chaos-all explore compat field deploy-check lint format typecheck imports \
 	bench docs changelog build sbom all clean
 
 help: ## Show this list
@@ -75,6 +80,10 @@ e2e-assets: $(UV) ## Build kube-apiserver and etcd with Go, once for each versio
 compat: e2e-assets ## Compare with the previous generation, run as a black box, on both clusters
 	$(RUN) python -m e2e.compat --cluster emulator $(ARGS)
 	$(RUN) python -m e2e.compat --cluster envtest $(ARGS)
+
+explore: $(UV) ## Live many simulated lives: LIVES=10000 at most, in SECONDS=420 at most; with a sweep of crashes
+	$(RUN) python -m e2e.simulation.sweeps --share $(SHARE)
+	$(RUN) python -m e2e.simulation.explore --lives $(LIVES) --seconds $(SECONDS) $(ARGS)
 
 field: $(UV) ## Run operators of others, as released, with our wheels instead of the previous generation
 	UV="$(UV)" $(RUN) pytest e2e/field --cluster emulator $(ARGS)

@@ -6,12 +6,26 @@ import argparse
 import gc
 import multiprocessing
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from e2e.simulation.lives import Life, Result
 from e2e.simulation.plans import Plan, make_plan
+
+REPLAYED = 100
+"""One of so many lives is lived again in a fresh process, and must make the same requests."""
+
+ENOUGH = 300
+"""How many lives are enough to judge them as a whole."""
+
+FLOORS = {"steps": 500, "requests": 40, "faults": 1}
+"""How much there must be in a life, on average: poor lives find nothing."""
+
+CRASHED = 0.05
+"""The least share of lives in which an operator crashes."""
 
 PARTS = ("faults", "actions", "objects", "features")
 
@@ -31,7 +45,7 @@ def prepare() -> None:
 def live_by_seed(seed: str) -> Result:
     result = Life(make_plan(seed)).run()
     if not result.problems:
-        result.story, result.requests = [], []
+        result.story = []
     return result
 
 
@@ -54,38 +68,103 @@ def show(result: Result) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lives", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--seed", help="live one life, and show it")
-    parser.add_argument("--shrink", action="store_true")
+    parser.add_argument("--lives", type=int, default=1000, help="how many, at most")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="how long, at most")
+    parser.add_argument("--seed", help="live one life only, and show it")
+    parser.add_argument("--shrink", action="store_true", help="show the least life that fails so")
     parser.add_argument("--base", default=str(random.SystemRandom().randrange(10**6)))
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
-    parser.add_argument("--stop-after", type=int, default=10, help="failed lives")
+    parser.add_argument("--failures", type=int, default=10, help="stop after so many failed lives")
+    parser.add_argument("--print-requests", metavar="SEED", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.seed:
+    if args.print_requests:
         prepare()
-        result = Life(make_plan(args.seed)).run()
-        if args.shrink and result.problems:
-            result = shrink(result.plan, {p.partition(":")[0] for p in result.problems})
-        print(show(result))
-        return 1 if result.problems else 0
-    return _explore_many(args)
+        print(*Life(make_plan(args.print_requests)).run().requests, sep="\n")
+        return 0
+    return _show_one(args) if args.seed else _explore_many(args)
+
+
+def _show_one(args: argparse.Namespace) -> int:
+    prepare()
+    result = Life(make_plan(args.seed)).run()
+    if args.shrink and result.problems:
+        result = shrink(result.plan, {problem.partition(":")[0] for problem in result.problems})
+    print(show(result))
+    return 1 if result.problems else 0
 
 
 def _explore_many(args: argparse.Namespace) -> int:
-    began, count, failed, steps, crashes = time.monotonic(), 0, [], 0, 0
+    tally = Tally()
     seeds = (f"{args.base}-{number}" for number in range(args.lives))
+    print(f"The lives {args.base}-0, {args.base}-1, and so on:", flush=True)
     for result in explore(seeds, args.processes):
-        count, steps, crashes = count + 1, steps + result.steps, crashes + bool(result.crashes)
-        if result.problems:
-            failed.append(result)
-            print(result.plan.seed, *result.problems[:4], sep="\n    ", flush=True)
-        if len(failed) >= args.stop_after or time.monotonic() - began > args.seconds:
+        tally.add(result)
+        if tally.failed >= args.failures or tally.spent > args.seconds:
             break
-    spent = time.monotonic() - began
-    print(f"{count} lives in {spent:.0f} s; {steps} steps; {crashes} lives with crashes")
-    print(f"{len(failed)} failed")
-    return 1 if failed else 0
+    print(tally)
+    for complaint in (complaints := tally.find_complaints()):
+        print(complaint)
+    return 1 if complaints else 0
+
+
+@dataclass
+class Tally:
+    """What has come of many lives, and whether they were worth living."""
+
+    began: float = field(default_factory=time.monotonic)
+    lives: int = 0
+    failed: int = 0
+    steps: int = 0
+    requests: int = 0
+    faults: int = 0
+    crashed: int = 0
+    others: list[str] = field(default_factory=list)
+    """The seeds whose lives were not the same in another process."""
+
+    @property
+    def spent(self) -> float:
+        return time.monotonic() - self.began
+
+    def add(self, result: Result) -> None:
+        self.lives += 1
+        self.steps += result.steps
+        self.requests += len(result.requests)
+        self.faults += result.faults
+        self.crashed += bool(result.crashes)
+        if result.problems:
+            self.failed += 1
+            print(result.plan.seed, *result.problems[:4], sep="\n    ", flush=True)
+        elif self.lives % REPLAYED == 0 and replay(result.plan.seed) != result.requests:
+            self.others.append(result.plan.seed)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.lives} lives in {self.spent:.0f} s: {self.steps} steps, {self.requests} "
+            f"requests, {self.faults} faults, {self.crashed} lives with crashes, "
+            f"{self.failed} failed"
+        )
+
+    def find_complaints(self) -> list[str]:
+        lives = max(1, self.lives)
+        found = [f"The life {seed} differs in another process." for seed in self.others]
+        found += [f"{self.failed} lives have failed."] if self.failed else []
+        if lives >= ENOUGH:  # a few lives can be poor by chance
+            figures = {"steps": self.steps, "requests": self.requests, "faults": self.faults}
+            found += [
+                f"The lives are poor: {figures[name] / lives:.2f} {name} a life instead of {floor}."
+                for name, floor in FLOORS.items()
+                if figures[name] / lives < floor
+            ]
+            if self.crashed / lives < CRASHED:
+                found.append(f"Only {self.crashed} of {lives} lives had crashes.")
+        return found
+
+
+def replay(seed: str) -> list[str]:
+    """The requests of the same life in a fresh process."""
+    command = [sys.executable, "-m", "e2e.simulation.explore", "--print-requests", seed]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import multiprocessing
+import random
 import sys
 
 from e2e.simulation.explore import prepare, show
@@ -41,14 +42,20 @@ SCENARIOS = {
 }  # fmt: skip
 
 
-def sweep(plan: Plan, processes: int) -> list[Result]:
-    """Crash the operator at every step that it makes before the peace; get the failed lives."""
+def sweep(plan: Plan, processes: int, share: float) -> list[Result]:
+    """Crash the operator at every step that it makes before the peace; get the failed lives.
+
+    Or at a random share of the steps, other ones each time.
+    """
     prepare()
     undisturbed = Life(plan).run()
-    plans = [dataclasses.replace(plan, crash_at=n + 1) for n in range(undisturbed.sweep)]
+    steps = [
+        step + 1 for step in range(undisturbed.sweep) if random.SystemRandom().random() < share
+    ]
+    plans = [dataclasses.replace(plan, crash_at=step) for step in steps]
     with multiprocessing.get_context("fork").Pool(processes) as pool:
         results = [undisturbed, *pool.imap(run, plans, chunksize=4)]
-    print(f"{plan.seed}: {len(plans)} crashes", flush=True)
+    print(f"{plan.seed}: {len(plans)} crashes in {undisturbed.sweep} steps", flush=True)
     return [result for result in results if result.problems]
 
 
@@ -60,6 +67,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scenarios", nargs="*", default=[*SCENARIOS])
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--share", type=float, default=1.0, help="of the steps to crash at")
     parser.add_argument("--at", type=int, help="crash at this step only, and show the life")
     args = parser.parse_args()
     failures = 0
@@ -67,7 +75,7 @@ def main() -> int:
         if args.at is not None:
             print(show(run(dataclasses.replace(SCENARIOS[name], crash_at=args.at))))
             continue
-        failed = sweep(SCENARIOS[name], args.processes)
+        failed = sweep(SCENARIOS[name], args.processes, args.share)
         for result in failed[:3]:
             print(f"crash_at={result.plan.crash_at}", show(result), flush=True)
         failures += len(failed)
