@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import multiprocessing
+import os
 import random
 import subprocess
 import sys
@@ -67,6 +68,9 @@ def show(result: Result) -> str:
 
 
 def main() -> int:
+    if os.environ.get("PYTHONHASHSEED") != "0":  # sets of strings have the order of their hashes
+        command = [sys.executable, "-m", "e2e.simulation.explore", *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lives", type=int, default=1000, help="how many, at most")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="how long, at most")

@@ -80,7 +80,7 @@ async def wait_for(
 ) -> Obj | None:
     """Wait until the object passes the check, or is gone; get it as it is stored."""
     store, watcher = endpoint.resource.store, Watcher(key[0] or None)
-    store.watchers.add(watcher)
+    store.watchers[watcher] = None
     try:
         async with asyncio.timeout(timeout):
             while True:
@@ -103,7 +103,7 @@ async def wait_for(
             f"{_explain_state(found, expectation, gone)}"
         ) from None
     finally:
-        store.watchers.discard(watcher)
+        store.watchers.pop(watcher, None)
 
 
 def _explain_state(obj: Obj | None, expectation: Expectation, gone: bool) -> str:

@@ -116,7 +116,7 @@ class Store:
     def __init__(self, versions: Versions, *, history: int = 20_000, warm: int = 2_000) -> None:
         self.versions = versions
         self.objects: dict[Key, Stored] = {}
-        self.watchers: set[Watcher] = set()
+        self.watchers: dict[Watcher, None] = {}  # as a set, but in the order of their coming
         self.listeners: list[Callable[[Change], None]] = []
         self.deleting: set[Key] = set()
         self.compacted = 0

@@ -79,7 +79,7 @@ class Watch:
 
     async def stream(self, bookmark_interval: float) -> AsyncIterator[bytes]:
         """Yield lines as changes come, until the timeout or the end of the resource."""
-        self._store.watchers.add(self._watcher)
+        self._store.watchers[self._watcher] = None
         try:
             try:
                 start = self._begin()
@@ -91,7 +91,7 @@ class Watch:
             async for lines in self._follow(bookmark_interval):
                 yield lines
         finally:
-            self._store.watchers.discard(self._watcher)
+            self._store.watchers.pop(self._watcher, None)
 
     def close(self) -> None:
         """End the stream, from the outside."""
