@@ -240,14 +240,21 @@ class Spine:
         """As a client of the API does it."""
         if self.failures:
             raise self.failures.pop(0)
-        assert content_type == MERGE
         self.patches.append(json.loads(json.dumps(payload, default=dict)))
-        self._merge(self.patches[-1])
+        if content_type == MERGE:
+            self._merge(self.patches[-1])
+        else:
+            patches = pytest.importorskip("kopf_kits.sandbox.fields.patches")
+            self._renew(patches.apply_json_patch(copy.deepcopy(self.body), self.patches[-1]))
         return copy.deepcopy(self.body)
 
     def _merge(self, changes: Any) -> None:
-        before = copy.deepcopy(self.body)
-        _merge(self.body, changes)
+        after = copy.deepcopy(self.body)
+        _merge(after, changes)
+        self._renew(after)
+
+    def _renew(self, after: Any) -> None:
+        before, self.body = self.body, after
         if self.body != before:
             version = int(before["metadata"]["resourceVersion"]) + 1
             self.body["metadata"]["resourceVersion"] = str(version)
