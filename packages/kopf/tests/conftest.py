@@ -84,7 +84,10 @@ class Websites:
         return [
             f"{entry.method} {entry.path.rpartition('/')[2]}"
             for entry in self.sandbox.journal
-            if entry.method != "GET" and entry.number > since and "events" not in entry.path
+            if entry.method != "GET"
+            and entry.number > since
+            and "/events" not in entry.path
+            and "/apis/authorization.k8s.io" not in entry.path
         ]
 
     @property

@@ -221,7 +221,10 @@ class Line(logging.Handler):
 def pausing(caplog: pytest.LogCaptureFixture) -> Iterator[asyncio.Event]:
     """When it is paused by the peering."""
     caplog.set_level(logging.INFO)
-    line, peering = Line("Pausing operations in favour"), logging.getLogger("kopf.peering")
+    line, peering = (
+        Line("Pausing operations in favour"),
+        logging.getLogger("kopf._core.engines.peering"),
+    )
     peering.addHandler(line)
     yield line.logged
     peering.removeHandler(line)
