@@ -59,9 +59,20 @@ async def test_k25_web_pages_are_refused_by_the_sandbox(
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-async def test_k25_nothing_is_written_with_no_content_type(sandbox: Sandbox, method: str) -> None:
-    assert await send(sandbox, method, {}, BODY) == 415
+@pytest.mark.parametrize(
+    "browser",
+    [{"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}, {"Sec-Fetch-Site": "none"}],
+    ids=str,
+)
+async def test_k25_browsers_write_nothing_with_no_content_type(
+    sandbox: Sandbox, method: str, browser: Mapping[str, str]
+) -> None:
+    assert await send(sandbox, method, browser, BODY) == 415
     assert not await sandbox.list("configmaps", namespace="default")
+
+
+async def test_k25_tools_may_send_no_content_type(sandbox: Sandbox) -> None:
+    assert await send(sandbox, "POST", {"User-Agent": "pykube-ng/22.9.0"}, BODY) == 201
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST", "127.1.2.3"])

@@ -24,8 +24,14 @@ def check_headers(headers: Mapping[str, str], *, has_body: bool) -> None:
         raise _refusal("the Host must be a loopback address, such as 127.0.0.1 or localhost")
     if "Origin" in headers or headers.get("Sec-Fetch-Site", "none") not in _SITES:
         raise _refusal("web pages may not use it")
-    if has_body and not headers.get("Content-Type", ""):
-        raise unsupported_media(ACCEPTED)
+    if has_body and is_browser(headers) and not headers.get("Content-Type", ""):
+        raise unsupported_media(ACCEPTED)  # the only type that browsers send without asking
+
+
+def is_browser(headers: Mapping[str, str]) -> bool:
+    """Whether a browser has sent the request; other tools, e.g. pykube, send no types, too."""
+    agent = headers.get("User-Agent", "")
+    return agent.startswith("Mozilla/") or any(name.startswith("Sec-Fetch-") for name in headers)
 
 
 def is_loopback(host: str) -> bool:
