@@ -60,13 +60,13 @@ e2e: $(UV) ## Run the end-to-end tests on the emulator (no cluster needed)
 	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster emulator -m "not long" $(ARGS)
 
 e2e-real: e2e-assets ## Run the end-to-end tests on a real kube-apiserver with etcd
-	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster envtest -m "not long" $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --ignore e2e/simulation --cluster envtest -m "not long" $(ARGS)
 
 e2e-long: $(UV) ## Run those end-to-end tests that live through the lifetimes of real records (peering)
 	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster emulator -m long $(ARGS)
 
 e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted here (K3S_VERSION=...)
-	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster k3d $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --ignore e2e/simulation --cluster k3d $(ARGS)
 
 chaos: $(UV) ## Kill, stop, and lie to operators on a fake API; CHAOS_SEED and CHAOS_ROUNDS for more
 	$(RUN) pytest e2e/chaos -n 2 -m "not long" $(ARGS)

@@ -56,6 +56,7 @@ async def test_code(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
+    monkeypatch.setenv("STATUS_TOKEN", "a-token-for-the-status-page")
     module = types.ModuleType("example")
     monkeypatch.setitem(sys.modules, "example", module)
     code, expected, journal = snippets.load(block)

@@ -248,7 +248,8 @@ async def test_b9_absent_objects_are_quiet(
     async def fn(**_: Any) -> None:
         calls.append(1)
 
-    kind = {"kind": "Status", "code": 404, "reason": "NotFound"}
+    details = {"name": make_object()["metadata"]["name"], "kind": "kopfexamples"}
+    kind = {"kind": "Status", "code": 404, "reason": "NotFound", "details": details}
     script.lists = [{"metadata": {"resourceVersion": "1"}, "items": [make_object()]}]
     script.patches = [lambda: respond(404, kind)]
     async with running(kmock, registry):

@@ -47,6 +47,7 @@ async def test_code(
     block: snippets.Block, registry: kopf.OperatorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT / "examples")
+    monkeypatch.setenv("STATUS_TOKEN", "a-token-for-the-status-page")
     module = types.ModuleType("example")
     monkeypatch.setitem(sys.modules, "example", module)
     await asyncio.to_thread(exec, compile(block.code, "example.py", "exec"), module.__dict__)
