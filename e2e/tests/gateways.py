@@ -39,7 +39,8 @@ class Request:
 
     @property
     def is_write(self) -> bool:
-        return self.method in WRITING and not self.path.endswith("/events")
+        is_aside = self.path.endswith("/events") or "/authorization.k8s.io/" in self.path
+        return self.method in WRITING and not is_aside
 
 
 class Stop:
