@@ -101,6 +101,7 @@ class ObjectMemory:
         "is_listed",
         "is_paused",
         "losses",
+        "namespace",
         "patched_version",
         "pending",
         "seen",
@@ -119,6 +120,9 @@ class ObjectMemory:
 
         self.is_listed = is_listed
         """The object existed before it was noticed: handlers are to be resumed for it."""
+
+        self.namespace: str | None = None
+        """Where the object is; not known until its first turn."""
 
         self.stage = Stage.NEW
 
@@ -243,6 +247,7 @@ class ObjectMemory:
         """The record as after a restart, with the same daemons and timers, and their memo."""
         memory = ObjectMemory(self._origin, is_listed=True)
         memory._memo, memory.background = self._memo, self.background
+        memory.namespace = self.namespace
         return memory
 
     def take_carried(self) -> tuple[PatchFn, ...]:

@@ -94,6 +94,7 @@ class Handling:
                 enqueue=lambda key, reason: self.orchestrator.enqueue(key, reason),
             ),
             observed=self.observed,
+            memories=essentials.memories,
             on_removed=self._forget,
         )
 

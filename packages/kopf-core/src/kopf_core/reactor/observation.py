@@ -81,6 +81,10 @@ class Insights:
         await self._revised.wait()
         self._revised.clear()
 
+    def revise(self) -> None:
+        """Let those who follow the changes look at everything once more."""
+        self._revised.set()
+
     def set_resources(
         self, resources: Collection[Resource], broken_groups: Collection[str] = ()
     ) -> None:

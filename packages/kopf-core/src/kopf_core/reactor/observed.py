@@ -33,6 +33,10 @@ class KindView:
     def __init__(self, resource: Resource, on_change: OnChange = lambda *_: None) -> None:
         self.resource = resource
         self.stores: dict[str | None, ObjectStore] = {}
+        self.unlisted: set[str | None] = set()
+        """In which namespaces it is not known what exists."""
+
+        self._homes: dict[str, set[str | None]] = {}  # of owners: where they have something
         self._on_change = on_change
         self._written: dict[ObjectKey, tuple[str, ...]] = {}
         self._held: dict[Name, list[RawBody]] = {}
@@ -41,7 +45,7 @@ class KindView:
     @property
     def is_synced(self) -> bool:
         """Whether all objects that exist are known, in all the namespaces."""
-        return all(store.is_synced for store in self.stores.values())
+        return not self.unlisted
 
     @property
     def is_observed(self) -> bool:
@@ -63,8 +67,8 @@ class KindView:
         return None if store is None else store.find(space, name)
 
     def owned_by(self, uid: str) -> Iterator[RawBody]:
-        for store in self.stores.values():
-            yield from store.owned_by(uid)
+        for home in self._homes.get(uid, set()) & self.stores.keys():
+            yield from self.stores[home].owned_by(uid)
 
     def values(self) -> Iterator[RawBody]:
         for store in self.stores.values():
@@ -79,6 +83,7 @@ class KindView:
         if store.put(body) or is_ahead:
             key, version = object_key(self.resource, body), body["metadata"].get("resourceVersion")
             self._written[key] = (*self._written.get(key, ()), version or "")
+        self._follow_owners(body)
         self._tell_vanished(store)
 
     async def wait_for_others(self, namespace: str | None, name: str) -> None:
@@ -108,6 +113,7 @@ class KindView:
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         body = event["object"]
+        self._follow_owners(body)
         self._tell_former_owners(body)
         held = self._held.get(_get_name(body)) if self._held else None
         if event["type"] == "DELETED":
@@ -129,6 +135,7 @@ class KindView:
         store = self.stores.pop(namespace)
         for key in store:
             self._written.pop(key, None)
+        self.unlisted.discard(namespace)
         return store
 
     def _tell(self, key: ObjectKey, body: RawBody) -> None:
@@ -138,7 +145,24 @@ class KindView:
     def _tell_vanished(self, store: ObjectStore) -> None:
         for body in store.take_vanished():
             self._written.pop(object_key(self.resource, body), None)
+            self._follow_owners(body)
             self._on_change(self.resource, body, Change.GONE)
+
+    def _follow_owners(self, body: RawBody) -> None:
+        """Remember where the owners have something, so that it is looked for only there."""
+        namespace = body["metadata"].get("namespace")
+        home = namespace if namespace in self.stores else None
+        for uid in get_owners(body):
+            if home in self.stores and self.stores[home].owns(uid):
+                self._homes.setdefault(uid, set()).add(home)
+            else:
+                self._forget_home(uid, home)
+
+    def _forget_home(self, uid: str, home: str | None) -> None:
+        homes = self._homes.get(uid, set())
+        homes.discard(home)
+        if not homes:
+            self._homes.pop(uid, None)
 
     def _tell_former_owners(self, body: RawBody) -> None:
         """Tell of what they had if it is not theirs anymore: the new state does not name them."""
@@ -147,6 +171,7 @@ class KindView:
         if former is None or is_same(former, body):
             return
         if {*get_owners(former)} - {*get_owners(body)}:
+            self._follow_owners(former)
             self._on_change(self.resource, former, Change.OTHERS)
 
     def is_own_echo(self, key: ObjectKey, body: RawBody) -> bool:
@@ -184,17 +209,19 @@ class _Watcher:
         self._on_listed = on_listed
         self._readiness = readiness
         readiness.hold(self)
+        view.unlisted.add(namespace)
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
         self._view.on_event(key, event)
 
     def on_listed(self) -> None:
         self._readiness.release(self)
+        self._view.unlisted.discard(self._namespace)
         self._view.tell_vanished(self._namespace)
         self._on_listed(self._view.resource)
 
     def on_reversed(self) -> None:
-        """Everything is going to be listed anew."""
+        self._view.unlisted.add(self._namespace)
 
     def on_interrupted(self) -> None:
         self._readiness.release(self)

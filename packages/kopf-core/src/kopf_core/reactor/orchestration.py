@@ -12,6 +12,7 @@ from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.desired.changes import Change
+from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.intake import Intake
@@ -63,6 +64,7 @@ class Orchestrator:
         pool: InformerPool,
         factory: Factory,
         observed: ObservedKinds,
+        memories: ObjectMemories,
         on_removed: Callable[[Resource, str | None, Collection[ObjectKey]], None],
     ) -> None:
         self._servable = ServableResources(registry)
@@ -73,9 +75,11 @@ class Orchestrator:
         self._factory = factory
         self._observed = observed
         self._lateness = Lateness(registry, readiness, pool, observed)
+        self._memories = memories
         self._on_removed = on_removed
         self._served: dict[Resource, _Served] = {}
         self._intakes: dict[StreamKey, Intake] = {}
+        self._closing: dict[StreamKey, asyncio.Task[None]] = {}
         self._is_paused = False
         self._is_stopping = False
 
@@ -120,7 +124,7 @@ class Orchestrator:
         """
         self.shut()
         closing = [intake.queue.close(timeout) for intake in self._intakes.values()]
-        await asyncio.gather(self._pool.stop(timeout), *closing)
+        await asyncio.gather(self._pool.stop(timeout), *closing, *self._closing.values())
 
     @property
     def is_idle(self) -> bool:
@@ -173,16 +177,20 @@ class Orchestrator:
 
         With the resource and the body, it can be unknown to the queues.
         """
-        if any(key in intake.queue for intake in self._intakes.values()):
-            body = None
-        namespace = None if body is None else body["metadata"].get("namespace")
+        memory = self._memories.get(key)
+        if body is not None:
+            namespace = body["metadata"].get("namespace")
+        else:
+            namespace = None if memory is None else memory.namespace
         found = [  # there are several if the object is handled in several versions of its kind
-            intake.queue.enqueue(key, reason, at=at, body=body)
-            for stream, intake in self._intakes.items()
-            if resource is None or stream.resource == resource
-            if body is None or stream.namespace in (None, namespace)
+            intake
+            for served in ([resource] if resource is not None else self._served)
+            for space in {namespace, None}
+            if (intake := self._intakes.get(StreamKey(served, space))) is not None
         ]
-        return any(found)
+        if any(key in intake.queue for intake in found):
+            body = None
+        return any([intake.queue.enqueue(key, reason, at=at, body=body) for intake in found])
 
     def forget_plans(self) -> None:
         """Let everything wanted be checked anew, as after a restart."""
@@ -224,6 +232,8 @@ class Orchestrator:
             await self._readiness.wait_for_doubts()
 
     async def _adjust(self) -> None:
+        for key in [key for key, task in self._closing.items() if task.done()]:
+            self._closing.pop(key).result()
         if not self._is_stopping:
             found = self._insights
             await self._observed.adjust(found.resources, found.namespaces, found.broken_groups)
@@ -235,12 +245,20 @@ class Orchestrator:
             for namespace in self._get_namespaces(resource)
         }
         for key in [key for key in self._intakes if key not in wanted or key.resource in changed]:
-            await self._remove(key, successors=served)
+            self._close(key, successors=served)
         for resource in [res for res in self._served if res not in served or res in changed]:
             del self._served[resource]
         for key, handlers in wanted.items():
-            if key not in self._intakes and not self._is_stopping:
+            if key not in self._intakes and key not in self._closing and not self._is_stopping:
                 self._add(key, handlers)
+
+    def _close(self, key: StreamKey, *, successors: Collection[Resource]) -> None:
+        """Serve it no more. Others do not wait for that; the same, if served anew, does."""
+        removing = self._remove(
+            key, self._intakes.pop(key), self._served[key.resource].reconciler, successors
+        )
+        self._closing[key] = asyncio.create_task(removing, name=f"kopf-closing-{key}")
+        self._closing[key].add_done_callback(lambda _: self._insights.revise())
 
     def _is_rebuilt(self, resource: Resource, handlers: ResourceHandlers) -> bool:
         """Whether it was served in another way; small changes are followed on the go."""
@@ -270,18 +288,22 @@ class Orchestrator:
             intake.start()
         self._pool.subscribe(key, intake)
 
-    async def _remove(self, key: StreamKey, *, successors: Collection[Resource]) -> None:
-        intake = self._intakes.pop(key)
+    async def _remove(
+        self,
+        key: StreamKey,
+        intake: Intake,
+        reconciler: Reconciler,
+        successors: Collection[Resource],
+    ) -> None:
         informer = self._pool.informers.get(key)
         keys = set() if informer is None else {*informer.keys}
         keys |= {item.key for item in intake.queue.items}  # also of what is deleted already
         await self._pool.unsubscribe(key, intake)
         await intake.queue.close(self._settings.queueing.exit_timeout)
         intake.forget()
-        desired = self._served[key.resource].reconciler.desired
-        if desired is not None:
+        if reconciler.desired is not None:
             for gone in keys:
-                desired.forget(gone)
+                reconciler.desired.forget(gone)
         is_succeeded = any(resource.name == key.resource.name for resource in successors)
         is_there = not key.namespace or key.namespace in self._insights.namespaces
         self._on_removed(key.resource, key.namespace, () if is_succeeded and is_there else keys)

@@ -85,6 +85,10 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         """The objects which have that owner: by their owner references, or by our annotation."""
         return [self._bodies[key] for key in self._by_owner.get(uid, ())]
 
+    def owns(self, uid: str) -> bool:
+        """Whether there is any object which has that owner."""
+        return uid in self._by_owner
+
     def put(self, body: RawBody) -> bool:
         """Take the response to our own request; get whether it is news.
 

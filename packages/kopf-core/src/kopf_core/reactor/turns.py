@@ -105,6 +105,8 @@ class Turn:
         self._logger: LocalObjectLogger | None = None
         if memory.pending is not None:
             self._marks, self._patch = memory.pending
+        if memory.namespace is None:
+            memory.namespace = item.namespace
 
     def renew(self) -> None:
         """Work with the newest known state of the object, which can be newer than its event."""

@@ -6,6 +6,7 @@ and only the work queue waits.
 
 import asyncio
 import enum
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeAlias
@@ -169,6 +170,13 @@ class WorkItem:
     def newest(self) -> RawBody | None:
         """The newest known state of the object, whether it is noticed already or not."""
         return self.events[-1]["object"] if self.events else self.latest
+
+    @property
+    def namespace(self) -> str | None:
+        """Where the object is, if it is known; the text is shared by all objects from there."""
+        newest = self.newest
+        name = None if newest is None else newest["metadata"].get("namespace")
+        return None if name is None else sys.intern(name)
 
     @property
     def is_restless(self) -> bool:
