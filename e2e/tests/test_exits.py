@@ -225,7 +225,6 @@ CLEANUPS = {
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             pass""",
-    "exiting": "raise SystemExit(5)",
 }
 
 

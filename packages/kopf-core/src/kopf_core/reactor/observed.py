@@ -269,21 +269,21 @@ class ObservedKinds:
         observed anymore, those are told who depend on it; unless it is going to be listed in
         another version of its kind.
         """
-        wanted = {
+        wanted = dict.fromkeys(
             StreamKey(resource, namespace if resource.namespaced else None)
             for resource in self._select(resources)
             for namespace in namespaces
-        }
+        )
         scopes = {key.resource: key.resource.namespaced for key in wanted}
         lost = [
             await self._leave(key)
             for key in list(self._watchers)
             if key.resource.namespaced != scopes.get(key.resource, key.resource.namespaced)
         ]
-        for key in wanted - self._watchers.keys():
+        for key in [key for key in wanted if key not in self._watchers]:
             self._observe(key)
         self._broken = broken
-        lost += [await self._leave(key) for key in self._watchers.keys() - wanted]
+        lost += [await self._leave(key) for key in [*self._watchers] if key not in wanted]
         for store in lost:
             for body in store.values():
                 self._on_change(store.resource, body, Change.GONE)
