@@ -310,11 +310,12 @@ class ObservedKinds:
         if watcher is not None:
             watcher.on_interrupted()
 
-    def _select(self, resources: Collection[Resource]) -> set[Resource]:
+    def _select(self, resources: Collection[Resource]) -> list[Resource]:
+        """The observed kinds, always in the same order."""
         found: set[Resource] = set()
         for selector in self._selectors:
             found |= selector.resolve(resources).resources
-        return found
+        return sorted(found, key=str)
 
     def _observe(self, key: StreamKey) -> None:
         self._found.clear()

@@ -190,7 +190,8 @@ class Orchestrator:
         ]
         if any(key in intake.queue for intake in found):
             body = None
-        return any([intake.queue.enqueue(key, reason, at=at, body=body) for intake in found])
+        known = [intake.queue.enqueue(key, reason, at=at, body=body) for intake in found]
+        return any(known)
 
     def forget_plans(self) -> None:
         """Let everything wanted be checked anew, as after a restart."""

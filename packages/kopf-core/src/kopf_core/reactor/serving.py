@@ -38,7 +38,7 @@ class ServableResources:
                     key=f"unresolved {selector}",
                 )
         served: dict[Resource, ResourceHandlers] = {}
-        for resource in {res for found in chosen.values() for res in found}:
+        for resource in sorted({res for found in chosen.values() for res in found}, key=str):
             handlers = self._registry.get_resource_handlers(
                 resource,
                 lambda selector, res=resource: res in chosen[selector],  # type: ignore[misc]
