@@ -918,7 +918,6 @@ class Unprintable(Exception):
     "exc",
     [
         asyncio.CancelledError(),
-        SystemExit(1),
         KeyboardInterrupt(),
         GeneratorExit(),
         BaseExceptionGroup("g", [SystemExit(1)]),

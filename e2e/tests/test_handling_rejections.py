@@ -260,7 +260,7 @@ async def test_r4_failing_filters_of_changes_are_reported_and_retried(world, err
         assert "test_handling_rejections.py:" in error
 
 
-@pytest.mark.parametrize("exc", [ValueError("boom"), SystemExit(1), asyncio.CancelledError()])
+@pytest.mark.parametrize("exc", [ValueError("boom"), KeyboardInterrupt(), asyncio.CancelledError()])
 async def test_r4_r20_failing_filters_cost_only_their_handlers(world, errors, exc):
     """Neither other handlers, nor daemons, nor the deletion."""
 

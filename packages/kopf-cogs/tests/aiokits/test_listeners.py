@@ -5,6 +5,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -42,3 +43,27 @@ async def test_k23_answers_that_nobody_reads_hold_no_connection(
         await asyncio.get_running_loop().sock_sendall(sock, REQUEST)
         async with asyncio.timeout(30):
             await lost.wait()
+
+
+def test_k23_connections_of_other_loops_are_served() -> None:
+    """Transports of uvloop are not of the classes of asyncio."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def handle(_: web.BaseRequest) -> web.Response:
+        return web.Response(text="served")
+
+    async def ask() -> list[str]:
+        sock = socket.create_server(("127.0.0.1", 0))
+        listener = listeners.Listener(handle, sock, logging.getLogger("kopf.test"))
+        await listener.swap(None)
+        url = f"http://127.0.0.1:{listener.port}/"
+        async with aiohttp.ClientSession() as session:
+            texts = []
+            for _ in range(2):
+                async with session.get(url) as response:
+                    texts.append(await response.text())
+        await listener.close()
+        return texts
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(ask()) == ["served", "served"]

@@ -10,7 +10,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 
@@ -215,8 +215,8 @@ class _Connection(web.RequestHandler):
         self.force_close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport), "It is of a socket."
-        self._wire = transport  # the library forgets it when it only begins to close
+        # The library forgets it when it only begins to close. The classes of uvloop are its own.
+        self._wire = cast("asyncio.WriteTransport", transport)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
