@@ -139,9 +139,9 @@ def test_r2_lists_from_the_past_are_outdated_when_the_object_is_not_in_the_queue
     delivery, turn = make_delivery(), make_turn()
     turn.memory.patched_version = 10
     delivery.notice(turn, make_event("9"))
-    assert turn.memory.is_outdated(make_event("9")["object"])
+    assert turn.memory.is_outdated(make_event("9")["object"], None)
     delivery.notice(turn, make_event("10"))
-    assert not turn.memory.is_outdated(make_event("10")["object"])
+    assert not turn.memory.is_outdated(make_event("10")["object"], None)
 
 
 def test_r2_a14_lists_of_restored_clusters_are_the_newest_states() -> None:

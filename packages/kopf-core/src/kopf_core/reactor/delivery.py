@@ -51,6 +51,7 @@ class Delivery:
         """Keep the newest state of the object: streams can lag behind our own patches."""
         item = turn.item
         item.notice(event["object"])
+        turn.memory.notice(event["object"], event["type"])
         is_restored = event["type"] is None and turn.memory.doubts_versions
         if event["type"] == "DELETED" or is_restored:
             if is_restored and turn.memory.stage in (Stage.RELEASED, Stage.FREED):
@@ -63,7 +64,8 @@ class Delivery:
             # Ours is preferred: when it removes the last finalizer, the version can be the same.
             return
         elif item.latest is not None and is_newer(item.latest, event["object"]):
-            return
+            if event["type"] is None or not turn.memory.is_caught_up(event["object"]):
+                return
         if turn.memory.stage is Stage.ABSENT and _is_present(turn, event):
             turn.memory.stage = Stage.HANDLED  # it was a mistake, or the list is from the past
         item.latest, item.type = event["object"], event["type"]
@@ -130,7 +132,7 @@ class Delivery:
             return self._requeue(None if delay is None else max(delay, NOTHING_CHANGED_DELAY))
         timeout = self._settings.persistence.consistency_timeout
         turn.item.latest, turn.item.type = patched, "MODIFIED"
-        turn.memory.patched_version = parse_version(patched)
+        turn.memory.expect(parse_version(patched))
         until = self._clock.monotonic() + timeout
         turn.item.awaited = AwaitChange(_get_version(patched) or "", until)
         return turn.item.awaited

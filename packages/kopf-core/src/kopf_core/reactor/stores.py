@@ -138,9 +138,13 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
             self._remember_deletion(key, None)
         else:
             self._deleted.pop(key, None)  # those with no uids can be re-created
-            if known is None or not is_same(known, body):
-                self._set(key, body)
-            self._unconfirmed.discard(key)
+            # What streams bring is in order, also where versions are not; but they can be late.
+            is_next = event["type"] is not None and key not in self._unconfirmed
+            is_late = known is not None and is_newer(known, body) and not is_next
+            if not is_late and (known is None or not is_same(known, body)):
+                self._set(key, body, is_next=is_next)
+            if not is_late or event["type"] is None:
+                self._unconfirmed.discard(key)
 
     def on_listed(self) -> None:
         self._lose_expected()
@@ -195,9 +199,9 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         if len(self._deleted) > REMEMBERED_DELETIONS:
             del self._deleted[next(iter(self._deleted))]
 
-    def _set(self, key: ObjectKey, body: RawBody) -> bool:
+    def _set(self, key: ObjectKey, body: RawBody, *, is_next: bool = False) -> bool:
         old = self._bodies.get(key)
-        if old is not None and is_newer(old, body):
+        if old is not None and is_newer(old, body) and not is_next:
             return False
         if self._transform is not None:
             body = self._transform(body)

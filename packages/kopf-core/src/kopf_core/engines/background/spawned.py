@@ -220,15 +220,19 @@ class SpawnedHandler:
 
     async def _work(self, state: HandlerState) -> None:
         """The task of one attempt: whatever happens in it, it is followed by something."""
+        outcome = await self._make_attempt(state)
+        self._task = None
+        self._on_attempted(outcome)
+
+    async def _make_attempt(self, state: HandlerState) -> Outcome:
+        """Errors keep the variables of where they are caught: so, none of these keeps them."""
         try:
-            outcome = await self._attempts.make(state)
+            return await self._attempts.make(state)
         except (Exception, asyncio.CancelledError) as e:
             if not isinstance(e, asyncio.CancelledError):
                 self.log(f"could not be run: {safe_message(e)}", logging.ERROR)
             delay = get_delay(self.settings.execution.default_backoff, 0)
-            outcome = Outcome(final=False, exception=e, delay=delay)
-        self._task = None
-        self._on_attempted(outcome)
+            return Outcome(final=False, exception=e, delay=delay)
 
     def _on_attempted(self, outcome: Outcome) -> None:
         if self._termination is not None:
@@ -286,6 +290,7 @@ class SpawnedHandler:
         self._is_over = True
         self._is_dormant = False
         self._context.on_ended(self)
+        self._termination = None  # otherwise, they hold each other until garbage is collected
 
 
 def _is_given_up(exc: BaseException | None) -> bool:
