@@ -34,7 +34,8 @@ async def test_k19_objects_with_ever_lower_versions_are_handled(
 
 
 def is_watching(operator: Any) -> bool:
-    informers = [operator.handling.pool.informers[key] for key in operator.handling.orchestrator.intakes]
+    handling = operator.handling
+    informers = [handling.pool.informers[key] for key in handling.orchestrator.intakes]
     return bool(informers) and all(informer.traffic.connects for informer in informers)
 
 

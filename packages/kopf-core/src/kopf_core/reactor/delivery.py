@@ -63,9 +63,12 @@ class Delivery:
         elif item.latest is not None and is_same(item.latest, event["object"]):
             # Ours is preferred: when it removes the last finalizer, the version can be the same.
             return
-        elif item.latest is not None and is_newer(item.latest, event["object"]):
-            if event["type"] is None or not turn.memory.is_caught_up(event["object"]):
-                return
+        elif (
+            item.latest is not None
+            and is_newer(item.latest, event["object"])
+            and (event["type"] is None or not turn.memory.is_caught_up(event["object"]))
+        ):
+            return
         if turn.memory.stage is Stage.ABSENT and _is_present(turn, event):
             turn.memory.stage = Stage.HANDLED  # it was a mistake, or the list is from the past
         item.latest, item.type = event["object"], event["type"]
