@@ -43,6 +43,9 @@ CRD = {
 SETTLING = 400.0
 """How long (in virtual seconds) the world may take to settle after the last fault."""
 
+UNREACHABLE = frozenset({"drop", "drop-late", "fail"})
+"""The faults by which the API can be out of reach for the time of an exit, which is bounded."""
+
 PEACE = 75.0
 """How long (in virtual seconds) nothing may be written in the settled world."""
 
@@ -305,7 +308,11 @@ class Life:
         return any(process.is_alive for process in self.processes)
 
     def _count_aborts(self) -> int:
-        return sum(event.what == "abort" for event in self.plan.faults)
+        """The exits after which something can be repeated: hastened ones, or out of reach."""
+        faults = {event.what for event in self.plan.faults}
+        is_reachable = not self.plan.weather.get("breaks") and not faults & UNREACHABLE
+        excused = {"abort"} if is_reachable else {"abort", "restart"}
+        return sum(event.what in excused for event in self.plan.faults)
 
 
 def _is_write(entry: Any) -> bool:

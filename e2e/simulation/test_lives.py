@@ -1,4 +1,4 @@
-"""A few lives and a sweep in each run of the tests; ``make explore`` makes many more."""
+"""A few lives, always the same; ``make explore`` lives many more, and others each time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _warm_up():
     Life(make_plan("warm-up")).run()
 
 
-BASE = random.SystemRandom().randrange(10**6)
+BASE = "tests"
 
 
 @pytest.mark.parametrize("number", range(20))
@@ -42,7 +42,7 @@ def test_scenarios_end_well_undisturbed_and_crashed_once(name):
     plan = SCENARIOS[name]
     undisturbed = Life(plan).run()
     assert not undisturbed.problems, show(undisturbed)
-    step = random.SystemRandom().randrange(1, undisturbed.sweep)
+    step = random.Random(name).randrange(1, undisturbed.sweep)
     crashed = Life(dataclasses.replace(plan, crash_at=step)).run()
     assert crashed.crashes == 1
     assert not crashed.problems, show(crashed)
