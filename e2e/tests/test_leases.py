@@ -103,7 +103,9 @@ class Note:
     @property
     def is_action(self) -> bool:
         """Is it something that only the leader may do?"""
-        return self.what == "begin" or (self.what == "request" and self.args[0] != "GET")
+        is_question = len(self.args) > 1 and "/apis/authorization.k8s.io/" in self.args[1]
+        is_write = self.what == "request" and self.args[0] != "GET" and not is_question
+        return self.what == "begin" or is_write
 
     @property
     def is_watch(self) -> bool:
