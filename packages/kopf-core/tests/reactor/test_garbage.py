@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from idleness import until
 
 from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.engines.background.objects import LiveObject
@@ -80,9 +81,3 @@ async def test_k19_stopped_daemons_leave_nothing_to_the_collector(
         for name in NAMES:
             await cluster.delete(name)
         await until(lambda: not operator.essentials.memories and not find_left(known))
-
-
-async def until(check: Any) -> None:
-    async with asyncio.timeout(30):
-        while not check():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)

@@ -1,7 +1,8 @@
 """Versions that go down while the stream lives on: an aggregated API can have such."""
 
-import asyncio
 from typing import Any
+
+from idleness import until
 
 from kopf_cogs.structs.resources import Resource
 from kopf_core.intents import decorators as on
@@ -41,12 +42,6 @@ def is_watching(operator: Any) -> bool:
 
 def get_queues(operator: Any) -> list[Any]:
     return [intake.queue for intake in operator.handling.orchestrator.intakes.values()]
-
-
-async def until(check: Any) -> None:
-    async with asyncio.timeout(30):
-        while not check():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 def make_body(version: int, **data: str) -> Any:

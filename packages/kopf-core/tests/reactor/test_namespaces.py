@@ -1,9 +1,11 @@
 """Many namespaces: each costs something by itself, but not by its number, and not to the others."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
+from idleness import until
 
 from kopf_cogs.clients.errors import APIConflictError
 from kopf_cogs.structs.resources import Resource
@@ -14,12 +16,6 @@ from kopf_core.reactor.stores import ObjectStore
 
 NAMESPACES = [f"ns{number}" for number in range(20)]
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
-
-
-async def until(check: Any) -> None:
-    async with asyncio.timeout(30):
-        while not check():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def make_namespace(cluster: Any, name: str) -> None:
@@ -179,9 +175,10 @@ async def test_k11_namespaces_that_come_back_are_served_when_they_are_closed(
 
 
 async def make_again(cluster: Any, name: str) -> None:
-    async with asyncio.timeout(30):
-        while True:
-            try:
-                return await make_namespace(cluster, name)
-            except APIConflictError:
-                await asyncio.sleep(0.01)
+    async def is_made() -> bool:
+        with contextlib.suppress(APIConflictError):
+            await make_namespace(cluster, name)
+            return True
+        return False
+
+    await until(is_made)
