@@ -135,13 +135,30 @@ def test_r2_a14_lists_from_the_past_do_not_make_us_forget_our_own_patches() -> N
     assert turn.memory.patched_version == 10
 
 
+def test_k19_what_the_stream_contradicts_is_doubted_until_it_brings_something_newer() -> None:
+    """While the stream is late, it is so after every patch: it is looked at only if it remains."""
+    delivery, turn = make_delivery(), make_turn()
+    turn.item.latest, turn.item.type = make_event("10", "MODIFIED")["object"], "MODIFIED"
+    delivery.notice(turn, make_event("9"))
+    assert not delivery.is_doubtful(turn)
+    delivery.notice(turn, make_event("9", "MODIFIED"))
+    assert delivery.is_doubtful(turn)
+    delivery.notice(turn, make_event("10", "MODIFIED"))
+    assert not delivery.is_doubtful(turn)
+    delivery.notice(turn, make_event("9", "MODIFIED"))
+    delivery.notice(turn, make_event("11", "MODIFIED"))
+    assert not delivery.is_doubtful(turn)
+    turn.memory.patched_version = 12
+    assert delivery.is_doubtful(turn)
+
+
 def test_r2_lists_from_the_past_are_outdated_when_the_object_is_not_in_the_queue() -> None:
     delivery, turn = make_delivery(), make_turn()
     turn.memory.patched_version = 10
     delivery.notice(turn, make_event("9"))
-    assert turn.memory.is_outdated(make_event("9")["object"], None)
+    assert turn.memory.is_outdated(make_event("9")["object"])
     delivery.notice(turn, make_event("10"))
-    assert not turn.memory.is_outdated(make_event("10")["object"], None)
+    assert not turn.memory.is_outdated(make_event("10")["object"])
 
 
 def test_r2_a14_lists_of_restored_clusters_are_the_newest_states() -> None:

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kopf_cogs.structs.bodies import RawBody, RawEventType
+from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.patches import Patch, PatchFn
@@ -93,7 +93,6 @@ class ObjectMemory:
         "clock_offset",
         "conflicts",
         "doubts_versions",
-        "echoed_kind",
         "finalized",
         "finalizer_until",
         "has_progress",
@@ -172,12 +171,6 @@ class ObjectMemory:
         Of absent objects, it is the last known one: what is newer, means that they are there.
         """
 
-        self.echoed_kind: str | None = None
-        """In which version of the kind our own last patch has come back: the stream has got there.
-
-        What comes then is newer, whatever its version is: those of some APIs can be lower.
-        """
-
         self.settled_version: str | None = None
         """The version of our own last patch if it has ended the cycle and changed nothing else."""
 
@@ -211,35 +204,17 @@ class ObjectMemory:
     def initial(self) -> bool:
         return self.is_listed and self.stage is Stage.NEW
 
-    def is_outdated(self, body: RawBody, type: RawEventType) -> bool:
+    def is_outdated(self, body: RawBody) -> bool:
         """Whether the state is older than our own last patch. Unknown versions are trusted."""
-        if self.patched_version is None or (type is not None and self.is_caught_up(body)):
+        if self.patched_version is None:
             return False
         version = parse_version(body)
         return version is not None and version < self.patched_version
 
-    def is_caught_up(self, body: RawBody) -> bool:
-        """Whether the stream which has brought this has brought our own last patch already."""
-        return self.patched_version is None or (
-            self.echoed_kind is not None and self.echoed_kind == body.get("apiVersion")
-        )
-
-    def expect(self, version: int | None) -> None:
-        """This is our own last patch, or a state not older than that; streams can be behind it."""
-        self.patched_version, self.echoed_kind = version, None
-
-    def notice(self, body: RawBody, type: RawEventType) -> None:
-        """See whether the stream has got to our own last patch; lists can be from the past."""
-        if self.patched_version is None or (type is not None and self.is_caught_up(body)):
-            return
-        version = parse_version(body)
-        is_reached = version is not None and version >= self.patched_version
-        self.echoed_kind = body.get("apiVersion") if is_reached else None
-
     def lose(self, body: RawBody) -> None:
         """The API does not know the object: what is not newer than this state, is of the past."""
         self.stage = Stage.ABSENT
-        self.expect(parse_version(body))
+        self.patched_version = parse_version(body)
 
     def is_settled(self, body: RawBody | None) -> bool:
         """Whether the object is exactly as we have left it when everything was handled."""

@@ -9,9 +9,12 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+from kopf_cogs.clients.errors import APIForbiddenError, APINotFoundError
+from kopf_cogs.clients.quarantine import is_sane
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.bodies import Body, RawBody, RawEvent
 from kopf_cogs.structs.finalizers import is_deletion_blocked, is_deletion_ongoing
+from kopf_cogs.structs.keys import object_key
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_newer, is_same, parse_version
@@ -51,7 +54,6 @@ class Delivery:
         """Keep the newest state of the object: streams can lag behind our own patches."""
         item = turn.item
         item.notice(event["object"])
-        turn.memory.notice(event["object"], event["type"])
         is_restored = event["type"] is None and turn.memory.doubts_versions
         if event["type"] == "DELETED" or is_restored:
             if is_restored and turn.memory.stage in (Stage.RELEASED, Stage.FREED):
@@ -62,16 +64,35 @@ class Delivery:
             item.awaited = None
         elif item.latest is not None and is_same(item.latest, event["object"]):
             # Ours is preferred: when it removes the last finalizer, the version can be the same.
+            item.is_contradicted = False
             return
-        elif (
-            item.latest is not None
-            and is_newer(item.latest, event["object"])
-            and (event["type"] is None or not turn.memory.is_caught_up(event["object"]))
-        ):
+        elif item.latest is not None and is_newer(item.latest, event["object"]):
+            item.is_contradicted = event["type"] is not None
             return
         if turn.memory.stage is Stage.ABSENT and _is_present(turn, event):
             turn.memory.stage = Stage.HANDLED  # it was a mistake, or the list is from the past
         item.latest, item.type = event["object"], event["type"]
+        item.is_contradicted = False
+
+    def is_doubtful(self, turn: Turn) -> bool:
+        """Whether the stream goes on with what is older than our own patch, as if it was newer."""
+        item = turn.item
+        is_older = item.latest is not None and turn.memory.is_outdated(item.latest)
+        return item.is_contradicted or (is_older and item.type is not None)
+
+    async def look(self, turn: Turn) -> None:
+        """See how the object is. Usually, it is the stream that is late; but it can also be that
+        versions go down, as they do in some aggregated APIs.
+        """
+        item, metadata = turn.item, turn.body.metadata
+        item.is_contradicted = False
+        url = self._resource.get_url(namespace=metadata.namespace, name=metadata.name)
+        with contextlib.suppress(APIForbiddenError, APINotFoundError):
+            body = await self._client.get(url)
+            if is_sane(body) and object_key(self._resource, body) == item.key:
+                turn.memory.patched_version = parse_version(body)
+                item.latest, item.type = body, "MODIFIED"
+                turn.renew()
 
     def look_ahead(self, turn: Turn) -> bool:
         """Keep the newest state of those that have come but are not handled as events yet.
@@ -135,7 +156,7 @@ class Delivery:
             return self._requeue(None if delay is None else max(delay, NOTHING_CHANGED_DELAY))
         timeout = self._settings.persistence.consistency_timeout
         turn.item.latest, turn.item.type = patched, "MODIFIED"
-        turn.memory.expect(parse_version(patched))
+        turn.memory.patched_version = parse_version(patched)
         until = self._clock.monotonic() + timeout
         turn.item.awaited = AwaitChange(_get_version(patched) or "", until)
         return turn.item.awaited

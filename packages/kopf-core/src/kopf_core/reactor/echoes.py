@@ -53,7 +53,7 @@ class Echoes:
         if not self._are_skipped or not isinstance(rest, AwaitChange) or item.has_wishes:
             return False
         memory = self._memories.get(item.key)
-        is_last = (
+        return (
             memory is not None
             and event["type"] == "MODIFIED"
             and memory.is_settled(event["object"])
@@ -61,9 +61,6 @@ class Echoes:
             and not objects_logger.isEnabledFor(logging.DEBUG)
             and (self._desired is None or self._desired.get_rest(item.key) == FOREVER)
         )
-        if is_last and memory is not None:
-            memory.notice(event["object"], event["type"])
-        return is_last
 
     def is_own(self, turn: Turn) -> bool:
         """Whether this is how we have left the object, so that there is nothing to be done."""

@@ -330,7 +330,9 @@ class Reconciler:
         awaited = self._delivery.get_awaited(turn)
         if awaited is not None:
             return await self._delivery.apply_early(turn) if turn.is_changing else awaited
-        if turn.memory.is_outdated(item.latest, item.type) or self.echoes.is_own(turn):
+        if self._delivery.is_doubtful(turn):
+            await self._delivery.look(turn)
+        if turn.memory.is_outdated(item.latest) or self.echoes.is_own(turn):
             return await self._delivery.apply(turn)
         rest = self.echoes.get_rest(turn)
         if rest:

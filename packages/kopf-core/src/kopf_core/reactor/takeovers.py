@@ -184,7 +184,7 @@ class Takeovers:
         if object_key(self._resource, body) != key:
             return _Sight.REPLACED
         self._missing.pop(key, None)
-        turn.memory.expect(parse_version(body))
+        turn.memory.patched_version = parse_version(body)
         if body is not known and not is_newer(known, body):
             turn.item.latest, turn.item.type, turn.body = body, "MODIFIED", Body(body)
         return _Sight.THERE

@@ -83,6 +83,7 @@ class WorkItem:
         "generation",
         "interruptions",
         "is_backlog",
+        "is_contradicted",
         "is_listed",
         "key",
         "latest",
@@ -113,6 +114,9 @@ class WorkItem:
 
         self.is_backlog = is_listed
         """Whether it waits for its first turn, and nothing but the initial list is behind that."""
+
+        self.is_contradicted = False
+        """The stream has brought what is older than is known; and nothing newer since then."""
 
         self.interruptions = 0
         """In how many turns in a row something has happened to the object in the middle of them."""
