@@ -7,7 +7,7 @@ import contextlib
 import urllib.parse
 from typing import Any, Self
 
-from kopf_cogs.aiokits.servers import stop_listening
+from listeners import stop_listening
 
 
 class Proxy:

@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import pytest
+from listeners import stop_listening
 
-from kopf_cogs.aiokits.servers import stop_listening
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo

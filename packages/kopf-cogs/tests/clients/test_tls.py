@@ -9,9 +9,9 @@ import logging
 import ssl
 
 import pytest
+from listeners import stop_listening
 
 from kopf_cogs.aiokits.clocks import FakeClock
-from kopf_cogs.aiokits.servers import stop_listening
 from kopf_cogs.clients import errors
 from kopf_cogs.clients.kubeconfig import read_kubeconfig
 from kopf_cogs.clients.renewals import POLLING, SETTLING, Renewer

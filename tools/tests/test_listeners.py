@@ -4,8 +4,7 @@ import socket
 import warnings
 
 import pytest
-
-from kopf_cogs.aiokits.servers import stop_listening
+from listeners import stop_listening
 
 
 def new_uvloop():
