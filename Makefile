@@ -111,7 +111,8 @@ typecheck: $(UV) ## Check the types of all packages, tools, and the bench, stric
 bench: $(UV) ## Measure CPU, memory, and latency against the previous generation
 	$(RUN) python -m bench $(ARGS)
 
-docs: $(UV) ## Build the documentation into docs/_build; warnings and dead references are errors
+docs: $(UV) ## Check the prose, build the documentation into docs/_build; warnings and dead references are errors
+	$(RUN) python tools/prose.py
 	$(RUN) --group docs sphinx-build -n -W --keep-going -q -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
