@@ -81,7 +81,7 @@ RULES = [
     ),
     _rule(
         "riddle",
-        r"\b(?:nothing|anything|everything|something|all) (?:of|for|to) (?:it|that|this|them)\b",
+        r"\b(?:nothing|anything|everything|something|all) (?:of|for|to) (?:it|that|this)\b",
         "name the thing",
     ),
     _rule(
