@@ -139,11 +139,12 @@ def make_causes() -> list[causes.Cause]:
     }
     change: dict[str, Any] = {"old": None, "new": None, "diff": kopf.Diff(()), "marks": None}
     activity = causes.Activity.STARTUP
+    stopper = object.__new__(AsyncDaemonStopperChecker)
     return [
         causes.ChangingCause(reason=kopf.Reason.CREATE, initial=False, **change, **common),
         causes.WatchingCause(event={"type": None, "object": {}}, **common),
         causes.IndexingCause(**common),
-        causes.DaemonCause(stopper=object.__new__(AsyncDaemonStopperChecker), **common),
+        causes.TimerCause(scheduled=None, stopper=stopper, **common),
         causes.ReconcilingCause(children={}, related={}, triggers=frozenset(), **common),
         causes.ActivityCause(
             activity=activity,

@@ -222,7 +222,44 @@ class ReconcilingFn(Protocol):
 
 
 class TimerFn(Protocol):
-    """A timer: ``@kopf.timer``. The body and its parts are live, but only between the calls."""
+    """A timer: ``@kopf.timer``. The body and its parts are live, but only between the calls.
+
+    ``scheduled`` is for which moment the call is, if the timer has a schedule.
+    """
+
+    def __call__(
+        self,
+        *,
+        scheduled: datetime.datetime | None,
+        stopped: Any,
+        retry: int,
+        started: datetime.datetime,
+        runtime: datetime.timedelta,
+        annotations: Annotations,
+        labels: Labels,
+        body: Body,
+        meta: Meta,
+        spec: Spec,
+        status: Status,
+        resource: Resource,
+        uid: str,
+        name: str,
+        namespace: str,
+        patch: Patch,
+        conditions: Conditions,
+        logger: Any,
+        memo: Any,
+        param: Any,
+        **indices: Index[Any, Any],
+    ) -> Any: ...
+
+
+class DaemonFn(Protocol):
+    """A daemon: ``@kopf.daemon``. The body and its parts are live.
+
+    ``stopped`` is :class:`kopf.SyncDaemonStopperChecker` in usual functions,
+    and :class:`kopf.AsyncDaemonStopperChecker` in async ones; :class:`kopf.DaemonStopped` is both.
+    """
 
     def __call__(
         self,
@@ -248,14 +285,6 @@ class TimerFn(Protocol):
         param: Any,
         **indices: Index[Any, Any],
     ) -> Any: ...
-
-
-class DaemonFn(TimerFn, Protocol):
-    """A daemon: ``@kopf.daemon``. The body and its parts are live.
-
-    ``stopped`` is :class:`kopf.SyncDaemonStopperChecker` in usual functions,
-    and :class:`kopf.AsyncDaemonStopperChecker` in async ones; :class:`kopf.DaemonStopped` is both.
-    """
 
 
 ActivityF = TypeVar("ActivityF", bound=ActivityFn)

@@ -11,6 +11,7 @@ from kopf_cogs.structs.diffs import reduce
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.intents.causes import Activity, Reason
+from kopf_core.intents.crons import Cron
 from kopf_core.intents.filters import MetaFilter, ValueFilter, WhenFn
 
 
@@ -142,6 +143,7 @@ class TimerHandler(SpawningHandler):
     interval: float | None = None
     sharp: bool | None = None
     idle: float | None = None
+    cron: Cron | None = None
 
     # It happens all the time; what is worth telling is told by the function itself.
     success_level: ClassVar[int] = logging.DEBUG
