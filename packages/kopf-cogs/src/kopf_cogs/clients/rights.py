@@ -34,6 +34,9 @@ class Right(NamedTuple):
 
     verb: str
 
+    name: str = ""
+    """The only object that it is needed for; any object, if it is empty."""
+
 
 def hint_at_role(exc: Exception, also: Collection[str] = ()) -> str:
     """The rule that would permit it, a sentence to go on the message with; empty if unknown.
@@ -72,35 +75,43 @@ async def explain_refusal(
 
 def suggest_rules(missing: Collection[Right], exc: Exception) -> str:
     """The rules for these rights, a sentence to go on the message with."""
-    rules = _format_rules(missing)
+    rules = [*map(_format_rule, _make_rules(missing))]
     these = "this rule" if len(rules) == 1 else "these rules"
     return f"{_end(exc)} Add {these} to the role of the operator: {', '.join(rules)}."
 
 
-def _format_rules(missing: Collection[Right]) -> list[str]:
-    verbs: dict[tuple[str, str], list[str]] = {}
-    for group, resource, verb in missing:
-        verbs.setdefault((group, resource), []).append(verb)
-    resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (group, resource), its_verbs in verbs.items():
-        resources.setdefault((group, tuple(its_verbs)), []).append(resource)
+def _make_rules(missing: Collection[Right]) -> list[dict[str, list[str]]]:
+    verbs: dict[tuple[str, str, str], list[str]] = {}
+    for group, resource, verb, name in missing:
+        verbs.setdefault((group, resource, name), []).append(verb)
+    resources: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for (group, resource, name), its_verbs in verbs.items():
+        resources.setdefault((group, name, tuple(its_verbs)), []).append(resource)
     return [
-        f'{{apiGroups: ["{group}"], resources: [{", ".join(names)}], '
-        f"verbs: [{', '.join(its_verbs)}]}}"
-        for (group, its_verbs), names in resources.items()
+        {
+            "apiGroups": [group],
+            "resources": its_resources,
+            **({"resourceNames": [name]} if name else {}),
+            "verbs": [*its_verbs],
+        }
+        for (group, name, its_verbs), its_resources in resources.items()
     ]
 
 
-def format_role(name: str, namespace: str | None, rights: Collection[Right]) -> str:
-    """A role of these rights as YAML in one line: for a namespace, or for the whole cluster."""
-    kind, place = (
-        ("ClusterRole", "") if namespace is None else ("Role", f", namespace: {namespace}")
-    )
-    rules = ", ".join(_format_rules(rights))
-    return (
-        f"{{apiVersion: rbac.authorization.k8s.io/v1, kind: {kind}, "
-        f"metadata: {{name: {name}{place}}}, rules: [{rules}]}}"
-    )
+def _format_rule(rule: Mapping[str, Collection[str]]) -> str:
+    """As it is usually written in the YAML files of roles; groups can be empty, so are quoted."""
+    items = ((key, [f'"{v}"' if key == "apiGroups" else v for v in rule[key]]) for key in rule)
+    return "{" + ", ".join(f"{key}: [{', '.join(values)}]" for key, values in items) + "}"
+
+
+def make_role(name: str, namespace: str | None, rights: Collection[Right]) -> dict[str, Any]:
+    """A role of these rights: for a namespace, or for the whole cluster."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole" if namespace is None else "Role",
+        "metadata": {"name": name} | ({} if namespace is None else {"namespace": namespace}),
+        "rules": _make_rules(rights),
+    }
 
 
 def _end(exc: Exception) -> str:
@@ -149,14 +160,14 @@ async def _list_rules(
         return None
     status = reply.get("status") if isinstance(reply, dict) else None
     rules = status.get("resourceRules") if isinstance(status, dict) else None
-    return [
-        rule for rule in rules or () if isinstance(rule, dict) and not rule.get("resourceNames")
-    ]
+    return [rule for rule in rules or () if isinstance(rule, dict)]
 
 
 def _permits(rule: Mapping[str, Any], right: Right) -> bool:
     fields = ("apiGroups", right.group), ("resources", right.resource), ("verbs", right.verb)
-    return all({value, "*"} & {*(rule.get(field) or ())} for field, value in fields)
+    names = rule.get("resourceNames")
+    is_for_it = not names or right.name in names
+    return is_for_it and all({value, "*"} & {*(rule.get(field) or ())} for field, value in fields)
 
 
 async def _is_allowed(client: "session.Client", right: Right, namespace: str | None) -> bool:
@@ -167,6 +178,7 @@ async def _is_allowed(client: "session.Client", right: Right, namespace: str | N
         "subresource": subresource,
         "verb": right.verb,
         "namespace": namespace or "",
+        "name": right.name,
     }
     review = {
         "apiVersion": "authorization.k8s.io/v1",

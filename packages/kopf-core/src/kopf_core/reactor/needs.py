@@ -1,10 +1,11 @@
 """Needs: all the rights that an operator needs for what is declared in it. And what is missing."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Collection, Iterator, Mapping
 
-from kopf_cogs.clients.rights import Right, find_ungranted, format_role
+from kopf_cogs.clients.rights import Right, find_ungranted, make_role
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.namespaces import select_specific_namespaces
 from kopf_cogs.structs.resources import CRDS, EVENTS, LEASES, NAMESPACES, Resource
@@ -36,11 +37,11 @@ async def review_rights(essentials: Essentials) -> None:
     )
     missing = {place: rights for place, rights in zip(needs, found, strict=True) if rights}
     if missing:
-        name = essentials.settings.name or "operator"
-        roles = " --- ".join(
-            format_role(name, namespace, rights) for namespace, rights in missing.items()
-        )
-        logger.warning(f"The operator lacks rights for what is declared in it. Add them: {roles}")
+        name = f"{essentials.settings.name or 'operator'}-missing"  # replaces no other role
+        roles = [make_role(name, namespace, rights) for namespace, rights in missing.items()]
+        manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": roles})
+        text = "The operator lacks rights for what is declared in it. Add them:"
+        logger.warning(f"{text} {manifest}")
     await asyncio.Event().wait()
 
 
@@ -60,8 +61,8 @@ def list_needs(
         needs.setdefault(None, {})[right] = None
     leasing = options.settings.leasing
     if leasing.name is not None and leasing.namespace is not None:
-        for verb in ("get", "create", "update"):
-            right = Right(LEASES.group, LEASES.plural, verb)
+        for verb, name in (("get", leasing.name), ("update", leasing.name), ("create", "")):
+            right = Right(LEASES.group, LEASES.plural, verb, name)
             needs.setdefault(leasing.namespace, {})[right] = None
     return needs
 
