@@ -71,7 +71,7 @@ RULES = [
     ),
     _rule(
         "riddle",
-        r"^(?:the same (?:for|is|goes|of|when|if|as)|so (?:is|are|do|does|has)|neither|not so)\b",
+        r"^(?:the same (?:for|is|goes|of|when|if)|so (?:is|are|do|does|has)|neither|not so)\b",
         "repeat the noun and the verb",
     ),
     _rule(
