@@ -4,6 +4,7 @@ from kopf import api as api
 from kopf import cli as cli
 from kopf import lifecycles as lifecycles
 from kopf import on as on
+from kopf import schema as schema
 from kopf import sync_api as sync_api
 from kopf import testing as testing
 from kopf_cogs.clients.incluster import login_with_service_account
@@ -42,6 +43,7 @@ from kopf_cogs.structs.bodies import (
     build_owner_reference,
 )
 from kopf_cogs.structs.credentials import AiohttpSession, ConnectionInfo, Impersonation, LoginError
+from kopf_cogs.structs.definitions import resource
 from kopf_cogs.structs.dicts import FieldPath, FieldSpec
 from kopf_cogs.structs.diffs import Diff, DiffItem, DiffOperation
 from kopf_cogs.structs.ids import HandlerId
@@ -236,8 +238,10 @@ __all__ = [
     "reconcile",
     "register",
     "remove_owner_reference",
+    "resource",
     "run",
     "run_tasks",
+    "schema",
     "set_default_lifecycle",
     "set_default_registry",
     "spawn_tasks",
