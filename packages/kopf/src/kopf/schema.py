@@ -29,6 +29,7 @@ from kopf_cogs.structs.markers import (
     Title,
     Type,
 )
+from kopf_cogs.structs.quantities import Duration, Quantity
 
 __all__ = [
     "AtLeastOneOf",
@@ -36,6 +37,7 @@ __all__ = [
     "Column",
     "Default",
     "Description",
+    "Duration",
     "EmbeddedObject",
     "Enumerated",
     "ExactlyOneOf",
@@ -50,6 +52,7 @@ __all__ = [
     "Name",
     "Nullable",
     "PreserveUnknown",
+    "Quantity",
     "Rule",
     "Scale",
     "Schema",

@@ -8,7 +8,7 @@ in Python, too, are :class:`Limits` in models of pydantic.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 Reason = Literal[
@@ -60,6 +60,17 @@ class Limits(Marker):
     min_length: int | None = None
     max_length: int | None = None
     pattern: str | None = None
+
+    @property
+    def __is_annotated_types_grouped_metadata__(self) -> Literal[True]:
+        """Pydantic checks the limits, too: it recognises them by this, and goes through them."""
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        import pydantic
+
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        yield pydantic.Field(**{name: val for name, val in given.items() if val is not None})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from kopf_cogs.helpers.similar import find_similar
 from kopf_kits.loading import LoadingError
 
 COMMANDS = {
+    "crds": ("kopf_kits.cli.crds", "Show the definitions of the kinds by their models."),
     "forget": ("kopf_kits.cli.duty.changing", "Forget that the objects were ever handled."),
     "freeze": ("kopf_kits.cli.freezing", "Pause the operators, until resumed or for a time."),
     "handlers": ("kopf_kits.cli.duty.declared", "Show what is declared in files & modules."),
