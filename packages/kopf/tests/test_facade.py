@@ -42,6 +42,7 @@ ADDED = {
     "resource",
     "schema",
     "sync_api",
+    "update_status",
 }
 
 

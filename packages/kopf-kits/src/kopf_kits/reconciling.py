@@ -21,6 +21,7 @@ from kopf_core.engines.desired.triggers import Again, Trigger
 from kopf_core.engines.desired.wishes import check_wish
 from kopf_core.intents.causes import ReconcilingCause
 from kopf_core.intents.families import Family
+from kopf_core.intents.views import find_views
 
 Obj = Mapping[str, Any]
 
@@ -93,6 +94,9 @@ class _PurePass:
             "runtime": datetime.timedelta(0),
         }
         kwargs = defaults | cause.kwargs | self.kwargs
+        views = find_views(self.fn)
+        if views is not None:
+            kwargs |= views.read(kwargs)
         await drive(self.fn, kwargs, accept=self._accept, executor=None)
         self.result.conditions = dict(cause.kwargs["conditions"])
         self.result.patch = dict(cause.patch)

@@ -51,6 +51,7 @@ _SOURCES = {
     "kopf_core.actions.lifecycles": "get_default_lifecycle set_default_lifecycle",
     "kopf_core.actions.retrying": "ExponentialBackoff",
     "kopf_core.actions.loggers": "LocalObjectLogger Logger ObjectLogger",
+    "kopf_core.actions.statuses": "update_status",
     "kopf_core.intents.indices": "Index Store",
     "kopf_core.engines.desired.triggers": "Again Trigger",
     "kopf_core.engines.posting": "event exception info warn",

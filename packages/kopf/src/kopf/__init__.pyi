@@ -75,6 +75,7 @@ from kopf_core.actions.lifecycles import get_default_lifecycle, set_default_life
 from kopf_core.actions.loggers import AnyLogger as Logger
 from kopf_core.actions.loggers import LocalObjectLogger, ObjectLogger
 from kopf_core.actions.retrying import ExponentialBackoff
+from kopf_core.actions.statuses import update_status
 from kopf_core.engines.desired.triggers import Again, Trigger
 from kopf_core.engines.posting import event, exception, info, warn
 from kopf_core.intents.admission import AdmissionError
@@ -248,5 +249,6 @@ __all__ = [
     "subhandler",
     "sync_api",
     "timer",
+    "update_status",
     "warn",
 ]

@@ -203,6 +203,7 @@ class Execution:
             "runtime": _NO_TIME,
             **cause.kwargs,  # the last ones: the names of indices are never overridden
         }
+        handler.adjust_kwargs(kwargs)
         cause.logger.debug("%s is invoked.", handler)
         invocation = Invocation(handler, cause, self)
         token = invocation_var.set(invocation)

@@ -6,7 +6,8 @@ of them, always fit. The types are those of usual cases: e.g., cluster-scoped ob
 no namespace, but it is ``str`` here, so that both ``str`` and ``str | None`` fit.
 
 All other arguments are indices, by their names. The values which depend on users' own types
-or on users' options (memos, params, values of fields) can be annotated with anything.
+or on users' options (memos, params, values of fields) can be annotated with anything; so can
+``body``, ``spec``, ``status``: with :class:`kopf.Spec` and alike, or with users' own models.
 """
 
 import datetime
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Annotations, Body, Labels, Meta, RawEvent, Spec, Status
+from kopf_cogs.structs.bodies import Annotations, Labels, Meta, RawEvent
 from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
@@ -75,10 +76,10 @@ class WatchingFn(Protocol):
         runtime: datetime.timedelta,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: str,
         name: str,
@@ -107,10 +108,10 @@ class ChangingFn(Protocol):
         runtime: datetime.timedelta,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: str,
         name: str,
@@ -145,10 +146,10 @@ class AdmissionFn(Protocol):
         runtime: datetime.timedelta,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: Any,
         name: Any,
@@ -173,10 +174,10 @@ class IndexingFn(Protocol):
         runtime: datetime.timedelta,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: str,
         name: str,
@@ -204,10 +205,10 @@ class ReconcilingFn(Protocol):
         runtime: datetime.timedelta,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: str,
         name: str,
@@ -237,10 +238,10 @@ class TimerFn(Protocol):
         runtime: datetime.timedelta,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: str,
         name: str,
@@ -270,10 +271,10 @@ class DaemonFn(Protocol):
         runtime: datetime.timedelta,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: str,
         name: str,

@@ -30,11 +30,13 @@ from kopf_core.engines.admission.routes import Routes
 from kopf_core.engines.memories import ObjectMemories, copy_memo
 from kopf_core.intents.admission import (
     AdmissionCause,
+    AdmissionError,
     WebhookHandler,
     WebhookType,
     matches_request,
 )
 from kopf_core.intents.matching import FilterError
+from kopf_core.intents.views import InvalidObjectError
 
 logger = logging.getLogger("kopf._core.engines.admission")
 
@@ -46,6 +48,9 @@ MAX_THREADS = 32
 
 QUIET_TIME = 1.0
 """How long (in seconds) there are to be no requests for nobody to be expected anymore."""
+
+INVALID = 422
+"""The code of the denial if the object is not as the models of the handlers say: as of the API."""
 
 _NOBODY: Mapping[str, Any] = {}
 
@@ -159,6 +164,8 @@ class Reviewer:
         except FilterError as e:
             causes[0].logger.error(str(e))  # the details are for the developers only
             return Verdict(errors=[PermanentError("The filters of the webhook have failed.")])
+        except InvalidObjectError as e:
+            return Verdict(errors=[AdmissionError(str(e), code=INVALID)])
         if len(chosen) == 1:
             results = [await self._call(*chosen[0])]
         else:

@@ -16,11 +16,12 @@ from kopf_core.intents.crons import MissedRuns
 from kopf_core.intents.filters import MetaFilter, ValueFilter, WhenFn
 from kopf_core.intents.registries import OperatorRegistry
 
-SelectorArg = str | Marker | Callable[..., bool] | None
-"""A resource as in positional arguments: any of its names, a marker, or a function."""
+SelectorArg = str | Marker | type[Any] | Callable[..., bool] | None
+"""A resource as in positional arguments: any of its names, a marker, a function, or a class
+with ``@kopf.resource``."""
 
-KindArg = str | Selector
-"""One kind of objects, in any notation of its name."""
+KindArg = str | type[Any] | Selector
+"""One kind of objects, in any notation of its name, or a class with ``@kopf.resource``."""
 
 # --- Parts ---
 
