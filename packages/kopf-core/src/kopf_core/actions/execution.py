@@ -91,6 +91,9 @@ class Execution:
     panel: Panel = field(default_factory=Panel)
     """Who measures the attempts, if anybody."""
 
+    dryrun: bool = False
+    """Whether it is a rehearsal: nothing is committed; handlers are told of that."""
+
     def timed(self, clock: Clock, jump: datetime.timedelta) -> "Execution":
         """The same by another clock. It is for each turn, where constructors are too slow."""
         other = object.__new__(type(self))
@@ -160,6 +163,7 @@ class Execution:
             began = self.clock.monotonic()
             outcome = await self._attempt(invocation, state)
             instruments.on_attempt(handler, outcome, self.clock.monotonic() - began)
+            instruments.on_outcome(handler, cause, outcome)
         return outcome
 
     async def _attempt(self, invocation: Invocation, state: HandlerState) -> Outcome:
@@ -201,6 +205,7 @@ class Execution:
             "retry": 0,
             "started": self.clock.now(),
             "runtime": _NO_TIME,
+            "dryrun": self.dryrun,
             **cause.kwargs,  # the last ones: the names of indices are never overridden
         }
         handler.adjust_kwargs(kwargs)
@@ -238,6 +243,7 @@ class Execution:
             "retry": state.retries,
             "started": state.started,
             "runtime": runtime,
+            "dryrun": self.dryrun,
             **invocation.cause.kwargs,  # the last ones: the names of indices are never overridden
         }
         handler.adjust_kwargs(kwargs)

@@ -60,6 +60,7 @@ class ActivityRunner:
     indices: Mapping[str, Any]
     clock: Clock = field(default_factory=SystemClock)
     ongoing: Ongoing = field(default_factory=Ongoing)
+    dryrun: bool = False
     pools: dict[Activity, DaemonPool] = field(default_factory=dict)
     """Each activity has threads of its own: e.g. logging in does not wait for busy handlers."""
 
@@ -93,6 +94,7 @@ class ActivityRunner:
             executor=self._get_pool(activity),
             ongoing=self.ongoing,
             endures=False,
+            dryrun=self.dryrun,
         )
         state = State.from_scratch(now=clock.now()).with_purpose(activity.value, handlers)
         finals: dict[HandlerId, Outcome] = {}

@@ -21,6 +21,7 @@ from kopf_core.engines.background.termination import disown
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
 from kopf_core.reactor.exiting import AbandonedError, WishedExit, process_owner
+from kopf_core.reactor.once import Once
 from kopf_core.reactor.operator import Operator, OperatorOptions
 from kopf_core.reactor.signals import install_signals
 
@@ -86,6 +87,9 @@ class OperatorArguments(TypedDict, total=False):
 
     ready_flag: Flag | None
     """Is set by the operator when its startup handlers have succeeded."""
+
+    once: Once | None
+    """Whether to exit when there is nothing to do anymore; what has come of it, is told there."""
 
     identity: str | None
     """The key of this operator in the peering object; unique for each run by default."""
@@ -196,6 +200,7 @@ async def spawn_tasks(
     vault: Vault | None = None,
     memo: AnyMemo | None = None,
     clock: Clock | None = None,
+    once: Once | None = None,
     _command: object | None = None,
 ) -> Tasks:
     """Start an operator in the current loop, and get its tasks for :func:`run_tasks`."""
@@ -226,6 +231,7 @@ async def spawn_tasks(
         liveness_endpoint=liveness_endpoint,
         indices=indexers if isinstance(indexers, Indices) else Indices(),
         clock=clock if clock is not None else SystemClock(),
+        once=once,
     )
     return [asyncio.create_task(_supervise(Operator(options)), name="kopf-operator")]
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import pathlib
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.exceptions import Exit
@@ -14,6 +14,7 @@ from click.exceptions import Exit
 from kopf_kits.cli import reloading
 from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.interrupts import exiting_when_interrupted
+from kopf_kits.cli.onces import finish, once_options
 from kopf_kits.cli.options import (
     check_liveness_url,
     check_serving_url,
@@ -22,6 +23,9 @@ from kopf_kits.cli.options import (
     manifest_options,
 )
 from kopf_kits.cli.targets import is_chosen, target_options
+
+if TYPE_CHECKING:
+    from kopf_core.reactor.once import Once
 
 logger = logging.getLogger("kopf.cli")
 
@@ -78,6 +82,7 @@ DEV_PRIORITY = 666
     metavar="NAME[@NAMESPACE]",
     help="Elect one leader among the replicas by this Lease; the others are ready to go on.",
 )
+@once_options
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
 @target_options
 @click.option("--sandbox", is_flag=True, help="Start a local cluster, and run on it.")
@@ -94,6 +99,7 @@ def run(
     sandbox: bool,
     files: Collection[str],
     engine: str,
+    once: Once | None,
     **options: Any,
 ) -> None:
     """Run the operator with the handlers from the files and modules."""
@@ -104,7 +110,7 @@ def run(
         options["clusterwide"] = True
     supervised = reloading.is_supervised()
     with contextlib.ExitStack() as stack:
-        if not supervised and reloading.is_wanted(reload, dev):
+        if once is None and not supervised and reloading.is_wanted(reload, dev):
             if sandbox:
                 stack.enter_context(_started_sandbox(engine, files))
             raise Exit(reloading.run_reloading(paths, modules))
@@ -126,10 +132,12 @@ def run(
             logger.warning("Nothing is loaded: name files with handlers, or modules after -m.")
         if needs_sandbox:
             stack.enter_context(_started_sandbox(engine, files))
-        controls_kwargs = controls.as_kwargs()
+        controls_kwargs = controls.as_kwargs() | ({} if once is None else {"once": once})
         stack.enter_context(clean_exit())
         loop = stack.enter_context(proper_loop(controls_kwargs.pop("loop", None)))
         running.run(loop=loop, **options, **controls_kwargs)
+        if once is not None:
+            finish(once)
 
 
 def _check_usage(sandbox: bool, files: Collection[str], **options: Any) -> None:

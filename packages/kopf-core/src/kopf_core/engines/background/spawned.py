@@ -41,6 +41,8 @@ class BackgroundContext:
     starter: Starter
     on_ended: "Callable[[SpawnedHandler], None]"
     on_abandoned: "Callable[[SpawnedHandler], None]"
+    is_once: bool = False
+    """Whether timers are called once, and have no future after that."""
 
 
 class SpawnedHandler:
@@ -103,6 +105,11 @@ class SpawnedHandler:
     @property
     def is_stopping(self) -> bool:
         return self._termination is not None
+
+    @property
+    def due(self) -> float:
+        """The monotonic time of the latest planned attempt; it can be being made now."""
+        return self._due
 
     @property
     def lag(self) -> float:
@@ -280,6 +287,8 @@ class SpawnedHandler:
 
     def _has_future(self) -> bool:
         handler = self.handler
+        if self._context.is_once:
+            return False
         return isinstance(handler, TimerHandler) and (
             handler.interval is not None or handler.idle is not None or handler.cron is not None
         )
