@@ -1,15 +1,23 @@
+from __future__ import annotations
+
 import asyncio
 import gc
 import socket
 import warnings
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 from listeners import stop_listening
 
 
-def new_uvloop():
-    return pytest.importorskip("uvloop").new_event_loop()
+def new_uvloop() -> asyncio.AbstractEventLoop:
+    loop: asyncio.AbstractEventLoop = pytest.importorskip("uvloop").new_event_loop()
+    return loop
 
+
+Transports = list[asyncio.BaseTransport]
+MakeLoop = Callable[[], asyncio.AbstractEventLoop]
 
 LOOPS = [
     pytest.param(asyncio.new_event_loop, id="asyncio"),
@@ -18,14 +26,14 @@ LOOPS = [
 
 
 class Counted(asyncio.Protocol):
-    def __init__(self, transports):
+    def __init__(self, transports: Transports) -> None:
         self.transports = transports
 
-    def connection_made(self, transport):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transports.append(transport)
 
 
-async def stop_after(turns, transports):
+async def stop_after(turns: int, transports: Transports) -> bytes | None:
     """Stop so many turns after a client has connected; return what the client gets."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Counted(transports), "127.0.0.1", 0)
@@ -45,9 +53,9 @@ async def stop_after(turns, transports):
 
 @pytest.mark.parametrize("turns", range(6))
 @pytest.mark.parametrize("make_loop", LOOPS)
-def test_connections_of_the_last_moment_are_not_lost(make_loop, turns):
+def test_connections_of_the_last_moment_are_not_lost(make_loop: MakeLoop, turns: int) -> None:
     """They are either never accepted, or known to the protocols: so, they can be closed."""
-    transports = []
+    transports: Transports = []
     with (
         warnings.catch_warnings(record=True) as caught,
         asyncio.Runner(loop_factory=make_loop) as r,
@@ -60,16 +68,16 @@ def test_connections_of_the_last_moment_are_not_lost(make_loop, turns):
 
 
 @pytest.mark.parametrize("make_loop", LOOPS)
-def test_established_connections_stay(make_loop):
-    async def test():
+def test_established_connections_stay(make_loop: MakeLoop) -> None:
+    async def test() -> None:
         made = asyncio.Event()
 
         class Echo(asyncio.Protocol):
-            def connection_made(self, transport):
-                self.transport = transport
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                self.transport = cast("asyncio.Transport", transport)  # uvloop has its own classes
                 made.set()
 
-            def data_received(self, data):
+            def data_received(self, data: bytes) -> None:
                 self.transport.write(data)
 
         server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", 0)
