@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import ipaddress
 import uuid
 from typing import Annotated, Any, Literal, NewType, TypedDict
 
@@ -13,7 +14,8 @@ import pytest
 
 from kopf_cogs.structs.markers import Name
 from kopf_cogs.structs.models import Problems, as_object, find_model, make_merge_patch
-from kopf_cogs.structs.shapes import Shapes, parse_duration, write
+from kopf_cogs.structs.quantities import Quantity, parse_duration
+from kopf_cogs.structs.shapes import Shapes, write
 
 pydantic = pytest.importorskip("pydantic")
 
@@ -75,6 +77,9 @@ VALUES = [
     (decimal.Decimal, "1.50", decimal.Decimal("1.50")),
     (decimal.Decimal, 3, decimal.Decimal(3)),
     (uuid.UUID, str(UID), UID),
+    (Quantity, "1.5Gi", Quantity("1.5Gi")),
+    (bytes, "eA==", b"x"),
+    (ipaddress.IPv4Address, "10.0.0.1", ipaddress.IPv4Address("10.0.0.1")),
     (Loose, {"a": "as is"}, {"a": "as is"}),
     (Tree, {"name": "a", "children": [{"name": "b"}], "x": 1}, Tree("a", [Tree("b")])),
     (Model, {"number": 2, "at": "2026-01-02T12:00:00Z"}, Model(number=2, at=NOON)),
@@ -169,7 +174,9 @@ def test_what_is_read_is_apart_from_the_object() -> None:
     ("value", "expected"),
     [
         (NOON, "2026-01-02T12:00:00Z"),
-        (datetime.timedelta(seconds=90), "90s"),
+        (datetime.timedelta(seconds=90), "1m30s"),
+        (Quantity("1.5Gi"), "1.5Gi"),
+        (b"x", "eA=="),
         (datetime.date(2026, 1, 2), "2026-01-02"),
         (Color.RED, "red"),
         (decimal.Decimal("1.50"), "1.50"),

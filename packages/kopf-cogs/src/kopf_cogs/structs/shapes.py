@@ -6,12 +6,13 @@ it is in Python; or it adds a problem. So, all problems of an object are found a
 
 from __future__ import annotations
 
+import base64
 import collections.abc
 import dataclasses
 import datetime
 import decimal
 import enum
-import re
+import ipaddress
 import types
 import typing
 import uuid
@@ -20,11 +21,9 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, 
 
 from kopf_cogs.structs.markers import Name
 from kopf_cogs.structs.models import Problems, Where, is_model, is_pydantic
+from kopf_cogs.structs.quantities import Quantity, format_duration, parse_duration
 
 Reader = Callable[[Any, Where, Problems], Any]
-
-_DURATION: Final = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)(?P<unit>ns|us|µs|ms|s|m|h)")
-_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 
 
 class Shapes:
@@ -230,20 +229,10 @@ def _make_parser(parse: Callable[[Any], Any], title: str) -> Reader:
     def read(value: Any, where: Where, problems: Problems) -> Any:
         try:
             return parse(value)
-        except (ValueError, TypeError, ArithmeticError):
+        except (ValueError, TypeError, ArithmeticError, AttributeError):
             return problems.expect(where, title, value)
 
     return read
-
-
-def parse_duration(value: Any) -> datetime.timedelta:
-    """A duration as Kubernetes writes it, e.g. ``1h30m``. Raises :class:`ValueError`."""
-    text = value.lstrip("+-")
-    parts = [*_DURATION.finditer(text)]
-    if text != "0" and (not parts or "".join(part[0] for part in parts) != text):
-        raise ValueError(f"It is not a duration: {value!r}")
-    seconds = sum(float(part["number"]) * _SECONDS[part["unit"]] for part in parts)
-    return datetime.timedelta(seconds=-seconds if value.startswith("-") else seconds)
 
 
 def _parse_number(value: Any) -> decimal.Decimal:
@@ -252,13 +241,32 @@ def _parse_number(value: Any) -> decimal.Decimal:
     return decimal.Decimal(str(value))
 
 
+def _parse_bytes(value: Any) -> bytes:
+    return base64.b64decode(value, validate=True)
+
+
 _PARSERS: Final[Mapping[Any, tuple[Callable[[Any], Any], str]]] = {
     datetime.datetime: (datetime.datetime.fromisoformat, "a date with a time"),
     datetime.date: (datetime.date.fromisoformat, "a date"),
     datetime.timedelta: (parse_duration, "a duration such as '1h30m'"),
     decimal.Decimal: (_parse_number, "a number"),
     uuid.UUID: (uuid.UUID, "a UUID"),
+    Quantity: (Quantity.parse, "a quantity such as '1.5Gi'"),
+    bytes: (_parse_bytes, "a text in base64"),
+    ipaddress.IPv4Address: (ipaddress.IPv4Address, "an address of IPv4"),
+    ipaddress.IPv6Address: (ipaddress.IPv6Address, "an address of IPv6"),
+    ipaddress.IPv4Network: (ipaddress.IPv4Network, "a network of IPv4"),
+    ipaddress.IPv6Network: (ipaddress.IPv6Network, "a network of IPv6"),
 }
+_TEXTS: Final = (
+    decimal.Decimal,
+    uuid.UUID,
+    Quantity,
+    ipaddress.IPv4Address,
+    ipaddress.IPv6Address,
+    ipaddress.IPv4Network,
+    ipaddress.IPv6Network,
+)
 
 
 def write(value: Any) -> Any:
@@ -276,16 +284,16 @@ def write(value: Any) -> Any:
             text = value.astimezone(datetime.UTC).isoformat()
             return text.replace("+00:00", "Z")
         case datetime.timedelta():
-            return f"{value.total_seconds():.9f}".rstrip("0").rstrip(".") + "s"
+            return format_duration(value)
         case datetime.date():
             return value.isoformat()
-        case decimal.Decimal() | uuid.UUID():
-            return str(value)
+        case bytes():
+            return base64.b64encode(value).decode("ascii")
         case Mapping():
             return {key: write(item) for key, item in value.items()}
         case list() | tuple() | set() | frozenset():
             return [write(item) for item in value]
-    return value
+    return str(value) if isinstance(value, _TEXTS) else value
 
 
 def _write_pydantic(value: Any) -> Any:
