@@ -18,7 +18,7 @@ from kopf_core.reactor.freezing import Gathering, Peerings
 from kopf_core.reactor.freezing import freeze as freeze_peerings
 from kopf_core.reactor.freezing import resume as resume_peerings
 from kopf_kits.cli.controls import CLIControls
-from kopf_kits.cli.interrupts import exiting_when_interrupted
+from kopf_kits.cli.interrupts import interruptible
 from kopf_kits.cli.options import logging_options
 from kopf_kits.cli.running import DEV_PRIORITY
 from kopf_kits.cli.targets import target_options
@@ -113,7 +113,7 @@ def resume(peerings: Peerings, identity: str, /) -> None:
 
 
 def _run(action: Coroutine[Any, Any, Collection[Gathering]]) -> Collection[Gathering]:
-    with exiting_when_interrupted():
+    with interruptible():
         return asyncio.run(action)
 
 
