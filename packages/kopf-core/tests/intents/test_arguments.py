@@ -32,7 +32,7 @@ from kopf_core.intents.handlers import (
     WatchingHandler,
 )
 
-OF_ATTEMPTS = {"param", "retry", "started", "runtime"}
+OF_ATTEMPTS = {"param", "retry", "started", "runtime", "dryrun"}
 CHANGES = {"old": None, "new": {}, "diff": ()}
 REQUESTS = {
     "operation": "CREATE",

@@ -241,6 +241,7 @@ class TimerFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
+        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
         body: Any,

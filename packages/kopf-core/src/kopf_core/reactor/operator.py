@@ -243,7 +243,7 @@ class Operator:
         from kopf_core.reactor.status import OperatorStatus
 
         metrics = make_metrics() if serving.endpoint else None
-        self.essentials.plug_in([*own, *([] if metrics is None else [metrics])])
+        self.essentials.plug_in([*([] if metrics is None else [metrics]), *own])
         status = OperatorStatus(
             self.essentials, self.handling, self.leadership, find_problems, self._admission
         )
