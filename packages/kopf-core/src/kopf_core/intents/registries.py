@@ -17,6 +17,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.intents.causes import Activity, ChangingCause, Reason, ResourceCause
+from kopf_core.intents.conversions import ConversionHandler
 from kopf_core.intents.handlers import (
     ActivityHandler,
     ChangingHandler,
@@ -44,6 +45,7 @@ class OperatorRegistry:
     def __init__(self) -> None:
         self._activities: list[ActivityHandler] = []
         self._resources: list[ResourceHandler] = []
+        self._conversions: list[ConversionHandler] = []
 
     def __getattr__(self, name: str) -> "OperatorRegistry":
         """Stand in for the parts that the predecessor had: handlers were appended to them."""
@@ -62,6 +64,8 @@ class OperatorRegistry:
             self._activities.append(handler)
         elif isinstance(handler, ResourceHandler):
             self._resources.append(handler)
+        elif isinstance(handler, ConversionHandler):
+            self._conversions.append(handler)
         else:
             raise TypeError(f"Handlers of this kind cannot be registered: {handler!r}")
 
@@ -76,6 +80,11 @@ class OperatorRegistry:
     @property
     def resource_handlers(self) -> Collection[ResourceHandler]:
         return tuple(self._resources)
+
+    @property
+    def conversions(self) -> Collection[ConversionHandler]:
+        """The functions for conversions between the versions of kinds."""
+        return tuple(self._conversions)
 
     @property
     def reconcilers(self) -> Collection[ReconcilingHandler]:

@@ -23,6 +23,7 @@ from kopf_core.actions.errors import PermanentError
 logger = logging.getLogger("kopf.intents")
 
 _NAMES = ("body", "spec", "status", "old", "new")
+_ANNOTATED = (*_NAMES, "return")
 _IDENTITY = ("name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp")
 _NOTHING: Mapping[str, Any] = {}
 
@@ -125,8 +126,8 @@ def _identify(essence: Mapping[str, Any], body: Body) -> dict[str, Any]:
 def find_views(fn: Fn, field: FieldPath = ()) -> Views | None:
     """The models that the function asks for by its annotations; ``None`` if there are none."""
     models = {}
-    for name, annotation in _find_annotations(fn).items():
-        model = find_model(annotation)
+    for name, annotation in find_annotations(fn).items():
+        model = find_model(annotation) if name in _NAMES else None
         if model is not None:
             models[name] = model
     return Views(models, field) if models else None
@@ -149,7 +150,7 @@ def _wrap(fn: Callable[..., Any], views: Views) -> Callable[..., Any]:
     return wrapper
 
 
-def _find_annotations(fn: Any) -> Mapping[str, Any]:
+def find_annotations(fn: Any) -> Mapping[str, Any]:
     """The annotations that matter. Those that cannot be resolved are as if they were absent."""
     while isinstance(fn, functools.partial):
         fn = fn.func
@@ -159,7 +160,7 @@ def _find_annotations(fn: Any) -> Mapping[str, Any]:
         raw = _get_raw_annotations(fn)
     except Exception:  # whatever is there instead of annotations
         return {}
-    found = {name: raw[name] for name in _NAMES if name in raw}
+    found = {name: raw[name] for name in _ANNOTATED if name in raw}
     resolved = {name: _resolve(fn, name, value) for name, value in found.items()}
     return {name: value for name, value in resolved.items() if value is not None}
 

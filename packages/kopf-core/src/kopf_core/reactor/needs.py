@@ -101,6 +101,8 @@ def _list_observed(options: OperatorOptions) -> Iterator[Right]:
         kinds.append(NAMESPACES)
     yield from (Right(kind.group, kind.plural, verb) for kind in kinds for verb in WATCHING)
     if settings.admission.managed is not None:
+        if options.registry.conversions:
+            yield from (Right(CRDS.group, CRDS.plural, verb) for verb in ("get", "patch"))
         hooks = [h for h in options.registry.resource_handlers if isinstance(h, WebhookHandler)]
         for type in sorted({str(hook.type) for hook in hooks}):
             for verb in (*WATCHING, *KEEPING):

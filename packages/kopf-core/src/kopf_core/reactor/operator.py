@@ -196,7 +196,8 @@ class Operator:
         registry, settings = self._options.registry, self._options.settings
         if self._options.once is not None:
             return None  # they are not to be served, but others can serve them meanwhile
-        are_there = any(isinstance(h, WebhookHandler) for h in registry.resource_handlers)
+        hooks = [h for h in registry.resource_handlers if isinstance(h, WebhookHandler)]
+        are_there = bool(hooks or registry.conversions)
         admission, essentials = settings.admission, self.essentials
         if not are_there and admission.server is None and admission.managed is None:
             return None

@@ -278,7 +278,7 @@ class ConfigurationKeeper:
         return True
 
     async def _watch(self) -> None:
-        sink = _Sink(self._name, self._on_change)
+        sink = ObjectSink(self._name, self._on_change)
         reflector = Reflector(self._client, self._resource, None, sink=sink, logger=logger)
         while True:
             try:
@@ -304,7 +304,7 @@ class ConfigurationKeeper:
         self._complaint = text
 
 
-class _Sink:
+class ObjectSink:
     """Tells of the changes of one object; of the deletion, as of having no revision."""
 
     def __init__(self, name: str, notify: Callable[[Revision | None], None]) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.configs.settings import OperatorSettings
@@ -19,6 +19,7 @@ from kopf_core.actions.errors import HandlerTimeoutError, PermanentError
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.admission.configurations import DEFAULT_TIMEOUT, Served
+from kopf_core.engines.admission.converting import Converter, is_conversion
 from kopf_core.engines.admission.requests import ResourceId, ReviewRequest, parse_review
 from kopf_core.engines.admission.responses import (
     PatchError,
@@ -82,8 +83,15 @@ class Reviewer:
     Sync handlers have threads of their own: the API does not wait until something else is done.
     """
 
-    def __init__(self, context: ReviewContext, execution: Execution, routes: Routes) -> None:
+    def __init__(
+        self,
+        context: ReviewContext,
+        execution: Execution,
+        routes: Routes,
+        converter: Converter | None = None,
+    ) -> None:
         self._context = context
+        self._converter = converter
         self._execution = execution
         self._routes = routes
         self.tallies: dict[WebhookHandler, Tally] = {}
@@ -125,6 +133,8 @@ class Reviewer:
         self._working += 1
         self._idle.clear()
         try:
+            if self._converter is not None and is_conversion(request):
+                return cast(Response, await self._converter(request, webhook))
             parsed = parse_review(request)
             handlers = self._routes.select(webhook)
             if not self._opened.is_set():
