@@ -50,7 +50,7 @@ test-floors: $(UV) ## Run the tests of the packages with the oldest versions of 
 	$(UV) venv --quiet --clear .cache/floors
 	$(UV) pip install --quiet --python .cache/floors --resolution lowest-direct --group test \
 		-e "packages/kopf-cogs[full-auth,orjson]" -e "packages/kopf-core[metrics]" -e packages/kopf-kits \
-		-e "packages/kopf[uvloop]"
+		-e "packages/kopf[uvloop,models]"
 	.cache/floors/bin/python -m pytest -p no:cacheprovider packages -m "not long" $(ARGS)
 
 test-all-pythons: $(UV) ## Run the tests on every Python that is found; VERSIONS="3.13 pypy3.11" for some of them

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import pathlib
 from collections.abc import Collection, Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -87,6 +88,8 @@ DEV_PRIORITY = 666
 @target_options
 @click.option("--sandbox", is_flag=True, help="Start a local cluster, and run on it.")
 @manifest_options
+@click.option("--apply-crds", is_flag=True, help="Define the kinds of the models at the start.")
+@click.option("--force", is_flag=True, help="Define them even if stored objects are broken by it.")
 @click.argument("paths", nargs=-1)
 @click.make_pass_decorator(CLIControls, ensure=True)
 def run(
@@ -100,10 +103,13 @@ def run(
     files: Collection[str],
     engine: str,
     once: Once | None,
+    apply_crds: bool,
+    force: bool,
     **options: Any,
 ) -> None:
     """Run the operator with the handlers from the files and modules."""
     _check_usage(sandbox, files, **options)
+    _check_definitions(apply_crds, force, once)
     if dev and options["priority"] is None:
         options["priority"] = DEV_PRIORITY
     if sandbox and not options["namespaces"]:
@@ -126,12 +132,17 @@ def run(
             set_default_registry(controls.registry)
         is_controlled = controls.stop_flag is not None or controls.ready_flag is not None
         needs_sandbox = sandbox and not supervised
-        if _load(paths, modules, refuses=is_controlled or needs_sandbox):
+        loaded = _load(paths, modules, refuses=is_controlled or needs_sandbox)
+        if loaded is None:
             return
         if not paths and not modules and not get_default_registry().resource_handlers:
             logger.warning("Nothing is loaded: name files with handlers, or modules after -m.")
         if needs_sandbox:
             stack.enter_context(_started_sandbox(engine, files))
+        if apply_crds:
+            from kopf_kits.cli.crds import apply_models
+
+            apply_models(controls, loaded, force=force)
         controls_kwargs = controls.as_kwargs() | ({} if once is None else {"once": once})
         stack.enter_context(clean_exit())
         loop = stack.enter_context(proper_loop(controls_kwargs.pop("loop", None)))
@@ -153,8 +164,17 @@ def _check_usage(sandbox: bool, files: Collection[str], **options: Any) -> None:
         raise click.UsageError("Use --engine with --sandbox: it is what the sandbox runs on.")
 
 
-def _load(paths: Collection[str], modules: Collection[str], *, refuses: bool) -> bool:
-    """Load the files; get whether they have run an operator themselves: there is none after it.
+def _check_definitions(apply_crds: bool, force: bool, once: Once | None) -> None:
+    if force and not apply_crds:
+        raise click.UsageError("Use --force with --apply-crds: it is about definitions.")
+    if apply_crds and once is not None and once.dry_run:
+        raise click.UsageError("Use either --apply-crds or --dry-run: definitions are applied.")
+
+
+def _load(
+    paths: Collection[str], modules: Collection[str], *, refuses: bool
+) -> list[ModuleType] | None:
+    """Load the files; ``None`` if they have run an operator themselves: there is none after it.
 
     It is refused where it would not fit: not stopped by tests, not in the sandbox of the command.
     """
@@ -172,8 +192,8 @@ def _load(paths: Collection[str], modules: Collection[str], *, refuses: bool) ->
             "under `if __name__ == '__main__':`, so that `kopf run` runs its own."
         )
 
-    preload(paths, modules, on_operator)
-    return bool(places)
+    loaded = preload(paths, modules, on_operator)
+    return None if places else loaded
 
 
 @contextlib.contextmanager
