@@ -33,15 +33,17 @@ def scope_options(fn: F) -> F:
     """Add the options that say who is meant; the command gets a :class:`Peerings` of them."""
 
     @target_options
-    @click.option("-A", "--all-namespaces", "clusterwide", is_flag=True, help="Cluster-wide ones.")
+    @click.option(
+        "-A", "--all-namespaces", "clusterwide", is_flag=True, help="Only cluster-wide operators."
+    )
     @click.option(
         "-n",
         "--namespace",
         "namespaces",
         multiple=True,
-        help="Those serving this namespace, or those matching the pattern (repeatable).",
+        help="Only operators of this namespace or pattern (repeatable).",
     )
-    @click.option("-i", "--id", "identity", help="In whose name; by default, user@host.")
+    @click.option("-i", "--id", "identity", help="The identity that pauses; user@host by default.")
     @click.option(
         "-P", "--peering", "peering_name", required=True, help="The name of the peering object."
     )
@@ -77,12 +79,12 @@ def scope_options(fn: F) -> F:
     "-p",
     "--priority",
     type=int,
-    help=f"Pause those with lower or equal priorities; {PRIORITY} by default.",
+    help=f"Pause operators with lower or equal priorities; {PRIORITY} by default.",
 )
 @click.option(
-    "-t", "--lifetime", type=click.IntRange(min=1), required=True, help="For so many seconds."
+    "-t", "--lifetime", type=click.IntRange(min=1), required=True, help="The seconds of the pause."
 )
-@click.option("-m", "--message", help="Why: it is shown in the logs of the operators.")
+@click.option("-m", "--message", help="The reason; the operators log it.")
 @scope_options
 def freeze(
     peerings: Peerings,
@@ -107,7 +109,7 @@ def freeze(
 @logging_options
 @scope_options
 def resume(peerings: Peerings, identity: str, /) -> None:
-    """Let the frozen operators go on."""
+    """Let the frozen operators continue."""
     for gathering in _run(resume_peerings(peerings, identity)):
         click.echo(f"Resumed: {_title(gathering)}.")
 

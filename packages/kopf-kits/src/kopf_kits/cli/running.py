@@ -41,7 +41,7 @@ DEV_PRIORITY = 666
     "--namespace",
     "namespaces",
     multiple=True,
-    help="Serve this namespace, or those matching the pattern (repeatable).",
+    help="Serve this namespace, or namespaces matching the pattern (repeatable).",
 )
 @click.option("--standalone", is_flag=True, default=None, help="Ignore all other operators.")
 @click.option(
@@ -52,7 +52,7 @@ DEV_PRIORITY = 666
 @click.option(
     "--reload/--no-reload",
     default=None,
-    help="Start the operator anew when its source files change.",
+    help="Restart the operator when its source files change.",
 )
 @click.option(
     "-L",
@@ -81,7 +81,7 @@ DEV_PRIORITY = 666
 @click.option(
     "--lease",
     metavar="NAME[@NAMESPACE]",
-    help="Elect one leader among the replicas by this Lease; the others are ready to go on.",
+    help="Elect one leader among the replicas by this Lease; the other replicas wait.",
 )
 @once_options
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")

@@ -18,11 +18,11 @@ from kopf_kits.cli.options import logging_options, manifest_options
 @click.option(
     "--kubeconfig",
     metavar="PATH",
-    help="Where to write the kubeconfig; by default, to a temporary file.",
+    help="The file for the kubeconfig; a temporary file by default.",
 )
 @manifest_options
 def sandbox(port: int, kubeconfig: str | None, engine: str, files: Collection[str]) -> None:
-    """Serve a local Kubernetes API until stopped, for development and tests.
+    """Serve a local Kubernetes API for development and tests, until Ctrl+C.
 
     It listens on the loopback interface only. The emulator checks no credentials.
     """

@@ -52,12 +52,12 @@ DEFAULT_PREFIX = "kopf.zalando.org"
     "phases",
     type=click.Choice(PHASES),
     multiple=True,
-    help="Only those in this state (repeatable).",
+    help="Only the objects in this state (repeatable).",
 )
 @output_option
 @click.argument("kind")
 def objects(access: Access, kind: str, phases: Sequence[str], output: str, **scope: Any) -> None:
-    """Show what is going on with the objects of a kind."""
+    """Show the state of the objects of a kind."""
     selection = select(kind, **scope)
     states, problems = _look(access, selection)
     shown = [state for state in states if not phases or state.phase.value in phases]
@@ -76,7 +76,7 @@ def objects(access: Access, kind: str, phases: Sequence[str], output: str, **sco
 
 @click.command(name="object")
 @access_options
-@click.option("-n", "--namespace", help="By default, that of the current context.")
+@click.option("-n", "--namespace", help="The namespace; by default, of the current context.")
 @output_option
 @click.argument("kind")
 @click.argument("name")
