@@ -153,6 +153,7 @@ class Operator:
     async def _serve(self) -> None:
         """Run all the parts until the stop-flag is raised or any of the parts fails."""
         if self._peering.start():
+            self.essentials.execution.door.add_guard(self._peering.is_sure)
             self.handling.observer.include(PEERING_GROUPS)
         await self.leadership.start()
         parts = self._make_parts()

@@ -113,6 +113,11 @@ class Member:
         if verdict.standing is not previous.standing or verdict.rivals != previous.rivals:
             self._on_verdict()
 
+    @property
+    def limit(self) -> Moment | None:
+        """Until when others surely take this operator for alive, if they know of it."""
+        return self._membership.get_limit(self._settings.lifetime)
+
     # The watch.
 
     def on_event(self, event: RawEvent) -> None:
@@ -234,6 +239,7 @@ class Member:
         )
         self._is_written = True
         body = await self._touch({peer.identity: make_record(peer)})
+        self.reassess()  # what was lost meanwhile, counts as lost, even if it is renewed now
         records = self._take(body)
         self._membership.confirm(records, requested, self._get_now())
         self.reassess()
