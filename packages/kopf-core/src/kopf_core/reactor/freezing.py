@@ -28,6 +28,8 @@ from kopf_core.reactor.errands import Access, run_errand
 
 logger = logging.getLogger("kopf._core.engines.peering")
 
+DOCS = "https://github.com/nolar/kopf/blob/main/docs/peering.md#set-up"
+
 
 class PeeringError(Exception):
     """There is no peering as requested, so there is nobody to be frozen or resumed."""
@@ -111,7 +113,7 @@ async def _find_resource(client: Client, *, is_clusterwide: bool) -> Resource:
     for error in found.broken_groups.values():
         raise PeeringError(f"The peerings cannot be found: {error}{hint_at_role(error)}")
     kind = "ClusterKopfPeering" if is_clusterwide else "KopfPeering"
-    raise PeeringError(f"There is no {kind} in the cluster: create its definition.")
+    raise PeeringError(f"There is no {kind} in the cluster: create its definition, see {DOCS}")
 
 
 def _describe_absence(peerings: Peerings, resource: Resource) -> str:

@@ -209,16 +209,18 @@ def _change(
 
     ``loss`` is what cannot be taken back: for the question.
     """
-    from kopf_core.engines.inspection import find_others
+    from kopf_core.engines.inspection import find_doubtful, find_others
     from kopf_kits.cli.duty.applying import apply_all, plan_all
     from kopf_kits.cli.duty.visiting import visit
     from kopf_kits.cli.targets import describe_target
 
     problems: list[str] = []
     others: set[str] = set()
+    finalizers: set[str] = set()
 
     def look_and_plan(state: ObjectState) -> Change:
         others.update(find_others(state))
+        finalizers.update(find_doubtful(state, access.settings.persistence))
         return plan(state)
 
     async def change(client: Client) -> Sequence[Step]:
@@ -238,7 +240,7 @@ def _change(
         tell(json.dumps({"dryRun": manner.dry_run, "items": items}, indent=2))
     else:
         _show_results(steps, manner)
-    tell_of_others(others)
+    tell_of_others(others, finalizers)
     failures = [f"{step.found.name}: {step.error}" for step in steps if step.error]
     finish([*problems, *failures])
 

@@ -70,7 +70,7 @@ def objects(access: Access, kind: str, phases: Sequence[str], output: str, **sco
     _summarise(states, selection, len(shown))
     _tell_of_unseen(shown)
     _tell_of_pauses(shown)
-    _tell_of_others(states)
+    _tell_of_others(access, states)
     finish(problems)
 
 
@@ -93,7 +93,7 @@ def object_(access: Access, kind: str, name: str, namespace: str | None, output:
             for line in make_text(state, access.clock.now()):
                 tell(line)
     _tell_of_pauses(states)
-    _tell_of_others(states)
+    _tell_of_others(access, states)
     finish(problems)
 
 
@@ -157,19 +157,25 @@ def _tell_of_pauses(states: Sequence[ObjectState]) -> None:
         )
 
 
-def _tell_of_others(states: Sequence[ObjectState]) -> None:
+def _tell_of_others(access: Access, states: Sequence[ObjectState]) -> None:
     """What looks new or blocked by somebody can be handled by an operator with its own name."""
-    from kopf_core.engines.inspection import find_others
+    from kopf_core.engines.inspection import find_doubtful, find_others
 
-    tell_of_others({name for state in states for name in find_others(state)})
+    persistence = access.settings.persistence
+    tell_of_others(
+        {name for state in states for name in find_others(state)},
+        {name for state in states for name in find_doubtful(state, persistence)},
+    )
 
 
-def tell_of_others(names: Collection[str]) -> None:
+def tell_of_others(names: Collection[str], finalizers: Collection[str]) -> None:
     """Name the operators whose marks were found, by the prefixes of the marks."""
     for name in sorted({*names} - {DEFAULT_PREFIX}):
         click.echo(f"There are marks of another operator: see with --operator {name}.", err=True)
     if DEFAULT_PREFIX in names:
         click.echo("There are marks of an operator with no name: see with no --operator.", err=True)
+    for name in sorted(finalizers):
+        click.echo(f"If {name} is of this operator, too, add --finalizer {name}.", err=True)
 
 
 def tell(text: str) -> None:
