@@ -114,6 +114,7 @@ bench: $(UV) ## Measure CPU, memory, and latency against the previous generation
 docs: $(UV) ## Check the prose, build the documentation into docs/_build; warnings and dead references are errors
 	$(RUN) python tools/prose.py
 	$(RUN) --group docs sphinx-build -n -W --keep-going -q -b html docs docs/_build/html
+	$(RUN) python tools/dead_links.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 changelog: $(UV) ## Preview the release notes made of changelog.d/
