@@ -15,6 +15,7 @@ from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_kits.connecting import Connected
 from kopf_kits.envtest import Envtest, EnvtestError
 from kopf_kits.reconciling import Reconciled, reconcile
+from kopf_kits.round_trips import check_round_trips
 from kopf_kits.runner import KopfRunner
 from kopf_kits.sandbox import ClusterOptions, Sandbox, SandboxThread
 
@@ -31,6 +32,7 @@ __all__ = [
     "Reconciled",
     "Sandbox",
     "SandboxThread",
+    "check_round_trips",
     "kopf_operator",
     "kopf_sandbox",
     "reconcile",
