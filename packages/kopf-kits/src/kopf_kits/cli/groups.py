@@ -16,6 +16,8 @@ COMMANDS = {
     "forget": ("kopf_kits.cli.duty.changing", "Make the objects look new to the operator."),
     "freeze": ("kopf_kits.cli.freezing", "Pause the operators, until resumed or for a time."),
     "handlers": ("kopf_kits.cli.duty.declared", "Show the handlers that files & modules declare."),
+    "init": ("kopf_kits.cli.initing", "Make a project of an operator, or update it."),
+    "manifests": ("kopf_kits.cli.shipping", "Write the deployment: plain, kustomize, or a chart."),
     "object": ("kopf_kits.cli.duty.looking", "Show everything about one object."),
     "objects": ("kopf_kits.cli.duty.looking", "Show the state of the objects of a kind."),
     "pause": ("kopf_kits.cli.duty.changing", "Let the operator ignore some objects for a while."),
