@@ -15,6 +15,8 @@ import yaml
 
 from e2e.clusters import Cluster
 from e2e.compat.clients import Api
+from kopf_kits.cli.initing import render_project
+from kopf_kits.scaffold.projects import Answers, create
 from kopf_kits.shipping.rendering import render_chart
 
 from .helm import find_helm
@@ -155,6 +157,27 @@ async def test_n_written_charts_are_rendered_and_accepted(
     text, _ = await process.communicate()
     bodies = [body for body in yaml.safe_load_all(text) if body]
     assert {"CustomResourceDefinition", "Deployment"} <= {*await check(api, bodies)}
+
+
+@pytest.mark.parametrize("is_namespaced", [False, True])
+async def test_n1_deployments_of_new_projects_are_accepted(
+    api: Api, helm: str, is_namespaced: bool, tmp_path: Path
+) -> None:
+    answers = Answers(name="website", version="1.46.0", is_namespaced=is_namespaced)
+    create(tmp_path / "website", answers, render_project(answers))
+    folder = tmp_path / "website" / "deploy"
+    based = [b for path in sorted((folder / "kustomize").glob("*.yaml")) for b in load(path)]
+    objects = [body for body in based if body["kind"] != "Kustomization"]
+    process = await asyncio.create_subprocess_exec(
+        *[helm, "template", "website", str(folder / "chart"), "--namespace=website"],
+        *["--include-crds"],
+        stdout=asyncio.subprocess.PIPE,
+    )
+    text, _ = await process.communicate()
+    rendered = [body for body in yaml.safe_load_all(text) if body]
+    assert sorted(map(serialize, rendered)) == sorted(map(serialize, objects))
+    await api.ensure("/api/v1/namespaces", {"metadata": {"name": "website"}})
+    assert {"CustomResourceDefinition", "Deployment"} <= {*await check(api, objects)}
 
 
 def test_arguments_of_the_chart(helm: str, tmp_path: Path) -> None:

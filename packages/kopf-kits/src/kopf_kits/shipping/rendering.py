@@ -135,6 +135,7 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in over.items():
         known = merged.get(key)
-        is_nested = isinstance(known, Mapping) and isinstance(value, Mapping)
-        merged[key] = _merge(known, value) if is_nested else value
+        if isinstance(known, Mapping) and isinstance(value, Mapping):
+            value = _merge(known, value)
+        merged[key] = value
     return merged

@@ -94,7 +94,7 @@ def _put_values(text: str, deployment: Deployment) -> str:
 
 
 def _is_about_rights(body: Mapping[str, Any]) -> bool:
-    return body["apiVersion"].startswith("rbac.") or body["kind"] == "ServiceAccount"
+    return body["kind"] == "ServiceAccount" or "rbac." in body["apiVersion"]
 
 
 def _dump(bodies: Iterable[Mapping[str, Any]]) -> str:
