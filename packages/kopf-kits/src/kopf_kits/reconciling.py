@@ -6,10 +6,11 @@ import asyncio
 import copy
 import datetime
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kopf_cogs.aiokits.clocks import SystemClock
+from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.memos import Memo
@@ -70,7 +71,7 @@ def reconcile(
     Raises whatever the function raises, e.g. ``kopf.TemporaryError``.
     """
     one = _PurePass(fn, body, list(children), list(related), frozenset(triggers), memo, kwargs)
-    with ThreadPoolExecutor(max_workers=1) as pool:  # there can be another loop in this thread
+    with DaemonPool(1, name="kopf-pass") as pool:  # there can be another loop in this thread
         return pool.submit(lambda: asyncio.run(one.run())).result()
 
 
@@ -86,7 +87,7 @@ class _PurePass:
     result: Reconciled = field(default_factory=Reconciled)
 
     async def run(self) -> Reconciled:
-        cause, now = self._make_cause(), datetime.datetime.now(datetime.UTC)
+        cause, now = self._make_cause(), SystemClock().now()
         defaults = {
             "param": None,
             "retry": 0,

@@ -14,7 +14,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
-from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.configs.checks import SettingError
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import ExitWish, call
@@ -72,7 +73,7 @@ class Execution:
     subhandling: "Subhandling | None" = None
     """How to run sub-handlers, where they are supported."""
 
-    clock: Clock = field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=get_clock)
     jump: datetime.timedelta = NO_JUMP
     """By how much the wall clock was set since the progress of the handlers was stored."""
 

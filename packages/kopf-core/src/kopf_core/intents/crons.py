@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from kopf_cogs.aiokits.surroundings import get_clock
+
 MissedRuns: TypeAlias = Literal["none", "one", "all"]
 
 SECOND = datetime.timedelta(seconds=1)
@@ -112,7 +114,7 @@ def _check(cron: Cron) -> None:
     except ImportError as e:
         raise ImportError("schedule= needs the package cronsim: pip install 'kopf[cron]'.") from e
     try:
-        cron.get_next(datetime.datetime.now(datetime.UTC))
+        cron.get_next(get_clock().now())
     except (cronsim.CronSimError, StopIteration, AttributeError, TypeError) as e:
         raise TypeError(
             f"schedule= must be five fields as in crontab, e.g. '0 3 * * *', "

@@ -1,14 +1,12 @@
 """The essentials of an operator: what all of its parts share."""
 
 import asyncio
-import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.aiokits.flags import Flag
-from kopf_cogs.aiokits.pools import DaemonPool
-from kopf_cogs.aiokits.threads import SystemThreads, Threads
+from kopf_cogs.aiokits.surroundings import get_clock, get_threads
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
@@ -52,9 +50,7 @@ class OperatorOptions:
     ready_flag: Flag | None = None
     liveness_endpoint: str | None = None
     indices: Indices = field(default_factory=Indices)
-    clock: Clock = field(default_factory=SystemClock)
-    threads: Threads = field(default_factory=SystemThreads)
-    chance: random.Random = field(default_factory=random.SystemRandom)
+    clock: Clock = field(default_factory=get_clock)
     once: Once | None = None
 
 
@@ -78,7 +74,7 @@ class Essentials:
         self.ongoing = Ongoing()
         self.exit = Exit(self.settings, lambda: options.registry.handlers, self.ongoing)
         # Apart from all other functions: those of indices that hang must not take their threads.
-        self.indexing_threads = DaemonPool(name=INDEXING_THREADS)
+        self.indexing_threads = get_threads().make_pool(name=INDEXING_THREADS)
         self.activities = ActivityRunner(
             self.settings, options.memo, self.indices, options.clock, self.ongoing, self.is_dry
         )

@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.clients.discovery import scan
 from kopf_cogs.clients.errors import APINotFoundError
 from kopf_cogs.clients.listing import list_objects
@@ -50,7 +51,7 @@ class Peerings:
     """Names or patterns. If there are none, the peering of the whole cluster is meant."""
 
     vault: Vault | None = None
-    clock: Clock = field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=get_clock)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import pathlib
 import uuid
 from typing import TYPE_CHECKING
 
+from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.helpers.hostnames import get_hostname
 from kopf_core.actions.retrying import safe_message
 from kopf_core.engines.activities import ActivityError
@@ -71,7 +72,7 @@ class Leadership:
         from kopf_core.engines.leasing.elector import Elector
 
         essentials, settings = self._essentials, self._essentials.settings.leasing
-        bits = essentials.options.chance.getrandbits(128)
+        bits = get_chance().getrandbits(128)
         fence = essentials.client.fence = Fence(essentials.options.clock)
         self._elector = Elector(
             essentials.free_client,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kopf_cogs.aiokits.flags import raise_flag, wait_flag
+from kopf_cogs.aiokits.surroundings import get_surroundings, surroundings_var
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import exit_listener
 from kopf_core.actions.context import operator_var
@@ -15,7 +16,7 @@ from kopf_core.engines.authentication import Authenticator
 from kopf_core.engines.peering.engine import PeeringEngine
 from kopf_core.engines.peering.identities import detect_operator
 from kopf_core.engines.peering.places import GROUPS as PEERING_GROUPS
-from kopf_core.engines.posting import event_logging
+from kopf_core.engines.posting import post_log_messages
 from kopf_core.engines.probing import ProbeServer, serve_probes
 from kopf_core.engines.tracing import make_traces
 from kopf_core.intents.admission import WebhookHandler
@@ -87,8 +88,10 @@ class Operator:
         """
         announce_start(self._options)
         operator_var.set(self.essentials.make_context())
+        surroundings_var.set(replace(get_surroundings(), clock=self._options.clock))
         exit_listener.set(self.exit.grant)
-        with event_logging, Watchdog(self._options.threads):
+        post_log_messages()
+        with Watchdog():
             try:
                 check_registry(self._options.registry, logger)
                 if await self._start_up():

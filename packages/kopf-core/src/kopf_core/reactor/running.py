@@ -8,8 +8,9 @@ import warnings
 from collections.abc import Callable, Collection
 from typing import Any, TypedDict, Unpack
 
-from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.aiokits.flags import Flag
+from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings, PeeringSettings
 from kopf_cogs.structs.memos import AnyMemo, Memo
@@ -230,7 +231,7 @@ async def spawn_tasks(
         ready_flag=ready_flag,
         liveness_endpoint=liveness_endpoint,
         indices=indexers if isinstance(indexers, Indices) else Indices(),
-        clock=clock if clock is not None else SystemClock(),
+        clock=clock if clock is not None else get_clock(),
         once=once,
     )
     return [asyncio.create_task(_supervise(Operator(options)), name="kopf-operator")]

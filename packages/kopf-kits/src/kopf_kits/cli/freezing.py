@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import functools
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 import click
 
+from kopf_cogs.aiokits.clocks import SystemClock
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.engines.peering.identities import detect_person
 from kopf_core.engines.peering.records import Peer
@@ -98,7 +98,7 @@ def freeze(
     """Pause the operators, until resumed or for the time specified."""
     if priority is None:
         priority = DEV_PRIORITY if dev else PRIORITY
-    now = datetime.datetime.now(datetime.UTC)
+    now = SystemClock().now()
     peer = Peer(identity, priority, lifetime, now, message)
     for gathering in _run(freeze_peerings(peerings, peer)):
         remark = _remark(gathering, priority)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import aiohttp
 
+from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.clients import errors, session
 from kopf_cogs.clients.rehearsal import overlay, predictions, replays
 from kopf_cogs.clients.rehearsal.addresses import Address, ObjectKey, parse_address
@@ -190,7 +191,8 @@ class RehearsalClient(session.Client):
 
     def _imitate(self, payload: Any) -> dict[str, Any]:
         """What the server would reply with, if it did not know the object already."""
-        metadata = {"uid": f"{uuid.uuid4()}", "creationTimestamp": self._now()}
+        uid = uuid.UUID(int=get_chance().getrandbits(128), version=4)
+        metadata = {"uid": f"{uid}", "creationTimestamp": self._now()}
         return {**payload, "metadata": {**metadata, **payload["metadata"]}}
 
     def _now(self) -> str:

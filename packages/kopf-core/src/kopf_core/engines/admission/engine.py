@@ -5,9 +5,9 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+from concurrent.futures import Executor
 from typing import Any
 
-from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Resource
@@ -81,7 +81,7 @@ class AdmissionEngine:
         self._execution = execution
         self._identity = identity
         self._until_ready = until_ready
-        self._threads: DaemonPool | None = None
+        self._threads: Executor | None = None
         self._reviewer: Reviewer | None = None
         self._keepers: Mapping[WebhookType, ConfigurationKeeper] = {}
         self._conversion_keepers: Collection[ConversionKeeper] = ()

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, cast
 
-from kopf_cogs.aiokits.pools import DaemonPool
+from kopf_cogs.aiokits.surroundings import get_threads
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.diffs import diff
@@ -255,6 +256,7 @@ def _collect_patches(
     return [cause.patch for handler, cause in chosen if handler.type is WebhookType.MUTATING]
 
 
-def make_threads(settings: OperatorSettings) -> DaemonPool:
+def make_threads(settings: OperatorSettings) -> Executor:
     """Where the sync webhooks are called: apart from all other handlers, daemons, and probes."""
-    return DaemonPool(settings.execution.max_workers or MAX_THREADS, name=THREADS)
+    limit = settings.execution.max_workers or MAX_THREADS
+    return get_threads().make_pool(limit, name=THREADS)

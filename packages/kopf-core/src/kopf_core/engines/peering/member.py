@@ -3,11 +3,11 @@
 import asyncio
 import datetime
 import logging
-import random
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from kopf_cogs.aiokits.sleeps import sleep
+from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.clients.errors import APIConflictError, APIError, APIForbiddenError, APINotFoundError
 from kopf_cogs.clients.reflector import Reflector
 from kopf_cogs.clients.retries import Backoff
@@ -303,7 +303,7 @@ class Member:
         return Moment(clock.monotonic(), clock.now())
 
     def _get_period(self) -> float:
-        return self._settings.lifetime / 3 * random.uniform(0.9, 1.0)
+        return self._settings.lifetime / 3 * get_chance().uniform(0.9, 1.0)
 
     def _get_patience(self) -> float:
         """How long (in seconds) each request may take: there must be time for another one."""
