@@ -323,7 +323,10 @@ class Reconciler:
         if turn.type == "DELETED":
             return await self.reconcile(turn)
         if turn.memory.stage is Stage.ABSENT:
-            return DONE  # its deletion is on its way
+            if item.is_contradicted:
+                await self._delivery.look(turn)
+            if turn.memory.stage is Stage.ABSENT:
+                return DONE  # its deletion is on its way
         if turn.memory.pending is not None:  # its handlers must not be called again for that
             result = await self._delivery.apply(turn)
             if not isinstance(result, Done):
