@@ -56,6 +56,11 @@ class Leadership:
         return not self.is_needed or (self._elector is not None and self._elector.is_leading)
 
     @property
+    def identity(self) -> str:
+        """Who this operator is among the candidates; empty if it is none of them."""
+        return "" if self._elector is None else self._elector.identity
+
+    @property
     def holder(self) -> str:
         """Who leads, as far as it is known."""
         return "" if self._elector is None else self._elector.holder

@@ -18,7 +18,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 FIRST_LOOK, LONGEST_LOOK = 0.01, 1.0
-"""How often (in virtual seconds) a waiting thread looks whether its event has come."""
+"""How often (in virtual seconds) it is checked whether the event of a thread has come."""
 
 
 class Buried(BaseException):
@@ -35,22 +35,32 @@ class BatonThread:
     def __init__(self, loop: VirtualLoop, fn: Callable[[], object], name: str) -> None:
         self._loop = loop
         self._contexts = contextvars.copy_context(), contextvars.copy_context()
-        self._has_baton = threading.Semaphore(0)
-        self._is_back = threading.Semaphore(0)
+        self._has_baton, self._is_back = threading.Lock(), threading.Lock()
+        self._has_baton.acquire()
+        self._is_back.acquire()
         self._is_over = self._is_buried = False
         self._thread = threading.Thread(target=self._run, args=(fn,), name=name, daemon=True)
         self._thread.start()
         self._loop.call_soon(self._give, context=self._contexts[0])
 
-    def wait(self, seconds: float) -> None:
-        """Let others work for so long; only from the thread itself."""
+    def wait(self, event: threading.Event, until: float) -> None:
+        """Let others work until the event or until the time; only from the thread itself."""
         if self._is_buried:
             raise Buried
-        self._loop.call_later(seconds, self._give, context=self._contexts[0])
+        look = functools.partial(self._look, event, until, FIRST_LOOK)
+        self._loop.call_soon(look, context=self._contexts[0])
         self._is_back.release()
         self._has_baton.acquire()
         if self._is_buried:
             raise Buried
+
+    def _look(self, event: threading.Event, until: float, pause: float) -> None:
+        now = self._loop.time()
+        if event.is_set() or now >= until:
+            self._loop.call_soon(self._give)
+        else:
+            pause, later = min(pause, until - now), min(pause * 2, LONGEST_LOOK)
+            self._loop.call_later(pause, self._look, event, until, later)
 
     def bury(self) -> None:
         """End the thread, if it is somewhere still."""
@@ -67,7 +77,7 @@ class BatonThread:
         self._has_baton.acquire()
         with contextlib.suppress(Buried):
             if not self._is_buried:
-                _thread_var.thread = self
+                _current.thread = self
                 self._contexts[1].run(fn)
         self._is_over = True
         self._loop.batons.discard(self)
@@ -78,7 +88,7 @@ class _Current(threading.local):
     thread: BatonThread | None = None
 
 
-_thread_var = _Current()
+_current = _Current()
 
 
 class VirtualThreads:
@@ -110,13 +120,10 @@ class VirtualThreads:
         return lambda: handle.cancel()
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
-        thread, pause = _thread_var.thread, FIRST_LOOK
-        until = float("inf") if timeout is None else self._loop.time() + timeout
-        while not event.is_set() and self._loop.time() < until:
-            if thread is None:
-                raise RuntimeError("Nobody can wait in the event loop; use threads with a baton.")
-            thread.wait(min(pause, until - self._loop.time()))
-            pause = min(pause * 2, LONGEST_LOOK)
+        thread = _current.thread
+        if thread is None:
+            raise RuntimeError("Nobody can wait in the event loop; use threads with a baton.")
+        thread.wait(event, float("inf") if timeout is None else self._loop.time() + timeout)
         return event.is_set()
 
 
