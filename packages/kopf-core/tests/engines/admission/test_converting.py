@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kopf_cogs.helpers.callbacks import exit_listener
 from kopf_cogs.structs.definitions import resource
 from kopf_cogs.structs.reviews import ReviewError, UnknownWebhookError
 from kopf_core.engines.admission.conversion_keeping import build_conversion, is_kept
@@ -164,8 +165,43 @@ async def test_n8_ten_at_once(registry, convert):
     assert names == [f"w{i}" for i in range(10)]
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_n8_k39_conversions_can_ask_to_exit(registry, convert, is_async):
+    def up(**_):
+        raise SystemExit(7)
+
+    async def up_async(**_):
+        raise SystemExit(7)
+
+    fn = up_async if is_async else up
+    on.convert("v1beta1", "v1", id="up", kind=KIND, registry=registry)(fn)
+    wishes = []
+    token = exit_listener.set(wishes.append)
+    try:
+        response = await convert("v1", website())
+    finally:
+        exit_listener.reset(token)
+    assert response["result"]["status"] == "Failed"
+    assert [wish.code for wish in wishes] == [7]
+
+
+def make_request(**fields):
+    return {"request": {"uid": "u", "objects": [], "desiredAPIVersion": "example.com/v1"} | fields}
+
+
 @pytest.mark.parametrize(
-    "review", [{}, {"request": 1}, {"request": {"objects": 1}}, {"request": {"objects": [1]}}]
+    "review",
+    [
+        {},
+        {"request": 1},
+        {"request": {"objects": 1}},
+        {"request": {"objects": [1]}},
+        make_request(objects=[website() | {"metadata": 5}]),
+        make_request(objects=[website(name=5)]),
+        make_request(desiredAPIVersion=1),
+        make_request(uid=float("inf")),
+        make_request() | {"apiVersion": 1},
+    ],
 )
 async def test_n8_nonsense_is_refused(registry, review):
     @on.convert("v1beta1", "v1", kind=KIND, registry=registry)

@@ -4,16 +4,17 @@ Nothing is waited for there, unlike with admission: the API cannot even list the
 until they are converted.
 """
 
-import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeGuard
 
+from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.reviews import ReviewError, UnknownWebhookError
 from kopf_core.actions.invocation import invoke
 from kopf_core.actions.retrying import safe_message
+from kopf_core.engines.admission.requests import is_object
 from kopf_core.intents.conversions import (
     ConversionError,
     ConversionHandler,
@@ -47,16 +48,18 @@ class Converter:
         wanted = request.get("desiredAPIVersion") if isinstance(request, Mapping) else None
         if not isinstance(request, Mapping) or not isinstance(objects, list):
             raise ReviewError("It is not a conversion review: there are no objects in it.")
-        if not isinstance(wanted, str) or not all(isinstance(obj, dict) for obj in objects):
+        if not isinstance(wanted, str) or not all(is_object(obj) for obj in objects):
             raise ReviewError("The desired version is missing, or there are no objects but others.")
-        response: dict[str, Any] = {"uid": request.get("uid")}
+        uid, api_version = request.get("uid"), review.get("apiVersion") or API_VERSION
+        if not isinstance(uid, str | None) or not isinstance(api_version, str):
+            raise ReviewError("The uid of the request and the version of the review must be texts.")
+        response: dict[str, Any] = {"uid": uid}
         try:
             converted = await self._convert_all(kind, objects, wanted)
             response |= {"result": {"status": "Success"}, "convertedObjects": converted}
         except ConversionError as e:
             logger.error(f"{e}")
             response["result"] = {"status": "Failed", "message": str(e)}
-        api_version = review.get("apiVersion") or API_VERSION
         return {"apiVersion": api_version, "kind": REVIEW, "response": response}
 
     async def _convert_all(
@@ -67,10 +70,13 @@ class Converter:
         if any(handler.is_async for chain in chains for handler in chain):
             return [await self._convert(obj, chain) for obj, chain in pairs]
         # Lists can be long: it takes one thread for all the objects, not one for each.
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._threads, lambda: [_convert(obj, chain) for obj, chain in pairs]
+        converted: list[dict[str, Any]] = await invoke(
+            lambda: [_convert(obj, chain) for obj, chain in pairs],
+            kwargs={},
+            is_async=False,
+            executor=self._threads,
         )
+        return converted
 
     async def _convert(
         self, obj: dict[str, Any], chain: Sequence[ConversionHandler]
@@ -99,7 +105,7 @@ def _convert(obj: dict[str, Any], chain: Sequence[ConversionHandler]) -> dict[st
     for handler in chain:
         try:
             kwargs = handler.make_kwargs(obj)
-            obj = handler.finish(obj, kwargs, handler.fn(**kwargs))
+            obj = handler.finish(obj, kwargs, call(handler.fn, **kwargs))
         except Exception as e:
             raise _explain(obj, handler, e) from e
     return obj
