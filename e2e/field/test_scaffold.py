@@ -9,14 +9,7 @@ import pytest
 
 from .environments import make_environment
 
-TOOLS = (
-    "mypy>=1.18",
-    "orjson",
-    "prometheus-client",
-    "pyright[nodejs]",
-    "pytest>=8.3",
-    "ruff>=0.14",
-)
+TOOLS = ("mypy", "orjson", "prometheus-client", "pydantic", "pyright[nodejs]", "pytest", "ruff")
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,7 @@ def _simplify(body: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     metadata = {key: val for key, val in body["metadata"].items() if key not in _OF_SERVERS}
     rest = {key: val for key, val in body.items() if key not in ("apiVersion", "kind")}
-    return {**rest, "metadata": metadata}
+    return {**rest, "metadata": metadata or None}
 
 
 def _iter_leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
