@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import re
@@ -142,3 +143,4 @@ async def test_n5_rehearsals_predict_and_commit_nothing(name: str, client: Clien
     assert (code, predicted) == (0, [])  # there is nothing more to be done
     with pytest.raises(APINotFoundError):
         await client.get(f"{url}/two")
+    gc.collect()  # of what is left by those loops, nothing is to be told in other tests
