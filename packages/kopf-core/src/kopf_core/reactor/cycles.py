@@ -115,8 +115,8 @@ class Cycles:
         if not self._handlers.is_unambiguous:
             warn_of_clashes(turn.memory, handlers, cause.logger)
         execution = self._prepare(turn)
-        held = find_held(handlers, cause)
-        if held:
+        if self._handlers.viewing:
+            held = find_held(handlers, cause)
             state = state.with_held(held)
             handlers = [handler for handler in handlers if handler.id not in held]
         outcomes = await execution.run(handlers, cause, state)
