@@ -5,13 +5,16 @@
 - ``llms.txt`` lists the pages for assistants which write code.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 UNSEARCHED = (
     "decisions/*",

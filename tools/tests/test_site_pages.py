@@ -8,7 +8,6 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-pytest.importorskip("sphinx", reason="The group `docs` is not installed.")
 
 
 @pytest.fixture(scope="module")
