@@ -23,7 +23,7 @@ CONFLICTS = 1
     "--namespaced/--cluster-wide",
     "is_namespaced",
     default=False,
-    help="Whether to serve one namespace, or all of them; all by default.",
+    help="Serve one namespace, or all namespaces (the default).",
 )
 @click.option("--update", is_flag=True, help="Merge the newer scaffold into the current project.")
 @click.option(
