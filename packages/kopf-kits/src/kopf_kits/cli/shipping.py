@@ -40,7 +40,7 @@ FORMS = ("plain", "kustomize", "helm")
     "-n", "--namespace", "namespaces", multiple=True, help="Serve this namespace (repeatable)."
 )
 @click.option("--replicas", type=click.IntRange(min=0), default=1, help="1 by default.")
-@click.option("--arg", "args", multiple=True, help="A file or a module to run in the image (repeatable).")
+@click.option("--arg", "args", multiple=True, help="A file or module in the image (repeatable).")
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
 @click.option(
     "-f",
