@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from idleness import until
 
+from kopf_cogs.structs.resources import Resource
 from kopf_core.intents import decorators as on
+from kopf_core.reactor.essentials import OperatorOptions
+from kopf_core.reactor.needs import list_needs
 
 RULES, ACCESS = "*/selfsubjectrulesreviews", "*/selfsubjectaccessreviews"
 LINE = "The operator lacks rights for what is declared in it. Add them: "
@@ -171,3 +174,19 @@ async def test_k30_it_is_one_request_if_everything_is_granted(cluster, operate, 
         await cluster.sandbox.journal.wait("GET", "*/secrets", count=2)
     assert len([e for e in cluster.sandbox.journal if "selfsubject" in e.path]) == 1
     assert not [text for text in logged(logging.WARNING) if LINE in text]
+
+
+def test_n_namesakes_in_other_groups_are_not_needed(registry, settings):
+    """The core kinds are served then, and nothing else: see `Selector.select`."""
+
+    @on.event("pods", id="fn", registry=registry)
+    def fn(**_: Any) -> None:
+        pass
+
+    verbs = frozenset({"list", "watch"})
+    groups = ("", "metrics.k8s.io")
+    pods = [Resource(group, "v1", "pods", namespaced=True, verbs=verbs) for group in groups]
+    needs = list_needs(OperatorOptions(registry=registry, settings=settings), pods, [None])
+    assert {right.group for right in needs[None] if right.resource == "pods"} == {""}
+    purposes = {right.verb: [*why] for right, why in needs[None].items() if right.group == ""}
+    assert purposes["list"] == purposes["watch"] == ["Handler 'fn'"]

@@ -7,6 +7,7 @@ of Kopf by itself.
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 if TYPE_CHECKING:
+    from kopf_cogs.clients.session import Client
+    from kopf_kits.roles.usage import Usage
     from kopf_kits.runner import KopfRunner
     from kopf_kits.sandbox import SandboxThread
 
@@ -54,3 +57,29 @@ def kopf_operator(kopf_sandbox: SandboxThread) -> Iterator[OperatorStarter]:
             return stack.enter_context(runner)
 
         yield start
+
+
+@pytest.fixture
+def kopf_usage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Usage]:
+    """What handlers request through ``kopf.api`` in the test; to be checked against the roles.
+
+    If there is the variable ``KOPF_USED`` in the environment, it is the path of the file for
+    ``kopf rbac --used``: everything is added there when the test ends.
+    """
+    from kopf_cogs.clients.session import Client
+    from kopf_core.actions.context import invocation_var
+    from kopf_kits.roles.usage import Usage
+
+    usage = Usage()
+    request = Client.request
+
+    async def note(self: Client, method: str, url: str, **options: Any) -> Any:
+        invocation = invocation_var.get(None)
+        if invocation is not None:
+            usage.note(method, url, options.get("content_type", ""), str(invocation.handler))
+        return await request(self, method, url, **options)
+
+    monkeypatch.setattr(Client, "request", note)
+    yield usage
+    if path := os.environ.get("KOPF_USED"):
+        usage.save(path)

@@ -20,7 +20,7 @@ from kopf_kits.runner import KopfRunner
 from kopf_kits.sandbox import ClusterOptions, Sandbox, SandboxThread
 
 with contextlib.suppress(ImportError):  # there are also other test frameworks
-    from kopf_kits.fixtures import kopf_operator, kopf_sandbox
+    from kopf_kits.fixtures import kopf_operator, kopf_sandbox, kopf_usage
 
 __all__ = [
     "ClusterOptions",
@@ -35,5 +35,6 @@ __all__ = [
     "check_round_trips",
     "kopf_operator",
     "kopf_sandbox",
+    "kopf_usage",
     "reconcile",
 ]

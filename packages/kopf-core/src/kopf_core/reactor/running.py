@@ -12,7 +12,7 @@ from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.aiokits.flags import Flag
 from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.clients.vault import Vault
-from kopf_cogs.configs.settings import OperatorSettings, PeeringSettings
+from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.namespaces import NamespacePattern
 from kopf_core.actions.context import loading_var, operator_var
@@ -209,11 +209,7 @@ async def spawn_tasks(
         on_operator()
     settings = settings if settings is not None else OperatorSettings()
     namespaces = _choose_scope(clusterwide, namespaces, namespace)
-    _adjust_peering(settings.peering, peering_name, standalone, priority)
-    if lease is not None:
-        name, _, lease_namespace = lease.partition("@")
-        settings.leasing.name = name
-        settings.leasing.namespace = lease_namespace or settings.leasing.namespace
+    adjust_settings(settings, peering_name, standalone, priority, lease)
     if serving_endpoint is not None:
         settings.serving.endpoint = serving_endpoint
     if status_endpoint is not None:
@@ -237,17 +233,25 @@ async def spawn_tasks(
     return [asyncio.create_task(_supervise(Operator(options)), name="kopf-operator")]
 
 
-def _adjust_peering(
-    settings: PeeringSettings, name: str | None, standalone: bool | None, priority: int | None
+def adjust_settings(
+    settings: OperatorSettings,
+    peering_name: str | None = None,
+    standalone: bool | None = None,
+    priority: int | None = None,
+    lease: str | None = None,
 ) -> None:
     """Let the arguments win over the settings, if they are given."""
-    if name is not None:
-        settings.mandatory = True
-        settings.name = name
+    peering, leasing = settings.peering, settings.leasing
+    if peering_name is not None:
+        peering.mandatory = True
+        peering.name = peering_name
     if standalone is not None:
-        settings.standalone = standalone
+        peering.standalone = standalone
     if priority is not None:
-        settings.priority = priority
+        peering.priority = priority
+    if lease is not None:
+        leasing.name, _, namespace = lease.partition("@")
+        leasing.namespace = namespace or leasing.namespace
 
 
 def _choose_scope(

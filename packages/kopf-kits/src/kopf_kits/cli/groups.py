@@ -21,6 +21,7 @@ COMMANDS = {
     "object": ("kopf_kits.cli.duty.looking", "Show everything about one object."),
     "objects": ("kopf_kits.cli.duty.looking", "Show the state of the objects of a kind."),
     "pause": ("kopf_kits.cli.duty.changing", "Let the operator ignore some objects for a while."),
+    "rbac": ("kopf_kits.cli.rbac", "Write the least roles for the handlers, or verify them."),
     "release": ("kopf_kits.cli.duty.changing", "Remove the finalizer of the operator."),
     "resume": ("kopf_kits.cli.freezing", "Let the frozen operators continue."),
     "retry": ("kopf_kits.cli.duty.changing", "Start the next attempts of failed handlers now."),
