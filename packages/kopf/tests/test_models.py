@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import pydantic
 import pytest
+from idleness import until
 
 import kopf
 
@@ -61,6 +62,11 @@ class Meta:
 class Part:
     metadata: Meta
     spec: Spec
+
+
+@dataclasses.dataclass(frozen=True)
+class Credentials:
+    data: dict[str, int]
 
 
 class PydanticSpec(pydantic.BaseModel):
@@ -301,6 +307,26 @@ async def test_n3_invalid_objects_wait_until_they_are_valid(
     lines = [record.getMessage() for record in caplog.records]
     assert len([line for line in lines if text in line]) == 1
     assert not [line for line in lines if "Traceback" in line]
+
+
+async def test_n3_k24_invalid_values_of_secrets_are_not_shown(
+    websites: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    @kopf.on.create("secrets", registry=websites.registry)
+    def typed(body: Credentials, **_: Any) -> None: ...
+
+    def get_lines() -> list[str]:
+        return [record.getMessage() for record in caplog.records]
+
+    text = "The object is invalid: data.pin: must be an integer"
+    meta = {"name": "one", "namespace": "ns1"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"pin": "czNjcjN0"}}
+    async with websites.operating():
+        await websites.sandbox.create(secret)
+        await until(lambda: any(text in line for line in get_lines()))
+    events = await websites.sandbox.list("events", namespace="ns1")
+    assert [event["message"] for event in events if event["reason"] == "InvalidObject"] == [text]
+    assert not [line for line in get_lines() if "czNjcjN0" in line]
 
 
 async def test_n3_invalid_objects_cost_no_requests(websites: Any, calls: Calls) -> None:

@@ -29,10 +29,13 @@ class Problem(NamedTuple):
 
     where: Where
     text: str
+    found: str = ""
+    """The value that is there, as it is shown; empty if it is not shown, e.g. of a secret."""
 
     def __str__(self) -> str:
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.where)
-        return f"{path.lstrip('.')}: {self.text}" if path else self.text
+        text = f"{self.text}, not {self.found}" if self.found else self.text
+        return f"{path.lstrip('.')}: {text}" if path else text
 
 
 class Problems(list[Problem]):
@@ -43,7 +46,8 @@ class Problems(list[Problem]):
 
     def expect(self, where: Where, what: str, value: Any) -> None:
         shown = "null" if value is None else repr(value)
-        self.add(where, f"must be {what}, not {shown if len(shown) <= 50 else f'{shown[:47]}...'}")
+        found = shown if len(shown) <= 50 else f"{shown[:47]}..."
+        self.append(Problem(where, f"must be {what}", found))
 
 
 def is_pydantic(cls: Any) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.dicts import FieldPath, resolve
 from kopf_cogs.structs.models import Model, Parsed, Problem, find_model
+from kopf_cogs.structs.secrecy import is_secret_body
 from kopf_core.actions.bases import Fn
 from kopf_core.actions.errors import PermanentError
 
@@ -69,11 +70,13 @@ class Views:
             if name in kwargs
         }
         problems = [
-            Problem((*self._locate(name), *problem.where), problem.text)
+            problem._replace(where=(*self._locate(name), *problem.where))
             for name, parsed in found.items()
             for problem in parsed.problems
             if name != "old"
         ]
+        if problems and is_secret_body(kwargs["body"]):
+            problems = [problem._replace(found="") for problem in problems]
         if problems:
             raise InvalidObjectError(problems)
         return found
