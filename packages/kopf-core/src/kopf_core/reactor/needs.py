@@ -146,7 +146,9 @@ def _list_observed(options: OperatorOptions) -> Iterator[tuple[Right, str]]:
             yield Right(kind.group, kind.plural, verb), purpose
     if settings.admission.managed is not None:
         if options.registry.conversions:
-            yield from (Right(CRDS.group, CRDS.plural, verb) for verb in ("get", "patch"))
+            for verb in ("get", "patch"):
+                right = Right(CRDS.group, CRDS.plural, verb)
+                yield right, "The webhook of conversions is kept in the definitions"
         hooks = [h for h in options.registry.resource_handlers if isinstance(h, WebhookHandler)]
         for type in sorted({str(hook.type) for hook in hooks}):
             for verb in (*WATCHING, *KEEPING):
