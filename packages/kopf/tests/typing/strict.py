@@ -117,6 +117,21 @@ def wanted_models(spec: WebsiteSpec, **_: Any) -> kopf.Wishes:
     yield Website(spec=WebsiteSpec(replicas=spec.replicas))
 
 
+@kopf.resource("websites.example.com/v2", kind="Website")
+class NewWebsite(pydantic.BaseModel):
+    spec: WebsiteSpec
+
+
+@kopf.on.convert(Website, NewWebsite)
+def converted(body: Website, **_: Any) -> NewWebsite:
+    return NewWebsite(spec=body.spec)
+
+
+@kopf.on.convert("v2", "v1", kind="websites.example.com")
+async def converted_as_dictionaries(spec: dict[str, Any], **_: Any) -> None:
+    spec["replicas"] = spec.pop("size")
+
+
 def spec_is_right(website: Website) -> int:
     return website.spec.replicas
 
