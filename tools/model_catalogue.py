@@ -114,13 +114,19 @@ FRACTIONS = st.integers(-30, 130).map(lambda n: n + 0.5)
 SCALARS = st.none() | st.booleans() | NUMBERS | FRACTIONS | TEXTS
 LISTS = st.lists(SCALARS, max_size=4)
 JSON = SCALARS | LISTS | st.dictionaries(TEXTS, SCALARS, max_size=3)
-NESTED = st.none() | st.booleans() | LISTS  # pydantic takes more texts and numbers than the API
+OBJECTS = st.dictionaries(TEXTS, SCALARS, max_size=3)
+OTHERS = st.none() | st.booleans() | OBJECTS  # pydantic takes more texts and numbers than the API
 ANY = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=2), max_leaves=4)
 
 
 def some(*values: Any) -> st.SearchStrategy[Any]:
     """These values, and whatever else."""
     return st.sampled_from(values) | JSON
+
+
+def formatted(*values: Any) -> st.SearchStrategy[Any]:
+    """The same with no lists: the API server does not check the types if there are formats."""
+    return st.sampled_from(values) | SCALARS | OBJECTS
 
 
 def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -165,6 +171,8 @@ def array(**keywords: Any) -> Schema:
     return {"type": "array", "items": {"type": "string"}, **keywords}
 
 
+NULLABLE_WORD = text(nullable=True, **{"x-kubernetes-validations": [{"rule": 'self in ["a"]'}]})
+
 SCALAR_CASES = [
     Case("str", str, text(), JSON),
     Case("int", int, number(), JSON),
@@ -193,7 +201,13 @@ SCALAR_CASES = [
     Case(
         "bounded-float",
         Annotated[float, Field(ge=0.5, lt=5.5)],
-        {"type": "number", "minimum": 0.5, "maximum": 5.5, "exclusiveMaximum": True},
+        {
+            "type": "number",
+            "minimum": 0.5,
+            "maximum": 5.5,
+            "exclusiveMaximum": True,
+            "x-kubernetes-validations": [{"rule": "self >= 0.5"}, {"rule": "self < 5.5"}],
+        },
         JSON,
     ),
     Case(
@@ -214,7 +228,7 @@ SCALAR_CASES = [
     Case("enum", Colour, text(enum=["red", "green"]), some("red", "green", "blue")),
     Case("int-enum", Level, number(enum=[1, 2]), JSON.filter(is_not_boolean)),
     Case("optional", int | None, number(nullable=True), JSON),
-    Case("optional-literal", Literal["a"] | None, text(enum=["a"], nullable=True), JSON),
+    Case("optional-literal", Literal["a"] | None, NULLABLE_WORD, JSON),
     Case(
         "limited-optional",
         Annotated[int | None, Field(ge=1)],
@@ -224,18 +238,18 @@ SCALAR_CASES = [
     Case("int-or-str", int | str, INT_OR_STRING, JSON),
     Case("int-or-number", int | float, {"type": "number"}, JSON),
     Case("new-type", Percent, number(), JSON),
-    Case("datetime", datetime.datetime, text(format="date-time"), st.sampled_from(TIMES) | NESTED),
+    Case("datetime", datetime.datetime, text(format="date-time"), st.sampled_from(TIMES) | OTHERS),
     Case(
         "date",
         datetime.date,
         text(format="date"),
-        st.sampled_from(["2020-01-02", "2020-02-30", "x"]) | NESTED,
+        st.sampled_from(["2020-01-02", "2020-02-30", "x"]) | OTHERS,
     ),
     Case(
         "duration",
         schema.Duration,
         text(format="duration", pattern=r"^-?(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$"),
-        some("1h", "1h30m", "0", "1.5s", "-2m", "1 day", "1x", "PT1H"),
+        formatted("1h", "1h30m", "0", "1.5s", "-2m", "1 day", "1x", "PT1H"),
     ),
     Case(
         "quantity",
@@ -257,15 +271,17 @@ SCALAR_CASES = [
         "uuid",
         uuid.UUID,
         text(format="uuid"),
-        some("123e4567-e89b-12d3-a456-426614174000", "123e4567"),
+        formatted("123e4567-e89b-12d3-a456-426614174000", "123e4567"),
     ),
-    Case("ipv4", ipaddress.IPv4Address, text(format="ipv4"), some("1.2.3.4", "1.2.3.400", "::1")),
-    Case("ipv6", ipaddress.IPv6Address, text(format="ipv6"), some("1.2.3.4", "::1", "::g")),
+    Case(
+        "ipv4", ipaddress.IPv4Address, text(format="ipv4"), formatted("1.2.3.4", "1.2.3.400", "::1")
+    ),
+    Case("ipv6", ipaddress.IPv6Address, text(format="ipv6"), formatted("1.2.3.4", "::1", "::g")),
     Case(
         "base64",
         pydantic.Base64Bytes,
         text(format="byte"),
-        st.sampled_from(["YWJj", "YQ==", "Y"]) | NESTED,
+        st.sampled_from(["YWJj", "YQ==", "Y"]) | OTHERS,
     ),
 ]
 
@@ -285,6 +301,12 @@ COMPOUND_CASES = [
     ),
     Case(
         "nullable-items", list[int | None], {"type": "array", "items": number(nullable=True)}, LISTS
+    ),
+    Case(
+        "nullable-words",
+        Annotated[list[Literal["a"] | None], Field(max_length=9)],
+        {"type": "array", "items": NULLABLE_WORD, "maxItems": 9},
+        st.lists(st.sampled_from(["a", "b", None, 1]), max_size=3),
     ),
     Case(
         "set",

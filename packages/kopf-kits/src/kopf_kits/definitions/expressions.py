@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Any, Final
@@ -53,6 +54,11 @@ def make_keys_rule(keys: Iterable[str]) -> dict[str, Any]:
     """A rule on which names there can be in a mapping."""
     listed = ", ".join(quote(key) for key in keys)
     return {"rule": f"self.all(key, key in [{listed}])"}
+
+
+def make_choice_rule(values: Iterable[Any]) -> dict[str, Any]:
+    """A rule on which values there can be."""
+    return {"rule": f"self in {json.dumps(list(values), ensure_ascii=False)}"}
 
 
 def quote(text: str) -> str:

@@ -62,6 +62,8 @@ def _add_bound(schema: Schema, name: str, bound: Any, place: Place) -> None:
         schema[keyword] = bound
         if name in ("gt", "lt"):
             schema[f"exclusive{keyword.capitalize()}"] = True
+        if bound % 1:  # for integers in JSON, the API drops the fraction of the bound
+            add_rule(schema, {"rule": f"self {_OPERATORS[name]} {float(bound)!r}"})
 
 
 def _compare(schema: Schema, name: str, bound: Any, place: Place) -> str:

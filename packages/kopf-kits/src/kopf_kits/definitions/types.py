@@ -11,7 +11,11 @@ from typing import Any, Final, Literal, Union
 from kopf_cogs.structs import markers as known
 from kopf_kits.definitions import unions
 from kopf_kits.definitions.docstrings import describe_class
-from kopf_kits.definitions.expressions import make_kept_rule, make_keys_rule
+from kopf_kits.definitions.expressions import (
+    make_choice_rule,
+    make_kept_rule,
+    make_keys_rule,
+)
 from kopf_kits.definitions.fields import (
     MISSING,
     DiscriminatedBy,
@@ -35,13 +39,31 @@ _EMBEDDED: Final[Schema] = {
 }
 
 
-def make_schema(type_: Any, markers: Iterable[Any], place: Place) -> Schema:
-    """The schema of a type with its markers. Raises :class:`SchemaError` if there is none."""
+def make_schema(
+    type_: Any, markers: Iterable[Any], place: Place, *, is_optional: bool = False
+) -> Schema:
+    """The schema of a type with its markers. Raises :class:`SchemaError` if there is none.
+
+    An optional value is that of a field for which no value means ``None``.
+    """
     type_, inner = unwrap(type_)
     markers = (*inner, *markers)
     schema = _make_marked(type_, markers, place)
     add_limits(schema, markers, place)
+    if schema.get("nullable") and "enum" in schema:
+        _allow_null(schema, is_default=is_optional)
     return schema
+
+
+def _allow_null(schema: Schema, *, is_default: bool) -> None:
+    """For the API, ``null`` is never one of a few values, even if it is listed among them.
+
+    It is dropped where it is not allowed, so it is not needed if it means the same as no value.
+    """
+    if is_default:
+        del schema["nullable"]
+    else:
+        add_rule(schema, make_choice_rule(schema.pop("enum")))
 
 
 def _make_marked(type_: Any, markers: tuple[Any, ...], place: Place) -> Schema:
@@ -172,7 +194,8 @@ def make_structure(cls: type, place: Place, variables: Mapping[Any, Any] | None 
 
 def _make_property(field: ModelField, place: Place) -> Schema:
     place = place.field(field.name)
-    schema = make_schema(field.type, field.markers, place)
+    is_optional = field.default is None
+    schema = make_schema(field.type, field.markers, place, is_optional=is_optional)
     if field.description:
         schema = {"description": field.description} | schema
         schema["description"] = field.description
