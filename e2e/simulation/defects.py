@@ -68,7 +68,7 @@ GATES = (
     ("pauses do not shut the queues", QUEUE,
      "        self._gate = gate\n        self._line.clear()", "        self._line.clear()"),
     ("the door is always open", "kopf_core/actions/threads.py",
-     "return not self.is_shut and self._may_act()", "return True"),
+     "return not self.is_shut and all(may_act() for may_act in self._guards)", "return True"),
     ("the queue is not resumed", f"{R}pausing.py",
      "        self._orchestrator.resume()\n", ""),
     ("daemons are not resumed", f"{R}pausing.py",
