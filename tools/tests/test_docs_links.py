@@ -16,6 +16,7 @@ EXTERNAL = {
     "https://github.com/MagicStack/uvloop",
     "https://kmock.readthedocs.io/",
     "https://kubernetes.io/docs/concepts/architecture/controller/",
+    "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/",
     "https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/",
     "https://kubernetes.io/docs/concepts/extend-kubernetes/operator/",
     "https://kubernetes.io/docs/concepts/overview/working-with-objects/",
