@@ -30,7 +30,8 @@ def start() -> None:
         finally:
             _ignore_signals()
     except _Leave:  # also if it came right in the end, when the signals were not ignored yet
-        sys.exit(0 if sys.argv[1:2] and sys.argv[1] in SERVING else 1)
+        if sys.argv[1:2] and sys.argv[1] not in SERVING:
+            sys.exit(1)
     except SystemExit as e:
         if getattr(e.__context__, "leaves_work", False):
             _end(e.code)
