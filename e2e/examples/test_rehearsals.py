@@ -133,7 +133,7 @@ async def test_n5_rehearsals_predict_and_commit_nothing(name: str, client: Clien
     for title in ("one", "two"):
         await client.post(url, {**obj, "metadata": {**obj["metadata"], "name": title}})
     done = await check_step(name, namespace, client, url)
-    assert done or name == "08-watching"  # that one only looks
+    assert done or name in ("08-watching", "16-indexing")  # these only look
     change = {"replicas": 3} if EXAMPLES[name] == WEBSITES else {"field": "changed"}
     await client.patch(f"{url}/one", {"spec": change}, content_type=MERGE)
     await client.delete(f"{url}/two")

@@ -209,7 +209,7 @@ def test_n4_least_role_is_enough(world, documents, path, messages, tmp_path, mon
     world.permit(documents, tmp_path)
     manifest = pathlib.Path(path).parent / "obj.yaml"
     manifest = manifest if manifest.exists() else EXAMPLES / "obj.yaml"
-    body = yaml.safe_load(manifest.read_text("utf-8"))
+    body = [*yaml.safe_load_all(manifest.read_text("utf-8"))][-1]
     plural = f"{body['kind'].lower()}s"
     with run(path):
         messages.wait("Starting the watch-stream for")

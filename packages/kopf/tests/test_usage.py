@@ -9,6 +9,7 @@ from click.testing import CliRunner
 import kopf
 from kopf.testing import KopfRunner, SandboxThread
 from kopf_kits.cli import CLIControls, main
+from kopf_kits.logs import preserved_logging
 from kopf_kits.roles.usage import Usage, UsageFileError, load_usage
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -82,7 +83,8 @@ def test_n_requests_of_handlers_are_collected(
     assert load_usage(used).used == kopf_usage.used
     controls = CLIControls(registry=kopf.OperatorRegistry())
     args = ["rbac", "-n", "ns", "--used", str(used), str(path)]
-    result = CliRunner().invoke(main, args, obj=controls)
+    with preserved_logging():
+        result = CliRunner().invoke(main, args, obj=controls)
     assert result.exit_code == 0, result.output
     cluster, local = yaml.safe_load_all(result.stdout)
     nodes, pods = (
