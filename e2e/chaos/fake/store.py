@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import datetime
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,9 +20,6 @@ from e2e.chaos.fake.kinds import Json, Kind
 
 Key = tuple[tuple[str, str], str, str]
 """An object: its kind (group & plural), its namespace (or an empty string), its name."""
-
-
-TIMESTAMP = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +42,7 @@ class Change:
 class Store:
     """All objects by their keys; versions are numbers, common for all kinds."""
 
-    def __init__(self, now: Callable[[], datetime.datetime]) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self.version = 100
         self.compacted = 0
         """The watches from earlier versions are refused."""
@@ -86,7 +83,7 @@ class Store:
 
     def get(self, key: Key) -> Json:
         if key not in self.objects:
-            raise Refusal(404, f"{key[0][1]} {key[2]!r} not found", name=key[2])
+            raise Refusal(404, f"{key[0][1]} {key[2]!r} not found")
         return self.objects[key]
 
     def create(self, key: Key, obj: Json, *, author: str) -> Json:
@@ -98,7 +95,7 @@ class Store:
         if key[1]:
             metadata["namespace"] = key[1]
         metadata["uid"] = f"uid-{next(self._uids):06d}"
-        metadata["creationTimestamp"] = self._now().strftime(TIMESTAMP)
+        metadata["creationTimestamp"] = _now()
         metadata["generation"] = 1
         _validate(obj)
         return self._commit("ADDED", key, obj, author)
@@ -136,7 +133,7 @@ class Store:
             return self._commit("DELETED", key, obj, author)
         if "deletionTimestamp" in obj["metadata"]:
             return obj
-        obj["metadata"]["deletionTimestamp"] = self._now().strftime(TIMESTAMP)
+        obj["metadata"]["deletionTimestamp"] = _now()
         obj["metadata"]["deletionGracePeriodSeconds"] = 0
         return self._commit("MODIFIED", key, obj, author)
 
@@ -147,9 +144,7 @@ class Store:
             self.objects.pop(key, None)
         else:
             self.objects[key] = obj
-        self.history.append(
-            Change(self.version, type, key, obj, author, asyncio.get_running_loop().time())
-        )
+        self.history.append(Change(self.version, type, key, obj, author, time.monotonic()))
         self.notify()
         return obj
 
@@ -201,5 +196,5 @@ def _validate(obj: Json) -> None:
         raise Refusal(422, "metadata.annotations: Too long: must have at most 262144 bytes")
 
 
-def read_clock() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -18,7 +18,6 @@ from kopf_core.intents.causes import (
     IndexingCause,
     Reason,
     ReconcilingCause,
-    TimerCause,
     WatchingCause,
 )
 from kopf_core.intents.handlers import (
@@ -32,7 +31,7 @@ from kopf_core.intents.handlers import (
     WatchingHandler,
 )
 
-OF_ATTEMPTS = {"param", "retry", "started", "runtime", "dryrun"}
+OF_ATTEMPTS = {"param", "retry", "started", "runtime"}
 CHANGES = {"old": None, "new": {}, "diff": ()}
 REQUESTS = {
     "operation": "CREATE",
@@ -54,8 +53,7 @@ REQUESTS = {
             ChangingCause,
             {"initial": True, "reason": Reason.CREATE, "marks": Marks(), **CHANGES},
         ),
-        ([DaemonHandler], DaemonCause, {"stopper": None}),
-        ([TimerHandler], TimerCause, {"stopper": None, "scheduled": None}),
+        ([DaemonHandler, TimerHandler], DaemonCause, {"stopper": None}),
         (
             [ReconcilingHandler],
             ReconcilingCause,

@@ -15,9 +15,8 @@ from kopf_kits.logs import configure, preserved_logging
 
 
 @pytest.fixture(autouse=True)
-def _handlers(monkeypatch):
+def _handlers():
     """The signal handlers are of the whole process: leave them as they were."""
-    monkeypatch.setattr(sys, "argv", ["kopf", "run"])
     previous = {signum: signal.getsignal(signum) for signum in process.SIGNALS}
     yield
     for signum, handler in previous.items():

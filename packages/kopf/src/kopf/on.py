@@ -10,7 +10,6 @@ from kopf_core.intents.callbacks import (
 )
 from kopf_core.intents.decorators import (
     cleanup,
-    convert,
     create,
     daemon,
     delete,
@@ -41,7 +40,6 @@ __all__ = [
     "WatchingDecorator",
     "WebhookDecorator",
     "cleanup",
-    "convert",
     "create",
     "daemon",
     "delete",

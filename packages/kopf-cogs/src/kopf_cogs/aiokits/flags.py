@@ -9,8 +9,6 @@ import functools
 import threading
 from typing import Any, TypeAlias
 
-from kopf_cogs.aiokits.surroundings import get_threads
-
 Flag: TypeAlias = (
     asyncio.Event | threading.Event | asyncio.Future[Any] | concurrent.futures.Future[Any]
 )
@@ -58,7 +56,7 @@ async def _wait_thread_event(event: threading.Event) -> bool:
     future: asyncio.Future[bool] = loop.create_future()
     abandoned = threading.Event()
     target = functools.partial(_watch_thread_event, event, abandoned, loop, future)
-    get_threads().start(target, name="kopf-flag")
+    threading.Thread(target=target, name="kopf-flag", daemon=True).start()
     try:
         return await future
     finally:

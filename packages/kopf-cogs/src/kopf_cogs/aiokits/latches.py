@@ -3,8 +3,6 @@
 import asyncio
 import threading
 
-from kopf_cogs.aiokits.surroundings import get_threads
-
 
 class Latch:
     """An event that is never cleared. It costs little until somebody waits for it."""
@@ -39,7 +37,7 @@ class Latch:
         event = threading.Event()
         self._events.append(event)
         try:
-            return self._is_set or get_threads().wait(event, timeout)
+            return self._is_set or event.wait(timeout)
         finally:
             self._events.remove(event)
 

@@ -6,8 +6,7 @@ of them, always fit. The types are those of usual cases: e.g., cluster-scoped ob
 no namespace, but it is ``str`` here, so that both ``str`` and ``str | None`` fit.
 
 All other arguments are indices, by their names. The values which depend on users' own types
-or on users' options (memos, params, values of fields) can be annotated with anything; so can
-``body``, ``spec``, ``status``: with :class:`kopf.Spec` and alike, or with users' own models.
+or on users' options (memos, params, values of fields) can be annotated with anything.
 """
 
 import datetime
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Annotations, Labels, Meta, RawEvent
+from kopf_cogs.structs.bodies import Annotations, Body, Labels, Meta, RawEvent, Spec, Status
 from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
@@ -56,7 +55,6 @@ class ActivityFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
-        dryrun: bool,
         logger: Any,
         memo: Any,
         param: Any,
@@ -75,13 +73,12 @@ class WatchingFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
-        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
-        body: Any,
+        body: Body,
         meta: Meta,
-        spec: Any,
-        status: Any,
+        spec: Spec,
+        status: Status,
         resource: Resource,
         uid: str,
         name: str,
@@ -108,13 +105,12 @@ class ChangingFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
-        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
-        body: Any,
+        body: Body,
         meta: Meta,
-        spec: Any,
-        status: Any,
+        spec: Spec,
+        status: Status,
         resource: Resource,
         uid: str,
         name: str,
@@ -136,6 +132,7 @@ class AdmissionFn(Protocol):
         *,
         operation: Any,
         subresource: Any,
+        dryrun: bool,
         userinfo: UserInfo,
         headers: Headers,
         sslpeer: SSLPeer,
@@ -146,13 +143,12 @@ class AdmissionFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
-        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
-        body: Any,
+        body: Body,
         meta: Meta,
-        spec: Any,
-        status: Any,
+        spec: Spec,
+        status: Status,
         resource: Resource,
         uid: Any,
         name: Any,
@@ -175,13 +171,12 @@ class IndexingFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
-        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
-        body: Any,
+        body: Body,
         meta: Meta,
-        spec: Any,
-        status: Any,
+        spec: Spec,
+        status: Status,
         resource: Resource,
         uid: str,
         name: str,
@@ -207,13 +202,12 @@ class ReconcilingFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
-        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
-        body: Any,
+        body: Body,
         meta: Meta,
-        spec: Any,
-        status: Any,
+        spec: Spec,
+        status: Status,
         resource: Resource,
         uid: str,
         name: str,
@@ -228,26 +222,21 @@ class ReconcilingFn(Protocol):
 
 
 class TimerFn(Protocol):
-    """A timer: ``@kopf.timer``. The body and its parts are live, but only between the calls.
-
-    ``scheduled`` is for which moment the call is, if the timer has a schedule.
-    """
+    """A timer: ``@kopf.timer``. The body and its parts are live, but only between the calls."""
 
     def __call__(
         self,
         *,
-        scheduled: datetime.datetime | None,
         stopped: Any,
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
-        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
-        body: Any,
+        body: Body,
         meta: Meta,
-        spec: Any,
-        status: Any,
+        spec: Spec,
+        status: Status,
         resource: Resource,
         uid: str,
         name: str,
@@ -261,38 +250,12 @@ class TimerFn(Protocol):
     ) -> Any: ...
 
 
-class DaemonFn(Protocol):
+class DaemonFn(TimerFn, Protocol):
     """A daemon: ``@kopf.daemon``. The body and its parts are live.
 
     ``stopped`` is :class:`kopf.SyncDaemonStopperChecker` in usual functions,
     and :class:`kopf.AsyncDaemonStopperChecker` in async ones; :class:`kopf.DaemonStopped` is both.
     """
-
-    def __call__(
-        self,
-        *,
-        stopped: Any,
-        retry: int,
-        started: datetime.datetime,
-        runtime: datetime.timedelta,
-        dryrun: bool,
-        annotations: Annotations,
-        labels: Labels,
-        body: Any,
-        meta: Meta,
-        spec: Any,
-        status: Any,
-        resource: Resource,
-        uid: str,
-        name: str,
-        namespace: str,
-        patch: Patch,
-        conditions: Conditions,
-        logger: Any,
-        memo: Any,
-        param: Any,
-        **indices: Index[Any, Any],
-    ) -> Any: ...
 
 
 ActivityF = TypeVar("ActivityF", bound=ActivityFn)

@@ -5,6 +5,7 @@ made for synchronous or asynchronous code: with a regular or an awaitable ``wait
 """
 
 import enum
+import time
 from collections.abc import Generator
 from typing import Any, Protocol, runtime_checkable
 
@@ -53,11 +54,13 @@ class DaemonWaiting(Protocol):
 class DaemonStopper:
     """The stop-flag of one daemon: set from the loop, checked from the loop or a thread."""
 
-    __slots__ = ("_latch", "_reason")
+    __slots__ = ("_latch", "_reason", "when")
 
     def __init__(self) -> None:
         self._reason: DaemonStoppingReason | None = None
         self._latch = Latch()
+        self.when: float | None = None
+        """The monotonic time of when the stopping was first requested, in seconds."""
 
     @property
     def sync_checker(self) -> "SyncDaemonStopperChecker":
@@ -80,6 +83,7 @@ class DaemonStopper:
     def set(self, reason: DaemonStoppingReason) -> None:
         """Request the stopping, or add one more reason to it. Only from the loop's thread."""
         self._reason = reason if self._reason is None else self._reason | reason
+        self.when = time.monotonic() if self.when is None else self.when
         self._latch.set()
 
 

@@ -3,8 +3,7 @@
 from .incarnations import Incarnation, incarnation_var
 from .loop import Standstill, VirtualLoop
 from .network import Network, Weather
-from .threads import VirtualThreads
-from .timing import VirtualClock
+from .timing import VirtualClock, VirtualExecutor, VirtualThreads
 from .world import Process, World, live
 
 __all__ = [
@@ -13,6 +12,7 @@ __all__ = [
     "Process",
     "Standstill",
     "VirtualClock",
+    "VirtualExecutor",
     "VirtualLoop",
     "VirtualThreads",
     "Weather",

@@ -10,11 +10,12 @@ that there is a queue for the threads, it is said in the log.
 import asyncio
 import itertools
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, ParamSpec, TypeVar
 
-from kopf_cogs.aiokits.surroundings import get_threads
+from kopf_cogs.aiokits.pools import LoneThread
 from kopf_cogs.configs.execution import ExecutionSettings
 from kopf_core.actions.errors import TemporaryError
 
@@ -32,12 +33,12 @@ class DaemonThreads(Executor):
 
     def __init__(self) -> None:
         self._counter = itertools.count(1)
-        self._calls: set[Future[Any]] = set()
+        self._threads: set[threading.Thread] = set()
 
     @property
     def count(self) -> int:
         """How many calls are there now."""
-        return len(self._calls)
+        return len(self._threads)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Call the function in a thread; raises :class:`TemporaryError` if there can be none."""
@@ -52,13 +53,14 @@ class DaemonThreads(Executor):
             else:
                 future.set_result(result)
             finally:
-                self._calls.discard(future)
+                self._threads.discard(threading.current_thread())
 
-        self._calls.add(future)
+        thread = LoneThread(call, name=f"kopf-daemon-{next(self._counter)}")
+        self._threads.add(thread)
         try:
-            get_threads().start(call, name=f"kopf-daemon-{next(self._counter)}")
+            thread.start()
         except RuntimeError as e:
-            self._calls.discard(future)
+            self._threads.discard(thread)
             raise TemporaryError(
                 f"There are {self.count} threads of synchronous daemons already, and the system "
                 f"does not let more of them start ({e}). Consider asynchronous daemons."

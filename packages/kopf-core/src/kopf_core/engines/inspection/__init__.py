@@ -17,7 +17,6 @@ from kopf_core.engines.inspection.states import (
     HandlerProgress,
     ObjectState,
     Phase,
-    find_doubtful,
     find_others,
     inspect,
 )
@@ -28,7 +27,6 @@ __all__ = [
     "HandlerProgress",
     "ObjectState",
     "Phase",
-    "find_doubtful",
     "find_others",
     "inspect",
     "plan_forgetting",

@@ -1,1 +1,0 @@
-"""Definitions of custom resources: from the types in Python to the manifests of Kubernetes."""

@@ -1,1 +1,0 @@
-"""Access: who may do what, by the roles and their bindings."""
