@@ -75,7 +75,7 @@ class Delivery:
         item.is_contradicted = False
 
     def is_doubtful(self, turn: Turn) -> bool:
-        """Whether the stream goes on with what is older than our own patch, as if it was newer."""
+        """Whether the stream brings states older than our own patch, as if they were new."""
         item = turn.item
         is_older = item.latest is not None and turn.memory.is_outdated(item.latest)
         return item.is_contradicted or (is_older and item.type is not None)

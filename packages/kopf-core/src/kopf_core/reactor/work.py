@@ -116,7 +116,7 @@ class WorkItem:
         """Whether it waits for its first turn, and nothing but the initial list is behind that."""
 
         self.is_contradicted = False
-        """The stream has brought what is older than is known; and nothing newer since then."""
+        """The stream has brought a state older than the known one, and no newer one since then."""
 
         self.interruptions = 0
         """In how many turns in a row something has happened to the object in the middle of them."""
