@@ -50,7 +50,7 @@ test-floors: $(UV) ## Run the tests of the packages with the oldest versions of 
 	$(UV) venv --quiet --clear .cache/floors
 	$(UV) pip install --quiet --python .cache/floors --resolution lowest-direct --group test \
 		-e "packages/kopf-cogs[full-auth,orjson]" -e "packages/kopf-core[metrics]" -e packages/kopf-kits \
-		-e "packages/kopf[uvloop]"
+		-e "packages/kopf[uvloop,models]"
 	.cache/floors/bin/python -m pytest -p no:cacheprovider packages -m "not long" $(ARGS)
 
 test-all-pythons: $(UV) ## Run the tests on every Python that is found; VERSIONS="3.13 pypy3.11" for some of them
@@ -111,8 +111,10 @@ typecheck: $(UV) ## Check the types of all packages, tools, and the bench, stric
 bench: $(UV) ## Measure CPU, memory, and latency against the previous generation
 	$(RUN) python -m bench $(ARGS)
 
-docs: $(UV) ## Build the documentation into docs/_build; warnings and dead references are errors
+docs: $(UV) ## Check the prose, build the documentation into docs/_build; warnings and dead references are errors
+	$(RUN) python tools/prose.py
 	$(RUN) --group docs sphinx-build -n -W --keep-going -q -b html docs docs/_build/html
+	$(RUN) python tools/dead_links.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 changelog: $(UV) ## Preview the release notes made of changelog.d/

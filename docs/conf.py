@@ -25,11 +25,12 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "public_names",
+    "site_pages",
     "spelled_options",
 ]
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "_extensions", "_diagrams", "_casts"]
+exclude_patterns = ["_build", "_extensions", "_diagrams", "_casts", "AGENTS.md"]
 
 # The reference. Names in single backticks of docstrings are links, and dead links are errors.
 default_role = "py:obj"
@@ -49,9 +50,13 @@ html_show_sourcelink = False
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["kopf.css"]
+html_extra_path = ["AGENTS.md"]
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
 html_theme_options = {
+    "source_repository": "https://github.com/nolar/kopf/",
+    "source_branch": "main",
+    "source_directory": "docs/",
     "light_css_variables": {"color-brand-primary": "#2f6fde", "color-brand-content": "#2459b8"},
     "dark_css_variables": {"color-brand-primary": "#6ea0ff", "color-brand-content": "#8ab4ff"},
 }

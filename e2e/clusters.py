@@ -7,6 +7,7 @@ import base64
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -84,10 +85,13 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def open_cluster(name: str, folder: pathlib.Path) -> Iterator[Cluster]:
-    """Have the cluster for as long as the context lasts; its kubeconfig is put to the folder."""
-    openers = {
-        "emulator": _open_emulator,
+def open_cluster(name: str, folder: pathlib.Path, *, rbac: bool = False) -> Iterator[Cluster]:
+    """Have the cluster for as long as the context lasts; its kubeconfig is put to the folder.
+
+    With ``rbac``, the emulator checks permissions; all others always do.
+    """
+    openers: dict[str, Callable[[pathlib.Path], contextlib.AbstractContextManager[Cluster]]] = {
+        "emulator": functools.partial(_open_emulator, rbac=rbac),
         "envtest": _open_envtest,
         "k3d": _open_k3d,
         "current": _open_current,
@@ -97,10 +101,11 @@ def open_cluster(name: str, folder: pathlib.Path) -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def _open_emulator(path: pathlib.Path) -> Iterator[Cluster]:
-    from kopf_kits.sandbox import Sandbox
+def _open_emulator(path: pathlib.Path, *, rbac: bool) -> Iterator[Cluster]:
+    from kopf_kits.sandbox import ClusterOptions, Sandbox
 
-    with _in_background(Sandbox) as (sandbox, loop):
+    options = ClusterOptions(rbac=rbac)
+    with _in_background(lambda: Sandbox(options=options)) as (sandbox, loop):
 
         def compact(_: int) -> None:
             compacted: concurrent.futures.Future[None] = concurrent.futures.Future()

@@ -32,6 +32,7 @@ ALLOWED: Mapping[str, str] = {
     "kopf-core/tests/engines/background/conftest.py": "it is for the loops of virtual time",
     "kopf-core/tests/reactor/test_fairness.py": "the whole load is in virtual time",
     "kopf-kits/tests/simulation/test_simulation.py": "it is about the virtual time of simulations",
+    "kopf-kits/tests/simulation/test_threads.py": "it is about the virtual time of simulations",
 }
 """Where it is fine, and why; of ``packages``."""
 

@@ -14,11 +14,14 @@ START = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 class LoopClock:
     """The time of the running loop, whatever it is."""
 
+    epoch = START
+    """What the wall clock shows when the loop begins; tests can set it forward or back."""
+
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
 
     def now(self) -> datetime.datetime:
-        return START + datetime.timedelta(seconds=self.monotonic())
+        return self.epoch + datetime.timedelta(seconds=self.monotonic())
 
 
 class VirtualTime(LoopClock):

@@ -26,7 +26,7 @@ LOG_LINE = re.compile(
 )
 
 # The kwargs that the predecessor does not have; it calls everybody with what it has.
-OURS_ONLY = ("conditions",)
+OURS_ONLY = ("conditions", "dryrun", "scheduled")
 
 # The kwargs of those handlers, of which all calls are compared in their order.
 EXACT = {"reason", "activity"}

@@ -87,7 +87,7 @@ def observe_all(name: str, behaviours: list[Behaviour]) -> tuple[dict[str, Any],
     """Observe the behaviours on a cluster; what fails to be observed is shown by its error."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_cluster(name, pathlib.Path(folder)) as cluster,
+        open_cluster(name, pathlib.Path(folder), rbac=True) as cluster,
     ):
         return asyncio.run(_observe_all(cluster, behaviours))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,9 @@ import yaml
 
 from e2e.clusters import Cluster
 from e2e.compat.clients import Api
+from kopf_kits.cli.initing import render_project
+from kopf_kits.scaffold.projects import Answers, create
+from kopf_kits.shipping.rendering import render_chart
 
 from .helm import find_helm
 
@@ -105,6 +111,73 @@ async def test_chart(api: Api, helm: str, name: str, tmp_path: Path) -> None:
     assert ("ConfigMap" in kinds) == (name == "source")
     assert ("Service" in kinds) == (name == "webhooks")
     assert kinds.count("Role") == {"namespaces": 2, "replicas": 1, "webhooks": 1}.get(name, 0)
+
+
+def serialize(body: dict[str, Any]) -> str:
+    return json.dumps(body, sort_keys=True)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_n_the_chart_is_rendered_the_same_without_helm(
+    helm: str, name: str, tmp_path: Path
+) -> None:
+    ours = render_chart(VALUES[name], name="my-release", namespace="apps")
+    theirs = render(helm, VALUES[name], tmp_path)
+    assert sorted(map(serialize, ours)) == sorted(map(serialize, theirs))
+
+
+async def write_manifests(form: str, folder: Path) -> Path:
+    """Write the deployment of the example with websites, as a user would do that."""
+    example = ROOT / "examples" / "18-website"
+    command = ["manifests", "--name=web", "--into=apps", "--image=example.com/web:1.0"]
+    command += [f"--format={form}", f"--directory={folder}", f"--file={example / 'crd.yaml'}"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kopf", *command, str(example / "example.py")
+    )
+    assert await process.wait() == 0
+    return folder
+
+
+@pytest.mark.parametrize("form", ["plain", "kustomize"])
+async def test_n_written_manifests_are_accepted(api: Api, form: str, tmp_path: Path) -> None:
+    folder = await write_manifests(form, tmp_path)
+    paths = [path for path in folder.glob("*.yaml") if path.name != "kustomization.yaml"]
+    kinds = await check(api, [body for path in sorted(paths) for body in load(path)])
+    assert {"CustomResourceDefinition", "Deployment", "ClusterRole"} <= {*kinds}
+
+
+async def test_n_written_charts_are_rendered_and_accepted(
+    api: Api, helm: str, tmp_path: Path
+) -> None:
+    folder = await write_manifests("helm", tmp_path)
+    process = await asyncio.create_subprocess_exec(
+        *[helm, "template", "web", str(folder), "--namespace=apps", "--include-crds"],
+        stdout=asyncio.subprocess.PIPE,
+    )
+    text, _ = await process.communicate()
+    bodies = [body for body in yaml.safe_load_all(text) if body]
+    assert {"CustomResourceDefinition", "Deployment"} <= {*await check(api, bodies)}
+
+
+@pytest.mark.parametrize("is_namespaced", [False, True])
+async def test_n1_deployments_of_new_projects_are_accepted(
+    api: Api, helm: str, is_namespaced: bool, tmp_path: Path
+) -> None:
+    answers = Answers(name="website", version="1.46.0", is_namespaced=is_namespaced)
+    create(tmp_path / "website", answers, render_project(answers))
+    folder = tmp_path / "website" / "deploy"
+    based = [b for path in sorted((folder / "kustomize").glob("*.yaml")) for b in load(path)]
+    objects = [body for body in based if body["kind"] != "Kustomization"]
+    process = await asyncio.create_subprocess_exec(
+        *[helm, "template", "website", str(folder / "chart"), "--namespace=website"],
+        *["--include-crds"],
+        stdout=asyncio.subprocess.PIPE,
+    )
+    text, _ = await process.communicate()
+    rendered = [body for body in yaml.safe_load_all(text) if body]
+    assert sorted(map(serialize, rendered)) == sorted(map(serialize, objects))
+    await api.ensure("/api/v1/namespaces", {"metadata": {"name": "website"}})
+    assert {"CustomResourceDefinition", "Deployment"} <= {*await check(api, objects)}
 
 
 def test_arguments_of_the_chart(helm: str, tmp_path: Path) -> None:

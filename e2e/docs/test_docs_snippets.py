@@ -20,6 +20,7 @@ import snippet_params
 import snippets
 
 import kopf
+from kopf_kits.runner import KopfRunner
 from kopf_kits.sandbox import Sandbox, SandboxThread
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,6 +100,9 @@ def call_test(fn: Callable[..., Any], **fixtures: Any) -> None:
             path = cluster.write_kubeconfig(fixtures["tmp_path"] / "kubeconfig")
             fixtures["monkeypatch"].setenv("KUBECONFIG", str(path))
             fixtures["kopf_sandbox"] = cluster
+            fixtures["kopf_operator"] = lambda *args: stack.enter_context(
+                KopfRunner(["run", *args], timeout=60)
+            )
         fn(**{name: fixtures[name] for name in names})
 
 

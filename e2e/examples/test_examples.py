@@ -504,7 +504,7 @@ async def until_status(client: Client, url: str) -> Any:
 
 
 def test_all_examples_have_their_stories() -> None:
-    others = {"10-builtins", "12-embedded", "18-website", "19-secret", "layers"}
+    others = {"10-builtins", "12-embedded", "18-website", "19-secret", "20-typed-website", "layers"}
     folders = {path.name for path in ROOT.iterdir() if path.is_dir()}
     assert folders - {"__pycache__"} == STORIES.keys() | others
 

@@ -29,4 +29,4 @@ class Case:
 
 OURS_ONLY = "It is better to see it at the start than to be refused by the server later."
 
-NOBODY = "There is nobody to ask."
+NOBODY = "There is no user to ask."

@@ -12,13 +12,13 @@ OUTPUT = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "kubeconfigs
 HEADER = """\
 # Kubeconfigs
 
-What `kopf.login_with_kubeconfig()` does with all kinds of kubeconfigs, good and bad,
-and what kubectl does with them. Both are run in the tests, where kubectl is installed;
-this page is written by `python -m e2e.kubeconfigs`.
+The behaviour of `kopf.login_with_kubeconfig()` and of kubectl with all kinds of kubeconfigs,
+good and bad. The tests run both, if kubectl is installed. `python -m e2e.kubeconfigs` writes
+this page.
 
-In the table, there is what the server sees: the header `Authorization`, the headers
-`Impersonate-*`, the client certificate. If there is nothing to connect to,
-kubectl tries `localhost:8080`; we say what is absent.
+The table shows the request as the server sees it: the header `Authorization`, the headers
+`Impersonate-*`, the client certificate. If a kubeconfig has no server,
+kubectl tries `localhost:8080`; Kopf names the missing part.
 
 | in the kubeconfig | Kopf | kubectl, if it differs | why |
 |---|---|---|---|

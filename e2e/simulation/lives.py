@@ -3,47 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib
 import logging
 import random
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from e2e.simulation.clusters import CLUSTERS, REFUSALS, Cluster, is_write
 from e2e.simulation.oracles import Evidence, judge
 from e2e.simulation.plans import Event, Plan
 from e2e.simulation.programs import Notebook, Program, make_options
-from kopf_kits.sandbox import ClusterOptions, Nature, Sandbox
-from kopf_kits.sandbox.base.statuses import StatusError
 from kopf_kits.simulation import Process, Standstill, World, live
-
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "kexes.sim.kopf.dev"},
-    "spec": {
-        "group": "sim.kopf.dev",
-        "scope": "Namespaced",
-        "names": {"plural": "kexes", "kind": "Kex", "singular": "kex"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-            }
-        ],
-    },
-}
 
 SETTLING = 400.0
 """How long (in virtual seconds) the world may take to settle after the last fault."""
 
-UNREACHABLE = frozenset({"drop", "drop-late", "fail"})
+UNREACHABLE = frozenset({"drop", "drop-late", "fail", "lose-reply", "cut-reply"})
 """The faults by which the API can be out of reach for the time of an exit, which is bounded."""
 
 PEACE = 75.0
@@ -72,11 +49,10 @@ class Life:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.world = World(plan.seed, shuffled=plan.shuffled)
-        self.notebook = Notebook(self.world.loop.time)
+        make = CLUSTERS[plan.cluster]
+        self.cluster: Cluster = make(self.world, has_status=plan.has_status)
+        self.notebook = Notebook(self.world.loop.time, self._find_leader)
         self.result = Result(plan)
-        nature = Nature(self.world.clock.now, random.Random(plan.seed))
-        options = ClusterOptions(nature=nature)
-        self.sandbox = Sandbox(options=options)
         self.operators: dict[int, Process] = {}
         self.kills = 0
         self.log = Log(self.world)
@@ -87,7 +63,7 @@ class Life:
     def run(self) -> Result:
         result, world = self.result, self.world
         try:
-            with self.log:
+            with self.log, _constants(self.plan.constants):
                 live(world, self._live())
         except Standstill as e:
             result.problems.append(f"O4: {e}")
@@ -95,14 +71,13 @@ class Life:
         result.steps = world.steps
         result.crashes = self.kills
         result.faults = len(self.plan.faults) + world.loop.network.breaks
-        result.requests = [f"{e.method} {e.path} {e.status}" for e in self.sandbox.journal]
+        result.requests = [f"{e.method} {e.path} {e.status}" for e in self.cluster.requests]
         return result
 
     async def _live(self) -> None:
         for name, value in self.plan.weather.items():
             setattr(self.world.weather, name, value)
-        async with self.sandbox:
-            await self.sandbox.apply(CRD)
+        async with self.cluster:
             for event in self.plan.objects:
                 if event.at == 0:
                     await self._do(event)
@@ -117,13 +92,13 @@ class Life:
             tasks += [asyncio.ensure_future(self._act([*late, *self.plan.actions]))]
             await asyncio.gather(*tasks)
             self.world.weather.calm_down()
-            self.sandbox.faults.clear()
+            self.cluster.recover()
             self.world.tell("peace")
             self.result.sweep = self.operators[0].incarnation.steps
             await self._settle()
             await self._touch()
             quiet = await self._settle()
-            self._calm_since = self.world.clock.now().timestamp()
+            self._calm_since = self.world.loop.time()
             await asyncio.sleep(PEACE)
             self.result.problems = judge(await self._collect(quiet))
             for keeper in keepers:
@@ -147,8 +122,15 @@ class Life:
         values = dict(self.plan.settings)
         if self.plan.replicas > 1:
             values |= {"leasing.name": "sim", "leasing.namespace": "default"}
-        make = make_options(program, self.sandbox.url, values)
-        return self.world.operate(make, crash_at=crash_at)
+        make = make_options(program, self.cluster.url, values)
+        return self.world.operate(make, crash_at=crash_at, inline=self.plan.inline)
+
+    def _find_leader(self) -> str:
+        """The name of the operator that holds the lease; empty if nobody does."""
+        for process in self.world.processes if (holder := self.cluster.holder) else ():
+            if process.operator is not None and process.operator.leadership.identity == holder:
+                return process.incarnation.name
+        return holder
 
     def _pick(self, event: Event) -> Process:
         return self.operators[int(event.name or 0) % self.plan.replicas]
@@ -173,34 +155,31 @@ class Life:
         self.world.tell(f"people: {event.what} {event.name} {event.number}")
         try:
             await getattr(self, f"_do_{event.what.replace('-', '_')}")(event)
-        except (StatusError, LookupError) as e:
+        except REFUSALS as e:
             self.world.tell(f"people: refused: {e}")
 
     async def _do_create(self, event: Event) -> None:
-        meta = {"name": event.name, "namespace": "default"}
-        body = {"apiVersion": "sim.kopf.dev/v1", "kind": "Kex", "metadata": meta}
-        await self.sandbox.create({**body, "spec": {"x": event.number}})
+        await self.cluster.create(event.name, {"x": event.number})
 
     async def _do_edit(self, event: Event) -> None:
-        await self.sandbox.patch("kexes", event.name, {"spec": {"x": event.number}})
+        await self.cluster.patch("kexes", event.name, {"spec": {"x": event.number}})
 
     async def _do_label(self, event: Event) -> None:
         patch = {"metadata": {"labels": {"label": str(event.number)}}}
-        await self.sandbox.patch("kexes", event.name, patch)
+        await self.cluster.patch("kexes", event.name, patch)
 
     async def _do_status(self, event: Event) -> None:
-        patch = {"status": {"foreign": event.number}}
-        await self.sandbox.patch("kexes", event.name, patch, subresource="status")
+        await self.cluster.set_status(event.name, {"foreign": event.number})
 
     async def _do_delete(self, event: Event) -> None:
-        await self.sandbox.delete("kexes", event.name)
+        await self.cluster.delete(event.name)
 
     async def _do_recreate(self, event: Event) -> None:
-        if await self.sandbox.delete("kexes", event.name):
-            await self._do_create(event)
+        await self.cluster.delete(event.name)
+        await self._do_create(event)
 
     async def _do_edit_child(self, event: Event) -> None:
-        await self.sandbox.patch("configmaps", f"{event.name}-0", {"data": {"x": "foreign"}})
+        await self.cluster.patch("configmaps", f"{event.name}-0", {"data": {"x": "foreign"}})
 
     # Faults.
 
@@ -208,7 +187,8 @@ class Life:
         for event in self.plan.faults:
             await asyncio.sleep(max(0.0, event.at - self.world.loop.time()))
             self.world.tell(f"fault: {event.what} {event.number} {event.seconds:.3f}")
-            await getattr(self, f"_fault_{event.what.replace('-', '_')}")(event)
+            own = getattr(self, f"_fault_{event.what.replace('-', '_')}", None)
+            await (self.cluster.go_wrong if own is None else own)(event)
 
     async def _fault_crash(self, event: Event) -> None:
         incarnation = self._pick(event).incarnation
@@ -235,29 +215,13 @@ class Life:
             await asyncio.sleep(event.seconds)
             process.incarnation.start(_call(lambda: operator.resume("test")))
 
-    async def _fault_lose_lease(self, event: Event) -> None:
-        """The renewals of the lease fail for a while."""
-        with self.sandbox.faults.fail(503, path="*/leases/*", method=None):
-            await asyncio.sleep(event.seconds * 2)
-
-    async def _fault_cut_watches(self, event: Event) -> None:
-        self.sandbox.cut_watches()
-
-    async def _fault_compact(self, event: Event) -> None:
-        self.sandbox.compact()
-        self.sandbox.cut_watches()
-
-    async def _fault_hold_watches(self, event: Event) -> None:
-        with self.sandbox.faults.hold(watch=True):
-            await asyncio.sleep(event.seconds)
-
-    async def _fault_fail(self, event: Event) -> None:
-        status = self._values.choice([429, 500, 503, 504, 409])
-        method = self._values.choice(["PATCH", "GET", None])
-        self.sandbox.faults.fail(status, method=method, times=event.number)
-
-    async def _fault_drop(self, event: Event) -> None:
-        self.sandbox.faults.drop(method="PATCH", times=event.number)
+    async def _fault_clock(self, event: Event) -> None:
+        """The wall clock of the process jumps; it is corrected some time later, or never."""
+        clock = self._pick(event).clock
+        clock.skew += event.seconds * 5 * (1 if event.number > 1 else -1)
+        await asyncio.sleep(event.seconds)
+        if event.number != 1:
+            clock.skew = 0.0
 
     async def _fault_drop_late(self, event: Event) -> None:
         """The replies of the next requests are lost after they are executed."""
@@ -267,7 +231,7 @@ class Life:
 
     async def _touch(self) -> None:
         """The operator must be alive: it handles the last changes."""
-        for obj in await self.sandbox.list("kexes"):
+        for obj in await self.cluster.list("kexes"):
             event = Event(0, "edit", obj["metadata"]["name"], 1000 + obj["spec"]["x"])
             await self._do(event)
 
@@ -275,8 +239,7 @@ class Life:
         """Wait until nothing is written for a while; get whether it has come to that."""
         until, since, count = self.world.loop.time() + SETTLING, self.world.loop.time(), -1
         while self.world.loop.time() < until:
-            writes = sum(_is_write(entry) for entry in self.sandbox.journal)
-            if writes != count:
+            if (writes := self.cluster.writes) != count:
                 count, since = writes, self.world.loop.time()
             elif self.world.loop.time() - since > 61 and self._is_someone_alive():
                 return True
@@ -284,21 +247,22 @@ class Life:
         return False
 
     async def _collect(self, quiet: bool) -> Evidence:
-        entries = list(self.sandbox.journal)
+        entries = self.cluster.requests
         return Evidence(
             features=self.plan.features,
             notes=self.notebook.notes,
-            objects=await self.sandbox.list("kexes"),
-            children=await self.sandbox.list("configmaps"),
+            objects=await self.cluster.list("kexes"),
+            children=await self.cluster.list("configmaps"),
             requests=[(e.method, e.path, e.time) for e in entries],
             kills=self.kills + self._count_aborts(),
+            replicas=self.plan.replicas,
             runs=[process.incarnation.name for process in self.processes],
             is_settled=quiet,
             now=self.world.loop.time(),
             late_writes=[
                 f"{e.method} {e.path}"
                 for e in entries
-                if _is_write(e) and e.time > self._calm_since
+                if is_write(e.method, e.path) and e.time > self._calm_since
             ],
             log=self.log.lines,
             complaints=[*self.world.loop.complaints],
@@ -308,16 +272,27 @@ class Life:
         return any(process.is_alive for process in self.processes)
 
     def _count_aborts(self) -> int:
-        """The exits after which something can be repeated: hastened ones, or out of reach."""
+        """After what else something can be repeated: exits that cannot end, backups."""
         faults = {event.what for event in self.plan.faults}
         is_reachable = not self.plan.weather.get("breaks") and not faults & UNREACHABLE
-        excused = {"abort"} if is_reachable else {"abort", "restart"}
+        excused = {"abort", "travel"} if is_reachable else {"abort", "travel", "restart"}
         return sum(event.what in excused for event in self.plan.faults)
 
 
-def _is_write(entry: Any) -> bool:
-    """Whether it changes anything but the leases, which are renewed for ever."""
-    return entry.method != "GET" and "/leases" not in entry.path
+@contextlib.contextmanager
+def _constants(values: Mapping[str, int]) -> Iterator[None]:
+    """Let the constants of modules be smaller for a while."""
+    known = {}
+    for path, value in values.items():
+        module, _, name = path.partition(":")
+        place = importlib.import_module(module)
+        known[path] = place, name, getattr(place, name)
+        setattr(place, name, value)
+    try:
+        yield
+    finally:
+        for place, name, value in known.values():
+            setattr(place, name, value)
 
 
 async def _call(fn: Any) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 from e2e.simulation.programs import FINALIZING, Note
 
+DAEMONS = frozenset({"daemon", "sleeper"})
+
 MAX_RATE = 100
 """How many requests of one method for one path there can be in any (virtual) second."""
 
@@ -26,6 +28,7 @@ class Evidence:
     children: Sequence[dict[str, Any]]
     requests: Sequence[tuple[str, str, float]]
     kills: int
+    replicas: int
     runs: Collection[str]
     """The names of the operators that are there in the end."""
 
@@ -42,6 +45,7 @@ def judge(evidence: Evidence) -> list[str]:
         "O1": _find_lost,
         "O2": _find_doubled,
         "O3": _find_bursts,
+        "O5": _find_usurpers,
         "O6": _find_noise,
         "O7": _find_differences,
         "O8": _find_leftovers,
@@ -84,7 +88,7 @@ def _find_doubled(evidence: Evidence) -> Iterator[str]:
     counts = collections.Counter(
         (note.name, note.uid, note.handler, note.reason, note.diff)
         for note in evidence.notes
-        if note.point == "end" and note.outcome == "success" and note.handler != "daemon"
+        if note.point == "end" and note.outcome == "success" and note.handler not in DAEMONS
         and note.reason in ("create", "update", "delete")
     )  # fmt: skip
     for (name, _, handler, reason, diff), count in counts.items():
@@ -100,6 +104,13 @@ def _find_bursts(evidence: Evidence) -> Iterator[str]:
         pairs = zip(moments, moments[MAX_RATE:], strict=False)
         if any(last - first < 1 for first, last in pairs):
             yield f"more than {MAX_RATE} requests in a second: {what}"
+
+
+def _find_usurpers(evidence: Evidence) -> Iterator[str]:
+    """Nothing begins in an operator that does not hold the lease."""
+    for note in evidence.notes if evidence.replicas > 1 else ():
+        if note.point in ("begin", "tick", "pass") and note.holder != note.run:
+            yield f"{note.handler} begins in {note.run} at {note.at:.4f} under {note.holder!r}"
 
 
 def _find_noise(evidence: Evidence) -> Iterator[str]:
@@ -129,7 +140,7 @@ def _find_wrong_children(evidence: Evidence) -> Iterator[str]:
     wanted = {
         f"{obj['metadata']['name']}-{number}": str(obj["spec"]["x"])
         for obj in evidence.objects
-        for number in range(1 + obj["spec"]["x"] % 2)
+        for number in range(1 + obj["spec"]["x"] % 3)
     }
     actual = {
         child["metadata"]["name"]: (child.get("data") or {}).get("x") for child in evidence.children
@@ -142,16 +153,14 @@ def _find_wrong_children(evidence: Evidence) -> Iterator[str]:
 def _find_leftovers(evidence: Evidence) -> Iterator[str]:
     """Daemons and timers are there exactly for the objects that are."""
     alive = {obj["metadata"]["uid"] for obj in evidence.objects}
-    if "daemon" in evidence.features:
-        running = collections.Counter(
-            dict.fromkeys(alive, 0)
-        )  # fmt: skip
+    for name in DAEMONS & {*evidence.features}:
+        running = collections.Counter(dict.fromkeys(alive, 0))
         for note in evidence.notes:
-            if note.handler == "daemon" and note.run in evidence.runs:
+            if note.handler == name and note.run in evidence.runs:
                 running[note.uid] += 1 if note.point == "begin" else -1
         for uid, count in running.items():
             if count != (uid in alive):
-                yield f"{count} daemons run for the object {uid}"
+                yield f"{count} daemons {name} run for the object {uid}"
     if "timer" in evidence.features:
         ticking = {
             note.uid

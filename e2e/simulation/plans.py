@@ -22,12 +22,31 @@ FEATURES = (
     "event",
     "index",
     "daemon",
+    "sleeper",
     "timer",
     "reconciler",
 )
 
 ACTIONS = ("edit", "edit", "edit", "label", "status", "delete", "recreate", "edit-child")
 """What other people do with the objects; the frequent things are there several times."""
+
+CONSTANTS = {
+    "kopf_cogs.clients.listing:DEFAULT_CHUNK_SIZE": 1,
+    "kopf_cogs.clients.listing:_CAREFUL_CHUNK_SIZE": 1,
+    "kopf_cogs.clients.patching:MAX_ATTEMPTS": 2,
+    "kopf_cogs.clients.reflector:_SILENCE_LIMIT": 2,
+    "kopf_cogs.clients.slots:USUAL": 1,
+    "kopf_core.engines.background.starting:PORTION": 1,
+    "kopf_core.engines.background.starting:SHARE": 0,
+    "kopf_core.engines.desired.places:CROWD_LIMIT": 1,
+    "kopf_core.reactor.intake:INDEXING_PORTION": 1,
+    "kopf_core.reactor.places:HEADROOM": 1,
+    "kopf_core.reactor.places:LISTED_SHARE": 2,
+    "kopf_core.reactor.sharing:SHARED_LIMIT": 1,
+    "kopf_core.reactor.stores:REMEMBERED_DELETIONS": 1,
+    "kopf_core.reactor.takeovers:MANY": 1,
+}
+"""How small the constants of modules can be: what happens to thousands, happens to a few then."""
 
 FAULTS = (
     "crash",
@@ -42,8 +61,15 @@ FAULTS = (
     "pause",
     "abort",
     "lose-lease",
+    "clock",
 )
 """What goes wrong, apart from the weather in the network."""
+
+FAKED = ("lose-reply", "cut-reply", "twice", "lag", "stale-lists", "travel", "repeat")
+"""What goes wrong with the fake only, in addition to that."""
+
+UNFAKED = frozenset({"reconciler"})
+"""What the fake is not able to serve: there is no server-side apply."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +99,14 @@ class Plan:
     weather: dict[str, float] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     shuffled: bool = False
+    cluster: str = "sandbox"
+    has_status: bool = True
+    """Whether the status of objects is a subresource."""
+
+    inline: bool = True
+    """Whether sync handlers are called by the event loop, instead of threads with a baton."""
+
+    constants: dict[str, int] = field(default_factory=dict)
     replicas: int = 1
     """How many operators run at once; with a lease if there are several."""
 
@@ -83,6 +117,8 @@ class Plan:
         lines = [
             f"features: {', '.join(self.features)}; replicas: {self.replicas}",
             f"weather: {self.weather}; settings: {self.settings}; shuffled: {self.shuffled}",
+            f"cluster: {self.cluster}; has status: {self.has_status}; inline: {self.inline}; "
+            f"constants: {self.constants}",
         ]
         lines += [f"object {event}" for event in self.objects]
         lines += [f"action {event}" for event in self.actions]
@@ -100,16 +136,27 @@ def make_plan(seed: str) -> Plan:
     chance = random.Random(f"{seed}:plan")
     span = chance.choice([2.0, 5.0, 20.0])
     names = [f"obj{number}" for number in range(chance.choice([1, 1, 2, 3, 5]))]
+    cluster = chance.choice(["sandbox", "sandbox", "sandbox", "fake"])
+    absent = UNFAKED if cluster == "fake" else frozenset()
+    is_small_world = chance.random() < 0.3
     return Plan(
         seed=seed,
-        features=tuple(name for name in FEATURES if chance.random() < 0.35),
+        features=tuple(name for name in FEATURES if chance.random() < 0.35 and name not in absent),
         objects=tuple(Event(_early(chance, span), "create", name) for name in names),
         actions=_make_actions(chance, names, span),
-        faults=_make_faults(chance, span),
+        faults=_make_faults(chance, span, FAULTS + FAKED if cluster == "fake" else FAULTS),
         weather=_make_weather(chance),
-        settings=_make_settings(chance),
+        settings=_make_settings(chance, cluster),
         shuffled=chance.random() < 0.1,
         replicas=chance.choice([1, 1, 1, 2]),
+        cluster=cluster,
+        has_status=chance.random() < 0.5,
+        inline=chance.random() < 0.85,
+        constants={
+            name: value
+            for name, value in CONSTANTS.items()
+            if is_small_world and chance.random() < 0.5
+        },
     )
 
 
@@ -132,14 +179,14 @@ def _make_actions(chance: random.Random, names: list[str], span: float) -> tuple
     return tuple(sorted(actions, key=lambda event: event.at))
 
 
-def _make_faults(chance: random.Random, span: float) -> tuple[Event, ...]:
+def _make_faults(chance: random.Random, span: float, faults: tuple[str, ...]) -> tuple[Event, ...]:
     count = chance.choice([0, 1, 1, 2, 3, 5])
     return tuple(
         sorted(
             (
                 Event(
                     chance.random() * span,
-                    chance.choice(FAULTS),
+                    chance.choice(faults),
                     name=str(chance.randrange(2)),
                     number=chance.choice([1, 1, 2, 5]),
                     seconds=chance.choice([0.01, 0.3, 3.0, 12.0]) * chance.random(),
@@ -161,13 +208,13 @@ def _make_weather(chance: random.Random) -> dict[str, float]:
     }
 
 
-def _make_settings(chance: random.Random) -> dict[str, Any]:
+def _make_settings(chance: random.Random, cluster: str) -> dict[str, Any]:
     """Small limits in a share of lives: defects of large numbers are met in small worlds, too."""
     return {
         "queueing.worker_limit": chance.choice([None, None, 1, 2]),
         "watching.server_timeout": chance.choice([None, None, None, 25]),
         "watching.inactivity_timeout": chance.choice([70.0, 70.0, 20.0]),
         "watching.chunk_size": chance.choice([None, 1]),
-        "watching.initial_streaming": chance.choice([False, True]),
+        "watching.initial_streaming": cluster != "fake" and chance.choice([False, True]),
         "persistence.consistency_timeout": chance.choice([5.0, 0.2]),
     }

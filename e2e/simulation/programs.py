@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import kopf
+from kopf_cogs.aiokits.surroundings import get_threads
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.operator import OperatorOptions
 from kopf_kits.simulation import incarnation_var
 
 KEXES = ("sim.kopf.dev", "v1", "kexes")
-FINALIZING = frozenset({"deleted", "daemon", "timer"})
+FINALIZING = frozenset({"deleted", "daemon", "sleeper", "timer"})
 """The features for which objects get the finalizer."""
 
 
@@ -33,6 +36,8 @@ class Note:
     diff: str
     x: Any
     outcome: str = ""
+    holder: str = ""
+    """Who held the lease at that moment."""
 
 
 @dataclass
@@ -40,6 +45,7 @@ class Notebook:
     """The notes of all handlers of all operators of one life."""
 
     clock: Callable[[], float]
+    find_holder: Callable[[], str]
     notes: list[Note] = field(default_factory=list)
 
     def note(self, point: str, handler: str, facts: Mapping[str, Any], outcome: str = "") -> None:
@@ -58,6 +64,7 @@ class Notebook:
                 diff=str(facts.get("diff", "")) if str(facts.get("reason")) == "update" else "",
                 x=(facts.get("spec") or {}).get("x"),
                 outcome=outcome,
+                holder=self.find_holder(),
             )
         )
 
@@ -116,6 +123,8 @@ class Program:
     def _sync(self) -> None:
         def sync(**kwargs: Any) -> None:
             self._notebook.note("begin", "sync", kwargs)
+            with contextlib.suppress(RuntimeError):  # those called inline cannot wait
+                get_threads().wait(threading.Event(), self._chance.choice([0.0, 0.01, 0.5]))
             self._notebook.note("end", "sync", kwargs, "success")
 
         kopf.on.create(*KEXES, id="sync", **self._on)(sync)
@@ -175,6 +184,17 @@ class Program:
 
         kopf.daemon(*KEXES, id="daemon", **self._on)(daemon)
 
+    def _sleeper(self) -> None:
+        def sleeper(stopped: Any, **kwargs: Any) -> None:
+            self._notebook.note("begin", "sleeper", kwargs)
+            try:
+                while not stopped.wait(7):
+                    pass
+            finally:
+                self._notebook.note("end", "sleeper", kwargs, "success")
+
+        kopf.daemon(*KEXES, id="sleeper", **self._on)(sleeper)
+
     def _timer(self) -> None:
         def timer(**kwargs: Any) -> None:
             self._notebook.note("tick", "timer", kwargs)
@@ -184,7 +204,7 @@ class Program:
     def _reconciler(self) -> None:
         def reconciler(spec: Any, name: str, **kwargs: Any) -> Any:
             self._notebook.note("pass", "reconciler", {**kwargs, "spec": spec})
-            for number in range(1 + spec["x"] % 2):
+            for number in range(1 + spec["x"] % 3):
                 yield {
                     "apiVersion": "v1",
                     "kind": "ConfigMap",

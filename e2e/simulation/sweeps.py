@@ -23,6 +23,7 @@ def _plan(name: str, *features: str, actions: tuple[Event, ...] = (), **more: ob
 
 
 EDIT, DELETE = Event(3.0, "edit", "obj0", 3), Event(6.0, "delete", "obj0")
+GROW = Event(3.0, "edit", "obj0", 5)
 
 SCENARIOS = {
     plan.seed: plan
@@ -33,10 +34,13 @@ SCENARIOS = {
         _plan("delete", "deleted", actions=(EDIT, DELETE)),
         _plan("daemon", "daemon", actions=(EDIT, DELETE)),
         _plan("timer", "timer", actions=(EDIT, DELETE)),
-        _plan("reconcile", "reconciler", actions=(EDIT, Event(5.0, "edit", "obj0", 4), DELETE)),
+        _plan("reconcile", "reconciler", actions=(GROW, Event(5.0, "edit", "obj0", 3))),
+        _plan("reconcile-delete", "reconciler", actions=(GROW, DELETE)),
         _plan("exit", "retried", "parent", faults=(Event(0.52, "restart", "0"),)),
         _plan("abort", "retried", "parent", faults=(Event(0.52, "abort", "0", 1, 0.05),)),
         _plan("pause", "retried", "daemon", faults=(Event(0.52, "pause", "0", 1, 2.0),)),
+        _plan("threads", "sync", "sleeper", actions=(EDIT, DELETE), inline=False),
+        _plan("fake", "retried", "parent", "deleted", actions=(EDIT, DELETE), cluster="fake"),
         _plan("takeover", "retried", "parent", actions=(EDIT,), replicas=2),
     )
 }  # fmt: skip

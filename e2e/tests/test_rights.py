@@ -146,7 +146,8 @@ async def test_b3_b4_absent_rights_to_peerings_are_named_once_and_recovered_from
     [complaint] = complaints
     assert text in complaint
     [review] = messages.find(REVIEW)  # of K30
-    assert review.endswith(f"resources: [{peering.split('/')[-2]}], verbs: [{verb}]}}]}}")
+    rule = f'"resources": ["{peering.split("/")[-2]}"], "verbs": ["{verb}"]}}'
+    assert review.endswith(f"{rule}]}}]}}")
     assert sorted(world.calls) == ["after", "before"]
     assert messages.find() == complaints
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from kopf.testing import KopfRunner, kopf_sandbox  # noqa: F401
+from kopf.testing import KopfRunner
 
 FOLDER = Path(__file__).parent
 
 
 @pytest.fixture
-def sandbox(kopf_sandbox):  # noqa: F811
+def sandbox(kopf_sandbox):
     kopf_sandbox.apply(FOLDER.parent / "crd.yaml")
     return kopf_sandbox
 

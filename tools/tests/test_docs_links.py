@@ -15,7 +15,17 @@ OWN = re.compile(r"https://github\.com/nolar/kopf/(?:blob|tree|raw)/main/([^#\s]
 EXTERNAL = {
     "https://github.com/MagicStack/uvloop",
     "https://kmock.readthedocs.io/",
+    "https://kubernetes.io/docs/concepts/architecture/controller/",
+    "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/",
+    "https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/",
+    "https://kubernetes.io/docs/concepts/extend-kubernetes/operator/",
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/",
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/",
+    "https://kubernetes.io/docs/concepts/architecture/garbage-collection/",
+    "https://kubernetes.io/docs/concepts/architecture/leases/",
     "https://kubernetes.io/docs/reference/using-api/api-concepts/",
+    "https://kubernetes.io/docs/reference/using-api/server-side-apply/",
+    "https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/",
 }
 """All the pages of others that we refer to. When adding one, look at it with your own eyes."""
 

@@ -119,7 +119,7 @@ def test_all_arguments_are_documented_for_all_kinds_of_handlers() -> None:
         name: [bool(cell.strip()) for cell in cells]
         for name, cells in read_rows("arguments.md", columns=7)
     }
-    retrying = {"param", "retry", "started", "runtime"}
+    retrying = {"param", "retry", "started", "runtime", "dryrun"}
     kinds = [cause.kwargs.keys() | retrying for cause in make_causes()]
     for name in set().union(*kinds):
         assert table.pop(name, None) == [name in kwargs for kwargs in kinds], name
@@ -139,11 +139,12 @@ def make_causes() -> list[causes.Cause]:
     }
     change: dict[str, Any] = {"old": None, "new": None, "diff": kopf.Diff(()), "marks": None}
     activity = causes.Activity.STARTUP
+    stopper = object.__new__(AsyncDaemonStopperChecker)
     return [
         causes.ChangingCause(reason=kopf.Reason.CREATE, initial=False, **change, **common),
         causes.WatchingCause(event={"type": None, "object": {}}, **common),
         causes.IndexingCause(**common),
-        causes.DaemonCause(stopper=object.__new__(AsyncDaemonStopperChecker), **common),
+        causes.TimerCause(scheduled=None, stopper=stopper, **common),
         causes.ReconcilingCause(children={}, related={}, triggers=frozenset(), **common),
         causes.ActivityCause(
             activity=activity,

@@ -14,7 +14,7 @@ def read_blocks(page: str, language: str) -> list[str]:
 
 
 def test_k36_the_operator_above_is_the_one_that_is_run() -> None:
-    [operator] = read_blocks("README.md", "python")
+    operator, _reconciler = read_blocks("README.md", "python")
     assert (ROOT / "examples/01-minimal/example.py").read_text("utf-8").startswith(operator)
     commands = "".join(read_blocks("README.md", "bash"))
     assert commands.count(" examples/01-minimal/example.py") == 2

@@ -24,15 +24,20 @@ REASONS = {
 class Refusal(Exception):
     """The request is refused with the status code; nothing is changed."""
 
-    def __init__(self, code: int, message: str, reason: str | None = None) -> None:
+    def __init__(
+        self, code: int, message: str, reason: str | None = None, *, name: str = ""
+    ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
         self.reason = reason
+        self.name = name
+        """The object in question, if any: real servers tell it in the details."""
 
     @property
     def body(self) -> dict[str, Any]:
-        return make_status(self.code, self.message, self.reason)
+        status = make_status(self.code, self.message, self.reason)
+        return {**status, "details": {"name": self.name}} if self.name else status
 
 
 def make_status(code: int, message: str = "", reason: str | None = None) -> dict[str, Any]:

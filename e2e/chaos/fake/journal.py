@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -64,7 +63,7 @@ class Journal:
         return iter(self.entries)
 
     def add(self, request: Request, target: Target) -> Entry:
-        entry = Entry(len(self.entries), request, target, time.monotonic())
+        entry = Entry(len(self.entries), request, target, asyncio.get_running_loop().time())
         self.entries.append(entry)
         self.notify()
         return entry

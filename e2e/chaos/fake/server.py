@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
+import datetime
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from e2e.chaos.fake.http import Connection, Reply, Request
 from e2e.chaos.fake.journal import PATIENCE, Check, Entry, Journal
 from e2e.chaos.fake.kinds import BUILTINS, CRDS, KEX, NAMESPACES, Json, Kind
 from e2e.chaos.fake.routing import route
-from e2e.chaos.fake.store import Change, Key, Store, merging
+from e2e.chaos.fake.store import Change, Key, Store, merging, read_clock
 from e2e.chaos.fake.watching import Hold, Visibility, WatchStream
 
 NAMESPACE = "default"
@@ -24,9 +24,9 @@ NAMESPACE = "default"
 class FakeAPI:
     """A Kubernetes API on a local port: ``async with FakeAPI() as api``."""
 
-    def __init__(self, *kinds: Kind) -> None:
+    def __init__(self, *kinds: Kind, now: Callable[[], datetime.datetime] = read_clock) -> None:
         self.kinds: list[Kind] = [*BUILTINS, *(kinds or [KEX])]
-        self.store = Store()
+        self.store = Store(now)
         self.journal = Journal()
         self.visibility = Visibility(self.store)
         self.streams: list[WatchStream] = []
@@ -235,7 +235,7 @@ class FakeAPI:
             bookmarks=query.get("allowWatchBookmarks") in ("true", "1"),
         )
         limit = query.get("timeoutSeconds")
-        until = None if limit is None else time.monotonic() + float(limit)
+        until = None if limit is None else asyncio.get_running_loop().time() + float(limit)
         entry.is_committed = True
         entry.status = 200
         self.streams.append(stream)

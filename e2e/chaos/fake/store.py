@@ -10,7 +10,6 @@ import copy
 import dataclasses
 import datetime
 import itertools
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,9 @@ from e2e.chaos.fake.kinds import Json, Kind
 
 Key = tuple[tuple[str, str], str, str]
 """An object: its kind (group & plural), its namespace (or an empty string), its name."""
+
+
+TIMESTAMP = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Change:
 class Store:
     """All objects by their keys; versions are numbers, common for all kinds."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], datetime.datetime]) -> None:
+        self._now = now
         self.version = 100
         self.compacted = 0
         """The watches from earlier versions are refused."""
@@ -83,7 +86,7 @@ class Store:
 
     def get(self, key: Key) -> Json:
         if key not in self.objects:
-            raise Refusal(404, f"{key[0][1]} {key[2]!r} not found")
+            raise Refusal(404, f"{key[0][1]} {key[2]!r} not found", name=key[2])
         return self.objects[key]
 
     def create(self, key: Key, obj: Json, *, author: str) -> Json:
@@ -95,7 +98,7 @@ class Store:
         if key[1]:
             metadata["namespace"] = key[1]
         metadata["uid"] = f"uid-{next(self._uids):06d}"
-        metadata["creationTimestamp"] = _now()
+        metadata["creationTimestamp"] = self._now().strftime(TIMESTAMP)
         metadata["generation"] = 1
         _validate(obj)
         return self._commit("ADDED", key, obj, author)
@@ -133,7 +136,7 @@ class Store:
             return self._commit("DELETED", key, obj, author)
         if "deletionTimestamp" in obj["metadata"]:
             return obj
-        obj["metadata"]["deletionTimestamp"] = _now()
+        obj["metadata"]["deletionTimestamp"] = self._now().strftime(TIMESTAMP)
         obj["metadata"]["deletionGracePeriodSeconds"] = 0
         return self._commit("MODIFIED", key, obj, author)
 
@@ -144,7 +147,9 @@ class Store:
             self.objects.pop(key, None)
         else:
             self.objects[key] = obj
-        self.history.append(Change(self.version, type, key, obj, author, time.monotonic()))
+        self.history.append(
+            Change(self.version, type, key, obj, author, asyncio.get_running_loop().time())
+        )
         self.notify()
         return obj
 
@@ -196,5 +201,5 @@ def _validate(obj: Json) -> None:
         raise Refusal(422, "metadata.annotations: Too long: must have at most 262144 bytes")
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def read_clock() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)

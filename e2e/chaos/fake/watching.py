@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import bisect
 import json
-import time
 from collections import deque
 from collections.abc import Callable
 
@@ -95,7 +94,13 @@ class WatchStream:
         self._bookmarks = bookmarks
         self._pending: deque[Change] = deque()
         self._seen = 0  # the version up to which the history was looked through
-        self._shown_at = time.monotonic()
+        self._time = asyncio.get_running_loop().time
+        self._shown_at = self._time()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether everything is shown that has happened."""
+        return not self._pending and self._seen == self._store.version
 
     async def run(self, since: int, until: float | None) -> None:
         """Show the changes after the version, until the time by the monotonic clock."""
@@ -108,8 +113,8 @@ class WatchStream:
         closed: asyncio.Task[object] = asyncio.create_task(self._connection.wait_closed())
         try:
             while not closed.done() and self._connection.is_open:
-                if until is not None and time.monotonic() >= until:
-                    await self._connection.send_end()
+                if until is not None and self._time() >= until:
+                    await self.end()
                     return
                 news = self._store.news  # what comes while the earlier is sent, is not missed
                 delay = await self._show()
@@ -121,7 +126,7 @@ class WatchStream:
             closed.cancel()
 
     async def send(self, type: str, obj: Json) -> None:
-        self._shown_at = time.monotonic()
+        self._shown_at = self._time()
         line = json.dumps({"type": type, "object": obj}).encode() + b"\n"
         await self._connection.send_chunk(line)
 
@@ -156,7 +161,7 @@ class WatchStream:
         late: list[Change] = []
         delays = [BOOKMARK_INTERVAL]
         for change in self._pending:
-            delay = self._visibility.get_delay(change, time.monotonic())
+            delay = self._visibility.get_delay(change, self._time())
             if delay > 0 or any(other.key == change.key for other in late):
                 late.append(change)
                 delays.append(delay)
@@ -169,7 +174,7 @@ class WatchStream:
         return min(max(delay, 0.001) for delay in delays)
 
     async def _send_bookmark(self) -> None:
-        if time.monotonic() >= self._shown_at + BOOKMARK_INTERVAL:
+        if self._time() >= self._shown_at + BOOKMARK_INTERVAL:
             metadata = {"resourceVersion": str(self._seen)}
             obj = {"kind": self.kind.kind, "apiVersion": self.kind.api_version}
             await self.send("BOOKMARK", {**obj, "metadata": metadata})

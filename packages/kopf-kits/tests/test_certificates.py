@@ -77,7 +77,7 @@ def test_absent_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.x509", None)
     with pytest.raises(CertificateError) as info:
         make_self_signed(["x"])
-    assert "`pip install kopf[webhooks]`" in str(info.value)
+    assert "`pip install 'kopf[webhooks]'`" in str(info.value)
     assert "\n" not in str(info.value)
 
 

@@ -281,6 +281,27 @@ def test_failures_of_the_test_itself_are_not_hidden() -> None:
         raise ZeroDivisionError
 
 
+def test_failures_of_the_operator_are_told_with_those_of_the_test() -> None:
+    """Usually, the test fails because the operator does: it waits in vain for what it does."""
+    with (
+        pytest.raises(TimeoutError) as info,
+        KopfRunner(["run", "nosuchfile.py"], timeout=30, reraise=False),
+    ):
+        raise TimeoutError("kopfexamples/one is not as expected")
+    [note] = info.value.__notes__
+    assert note.startswith("The operator has failed: FileNotFoundError: ")
+    assert "nosuchfile.py" in note
+
+
+def test_failures_of_the_test_alone_are_left_as_they_are(handlers: str) -> None:
+    with (
+        pytest.raises(TimeoutError) as info,
+        KopfRunner(["run", "--sandbox", handlers], timeout=30),
+    ):
+        raise TimeoutError
+    assert not hasattr(info.value, "__notes__")
+
+
 def test_commands_that_exit_by_themselves() -> None:
     with KopfRunner(["--version"], timeout=30) as runner:
         pass

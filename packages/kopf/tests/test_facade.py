@@ -39,7 +39,10 @@ ADDED = {
     "harmonize_naming",
     "lifecycles",
     "on",
+    "resource",
+    "schema",
     "sync_api",
+    "update_status",
 }
 
 
@@ -148,7 +151,7 @@ def test_type_checkers_see_the_same_names() -> None:
         elif isinstance(node, ast.Assign):
             assert sorted(ast.literal_eval(node.value)) == kopf.__all__
     submodules = {name for name, (module, _) in seen.items() if module == "kopf"}
-    assert submodules == {"api", "cli", "lifecycles", "on", "sync_api", "testing"}
+    assert submodules == {"api", "cli", "lifecycles", "on", "schema", "sync_api", "testing"}
     for name in kopf.__all__:
         module, original = seen.pop(name)
         value = getattr(importlib.import_module(module), original)

@@ -65,7 +65,7 @@ async def test_objects_wanted_twice_differently_make_no_endless_passes(websites:
 NONSENSE = {
     "number": (
         123,
-        "Reconcilers yield objects as dictionaries, or kopf.Again(); not <class 'int'>",
+        "or as instances of classes with @kopf.resource, or kopf.Again(); not <class 'int'>",
     ),
     "text": ("text", "Reconcilers yield objects as dictionaries"),
     "no kind": ({"metadata": {"name": "x"}}, "kind"),

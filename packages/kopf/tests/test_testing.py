@@ -1,15 +1,15 @@
 """The testing tools of the facade, as the users' tests would use them."""
 
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kopf.testing import KopfRunner, SandboxThread, kopf_sandbox
-
-__all__ = ["kopf_sandbox"]
+from kopf.testing import KopfRunner, SandboxThread
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 HANDLERS = """
@@ -46,3 +46,42 @@ def test_operator_in_a_sandbox(
 
 def test_sandbox_is_the_current_cluster(kopf_sandbox: SandboxThread) -> None:
     assert kopf_sandbox.url in Path(os.environ["KUBECONFIG"]).read_text()
+
+
+def test_q_fixture_starts_operators_for_the_time_of_the_test(
+    kopf_sandbox: SandboxThread, kopf_operator: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled = threading.Event()
+    monkeypatch.setitem(vars(sys), "_handled_by_tests", handled)
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+    kopf_sandbox.apply(EXAMPLES / "crd.yaml")
+    kopf_operator("-A", "--standalone", str(tmp_path / "handlers.py"))
+    kopf_sandbox.apply(EXAMPLES / "obj.yaml")
+    assert handled.wait(30)
+
+
+PLUGGED = """
+import sys
+
+def test_nothing_is_imported():
+    assert "kopf" not in sys.modules and "aiohttp" not in sys.modules
+
+def test_sandbox(kopf_sandbox):
+    assert kopf_sandbox.get("namespaces", "default")
+
+def test_operator_that_fails(kopf_sandbox, kopf_operator):
+    kopf_operator("-A", "absent.py")
+"""
+
+
+@pytest.mark.timeout(180)
+def test_q_fixtures_need_no_imports(tmp_path: Path) -> None:
+    (tmp_path / "test_plugged.py").write_text(PLUGGED)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:kmock", "."],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert "3 passed, 1 error" in done.stdout, done.stdout
+    assert "absent.py" in done.stdout

@@ -47,6 +47,7 @@ async def test_kwargs(run, settings):
     await run(make(lambda **kwargs: seen.update(kwargs), param="p"))
     assert sorted(seen) == [
         "activity",
+        "dryrun",
         "logger",
         "memo",
         "my_index",

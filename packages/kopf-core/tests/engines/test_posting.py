@@ -9,7 +9,7 @@ import pytest
 from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_cogs.clients.errors import APIConnectionError, APIForbiddenError, APINotFoundError
 from kopf_core.actions.context import OperatorContext, operator_var
-from kopf_core.engines.posting import EventRecorder, event, event_logging, exception, info, warn
+from kopf_core.engines.posting import EventRecorder, event, exception, info, post_log_messages, warn
 from kopf_core.engines.posting import recorder as recorders
 
 BODY = {
@@ -377,15 +377,9 @@ async def test_log_messages_as_events(
     caplog.set_level(logging.DEBUG)
     settings.posting.loggers, settings.posting.level = loggers, level
     logger = make_cause().logger
-    with event_logging:
-        for number in (
-            logging.DEBUG,
-            logging.INFO,
-            logging.WARNING,
-            logging.ERROR,
-            logging.CRITICAL,
-        ):
-            logger.log(number, "message %s", number)
+    post_log_messages()
+    for number in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
+        logger.log(number, "message %s", number)
     event(BODY, type="Last", reason="R")
     await client.until(lambda: client.posts and client.posts[-1][1]["type"] == "Last")
     assert [payload["type"] for _, payload, _ in client.posts[:-1]] == expected
@@ -395,8 +389,8 @@ async def test_log_messages_as_events(
 async def test_local_messages_are_not_posted(client, recorder, settings, make_event_cause, caplog):
     caplog.set_level(logging.DEBUG)
     settings.posting.loggers = True
-    with event_logging:
-        make_event_cause().logger.error("silent")
+    post_log_messages()
+    make_event_cause().logger.error("silent")
     event(BODY, type="Last", reason="R")
     await client.until(lambda: client.posts)
     assert [payload["type"] for _, payload, _ in client.posts] == ["Last"]

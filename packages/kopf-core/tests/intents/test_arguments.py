@@ -18,6 +18,7 @@ from kopf_core.intents.causes import (
     IndexingCause,
     Reason,
     ReconcilingCause,
+    TimerCause,
     WatchingCause,
 )
 from kopf_core.intents.handlers import (
@@ -31,7 +32,7 @@ from kopf_core.intents.handlers import (
     WatchingHandler,
 )
 
-OF_ATTEMPTS = {"param", "retry", "started", "runtime"}
+OF_ATTEMPTS = {"param", "retry", "started", "runtime", "dryrun"}
 CHANGES = {"old": None, "new": {}, "diff": ()}
 REQUESTS = {
     "operation": "CREATE",
@@ -53,7 +54,8 @@ REQUESTS = {
             ChangingCause,
             {"initial": True, "reason": Reason.CREATE, "marks": Marks(), **CHANGES},
         ),
-        ([DaemonHandler, TimerHandler], DaemonCause, {"stopper": None}),
+        ([DaemonHandler], DaemonCause, {"stopper": None}),
+        ([TimerHandler], TimerCause, {"stopper": None, "scheduled": None}),
         (
             [ReconcilingHandler],
             ReconcilingCause,

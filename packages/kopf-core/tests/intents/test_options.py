@@ -1,5 +1,7 @@
 """The options of decorators, as they are checked when the code is loaded."""
 
+import sys
+
 import pytest
 
 from kopf_cogs.structs.resources import Resource
@@ -22,6 +24,15 @@ def registry():
         (on.timer, {"interval": -5}, r"interval= must not be negative, as -5 is"),
         (on.timer, {"idle": "5"}, r"idle= must be a number"),
         (on.timer, {"initial_delay": "5"}, r"initial_delay= must be a number or a function"),
+        (on.timer, {"schedule": "0 3 * * *", "interval": 5}, r"Either schedule= or interval="),
+        (on.timer, {"schedule": "0 3 * * *", "idle": 5}, r"Either schedule= or idle="),
+        (on.timer, {"schedule": "0 3 * *"}, r"schedule= must be five fields as in crontab"),
+        (on.timer, {"schedule": 5}, r"schedule= must be five fields as in crontab"),
+        (on.timer, {"schedule": "0 0 30 2 *"}, r"not '0 0 30 2 \*': Bad day-of-month"),
+        (on.timer, {"schedule": "@daily", "timezone": "Mars/Olympus"}, r"timezone= must be a name"),
+        (on.timer, {"schedule": "0 3 * * *", "missed": "some"}, r"missed= must be one of 'none'"),
+        (on.timer, {"schedule": "0 3 * * *", "jitter": -1}, r"jitter= must be a number of seconds"),
+        (on.timer, {"missed": "all"}, r"missed= needs schedule="),
         (on.daemon, {"cancellation_timeout": "5"}, r"cancellation_timeout= must be a number"),
         (on.create, {"timeout": "1m"}, r"timeout= must be a number"),
         (on.create, {"retries": "3"}, r"retries= must be a number"),
@@ -92,3 +103,9 @@ def test_functions_can_be_selectors(registry, selector):
     on.event(selector, registry=registry)(lambda **_: None)
     handlers = registry.get_resource_handlers(KEX)
     assert len(handlers.watching) == 1
+
+
+def test_q_cron_without_the_library_the_extra_is_named(registry, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cronsim", None)
+    with pytest.raises(ImportError, match=r"pip install 'kopf\[cron\]'"):
+        on.timer("kopfexamples", schedule="0 3 * * *", registry=registry)

@@ -59,3 +59,26 @@ async def test_k5_objects_of_which_nothing_is_said_are_not_starved(
         path = "{.metadata.annotations.seen}"
         await cluster.sandbox.wait("kopfexamples", "one", jsonpath=path, value="yes")
     assert journal == ["create"]
+
+
+async def test_sim1_late_changes_of_absent_objects_are_not_handled(
+    cluster, operate, registry, settings, journal
+):
+    """The stream can bring what was before the deletion; the API is asked if it is so."""
+    settings.queueing.error_delays = [0.01]
+
+    @on.create("kopfexamples", registry=registry)
+    async def create(**_: Any) -> None:
+        journal("create")
+
+    async with operate() as operator:
+        body = json.dumps(NAMED).encode()
+        with cluster.sandbox.faults.fail(404, path=OBJECT, body=body) as fault:
+            await cluster.create("one", n=0)
+            await until(lambda: fault.hits and is_idle(operator))
+            hits = fault.hits
+            await cluster.sandbox.patch("kopfexamples", "one", {"spec": {"n": 1}})
+            await until(lambda: fault.hits > hits and is_idle(operator))
+            assert journal == ["create"]
+        await cluster.patch("one", n=2)
+        await journal.until(lambda calls: len(calls) == 2)

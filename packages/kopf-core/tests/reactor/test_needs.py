@@ -1,18 +1,28 @@
 """Rights: all that are missing for what is declared are told at once, before they are needed."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 from idleness import until
 
+from kopf_cogs.structs.resources import Resource
 from kopf_core.intents import decorators as on
+from kopf_core.reactor.essentials import OperatorOptions
+from kopf_core.reactor.needs import list_needs
 
 RULES, ACCESS = "*/selfsubjectrulesreviews", "*/selfsubjectaccessreviews"
 LINE = "The operator lacks rights for what is declared in it. Add them: "
+
+
+def make_rule(key: str, verbs: str) -> dict[str, Any]:
+    """The key is a kind, or a kind and a name: ``leases``, ``leases:default``."""
+    resource, _, name = key.partition(":")
+    rule = {"apiGroups": ["*"], "resources": [resource], "verbs": verbs.split()}
+    return rule | ({"resourceNames": [name]} if name else {})
 
 
 @pytest.fixture
@@ -26,15 +36,14 @@ def permit(monkeypatch) -> Callable[..., None]:
             reply = original(call, *args)
             body = call.parse_body()
             if body["kind"] == "SelfSubjectRulesReview":
-                rules = [
-                    {"apiGroups": ["*"], "resources": [name], "verbs": verbs.split()}
-                    for name, verbs in rights.items()
-                ]
+                rules = [make_rule(key, verbs) for key, verbs in rights.items()]
                 status = {"resourceRules": [] if incomplete else rules, "incomplete": incomplete}
             else:
                 spec = body["spec"]["resourceAttributes"]
                 name = "/".join(filter(None, [spec["resource"], spec["subresource"]]))
-                status = {"allowed": spec["verb"] in rights.get(name, "").split()}
+                keys = [name, f"{name}:{spec.get('name')}"]
+                verbs = " ".join(rights.get(key, "") for key in keys).split()
+                status = {"allowed": spec["verb"] in verbs}
             return type(reply).of({**body, "status": status}, 201)
 
         monkeypatch.setattr(documents, "answer_review", answer)
@@ -67,6 +76,7 @@ GRANTED = {
     "secrets": "list watch",
     "leases": "get create update",
 }
+EVERYTHING = {"customresourcedefinitions": "list watch"}
 KEEPING = ["list", "watch", "create", "patch", "delete"]
 
 
@@ -75,7 +85,15 @@ async def look(operate: Any, logged: Any, **options: Any) -> list[dict[str, Any]
     async with operate(**options):
         await until(lambda: any(LINE in text for text in logged(logging.WARNING)))
     [line] = [text for text in logged(logging.WARNING) if LINE in text]
-    return [yaml.safe_load(text) for text in line.partition(LINE)[2].split(" --- ")]
+    manifest = json.loads(line.partition(LINE)[2])  # as `kubectl apply` takes it
+    assert (manifest["apiVersion"], manifest["kind"]) == ("v1", "List")
+    roles: list[dict[str, Any]] = manifest["items"]
+    return roles
+
+
+def get_named(rule: dict[str, Any]) -> tuple[str, list[str] | None, list[str]]:
+    [resource] = rule["resources"]
+    return resource, rule.get("resourceNames"), rule["verbs"]
 
 
 def get_rights(role: dict[str, Any]) -> dict[str, list[str]]:
@@ -87,7 +105,8 @@ def get_rights(role: dict[str, Any]) -> dict[str, list[str]]:
 async def test_k30_all_missing_rights_are_told_at_once(operate, logged, permit, incomplete):
     permit(GRANTED, incomplete)
     [role] = await look(operate, logged, clusterwide=True)
-    assert (role["kind"], role["metadata"]) == ("ClusterRole", {"name": "examples.kopf.dev"})
+    name = "examples.kopf.dev-missing"  # a role of its own, which replaces no other one
+    assert (role["kind"], role["metadata"]) == ("ClusterRole", {"name": name})
     assert get_rights(role) == {
         "configmaps": ["patch", "delete"],
         "deployments": KEEPING,
@@ -109,8 +128,29 @@ async def test_k30_rights_in_namespaces_are_apart_from_those_of_the_cluster(
         "default": "Role",
         "elsewhere": "Role",
     }
-    assert get_rights(roles["elsewhere"]) == {"leases": ["get", "create", "update"]}
+    assert [*map(get_named, roles["elsewhere"]["rules"])] == [
+        ("leases", ["default"], ["get", "update"]),
+        ("leases", None, ["create"]),  # cannot be limited by names
+    ]
     assert get_rights(roles["default"])["deployments"] == KEEPING
+
+
+@pytest.mark.parametrize("incomplete", [False, True], ids=["rules", "no-rules"])
+@pytest.mark.parametrize("name", ["default", "other"])
+async def test_k30_rights_for_one_lease_are_enough_for_that_lease(
+    cluster, operate, logged, permit, settings, incomplete, name
+):
+    settings.leasing.name, settings.leasing.namespace = name, "default"
+    settings.posting.enabled = False
+    permit({"leases": "create", "leases:default": "get update"} | EVERYTHING, incomplete)
+    if name == "other":
+        [role] = await look(operate, logged, namespaces=["default"])
+        assert [*map(get_named, role["rules"])] == [("leases", ["other"], ["get", "update"])]
+    else:
+        async with operate(namespaces=["default"]), asyncio.timeout(30):
+            await cluster.sandbox.journal.wait("POST", RULES, count=2)
+            await cluster.sandbox.journal.wait("PUT", "*/leases/default")
+        assert not [text for text in logged(logging.WARNING) if LINE in text]
 
 
 @pytest.mark.usefixtures("declare")
@@ -134,3 +174,19 @@ async def test_k30_it_is_one_request_if_everything_is_granted(cluster, operate, 
         await cluster.sandbox.journal.wait("GET", "*/secrets", count=2)
     assert len([e for e in cluster.sandbox.journal if "selfsubject" in e.path]) == 1
     assert not [text for text in logged(logging.WARNING) if LINE in text]
+
+
+def test_n_namesakes_in_other_groups_are_not_needed(registry, settings):
+    """The core kinds are served then, and nothing else: see `Selector.select`."""
+
+    @on.event("pods", id="fn", registry=registry)
+    def fn(**_: Any) -> None:
+        pass
+
+    verbs = frozenset({"list", "watch"})
+    groups = ("", "metrics.k8s.io")
+    pods = [Resource(group, "v1", "pods", namespaced=True, verbs=verbs) for group in groups]
+    needs = list_needs(OperatorOptions(registry=registry, settings=settings), pods, [None])
+    assert {right.group for right in needs[None] if right.resource == "pods"} == {""}
+    purposes = {right.verb: [*why] for right, why in needs[None].items() if right.group == ""}
+    assert purposes["list"] == purposes["watch"] == ["Handler 'fn'"]

@@ -619,6 +619,37 @@ async def test_f11_frozen_processes_check_peers_before_they_go_on(
         await journal.until(lambda calls: calls[2:] == ["begun"])
 
 
+async def test_k12_frozen_processes_begin_nothing_before_they_check_peers(
+    cluster, peering, launch, journal, monkeypatch
+):
+    """What the loop or a thread comes to first, must not be a handler."""
+    registry, clock, reassess = OperatorRegistry(), FakeClock(), Member.reassess
+    resumed, is_frozen = asyncio.Event(), False
+
+    @on.create("kopfexamples", registry=registry)
+    async def first(**_: Any) -> None:
+        journal("first")
+        await resumed.wait()
+
+    @on.create("kopfexamples", registry=registry)
+    def second(**_: Any) -> None:
+        journal("second")
+
+    monkeypatch.setattr(Member, "reassess", lambda self: is_frozen or reassess(self))
+    await peering.create()
+    await cluster.create("a")
+    async with launch(registry=registry, clock=clock) as one:
+        await journal.until(lambda calls: calls == ["first"])
+        is_frozen = True
+        clock.advance(600)
+        resumed.set()
+        await until(lambda: one.operator.handling.orchestrator.is_idle)
+        assert journal == ["first"]
+        is_frozen = False
+        await journal.until(lambda calls: "second" in calls)
+    assert journal == ["first", "second"]
+
+
 async def test_f9_operators_that_cannot_write_step_down(
     cluster, peering, launch, next_tick, logged
 ):

@@ -458,6 +458,19 @@ async def test_k24_the_status_is_shown_for_the_token(cluster, operate, registry,
     assert "s3cr3t" not in repr(settings)
 
 
+async def test_k24_tokens_of_any_bytes_are_refused(operate, registry, settings, get):
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    settings.serving.token = "s3cr3t"
+    async with operate():
+        assert (await get("/status.json"))[0] == 401
+        port = settings.serving.status.rpartition(":")[2]
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
+        writer.write(b"GET /status.json HTTP/1.1\r\nHost: localhost\r\n")
+        writer.write(b"Authorization: Bearer \xff\xd0\r\n\r\n")
+        assert b" 401 " in await reader.readline()
+        writer.close()
+
+
 async def test_k24_values_of_secrets_are_not_shown(cluster, operate, registry, get):
     @on.create("secrets", id="fail", registry=registry)
     def fail(body, logger, **_):

@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from kopf_cogs.aiokits.threads import SystemThreads
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.states import HandlerState
 from kopf_core.reactor.watchdog import PATIENCE, Watchdog, describe_blocker
@@ -14,7 +13,7 @@ from kopf_core.reactor.watchdog import PATIENCE, Watchdog, describe_blocker
 
 @pytest.fixture
 async def watchdog():
-    return Watchdog(SystemThreads())  # its thread is not started: the checks are made by the tests
+    return Watchdog()  # its thread is not started: the checks are made by the tests
 
 
 @pytest.mark.parametrize("is_observed", [False, True])
@@ -58,7 +57,7 @@ def test_other_blockers_are_located():
 
 
 async def test_the_thread_ends_with_the_operator():
-    with Watchdog(SystemThreads()):
+    with Watchdog():
         [thread] = [one for one in threading.enumerate() if one.name == "kopf-watchdog"]
     thread.join(10)
     assert not thread.is_alive()

@@ -54,7 +54,7 @@ def require_cryptography(purpose: str) -> None:
     except ImportError:
         raise MissingLibraryError(
             f"{purpose} cannot be made without the `cryptography` library: "
-            "install it with `pip install kopf[webhooks]`, or provide the certificates in files."
+            "install it with `pip install 'kopf[webhooks]'`, or provide the certificates in files."
         ) from None
 
 

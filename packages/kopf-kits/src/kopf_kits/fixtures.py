@@ -1,13 +1,30 @@
-"""Fixtures for pytest. Nothing is enabled by itself: see :mod:`kopf.testing`."""
+"""The plug-in of pytest: its fixtures are there wherever Kopf is installed, with no imports.
+
+All sessions of pytest load this module, also those that need nothing of it: so it imports nothing
+of Kopf by itself.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from kopf_kits.sandbox import SandboxThread
+if TYPE_CHECKING:
+    from kopf_cogs.clients.session import Client
+    from kopf_kits.roles.usage import Usage
+    from kopf_kits.runner import KopfRunner
+    from kopf_kits.sandbox import SandboxThread
+
+
+class OperatorStarter(Protocol):
+    """Starts an operator in the background of a test."""
+
+    def __call__(self, *args: str, timeout: float = 60.0, **options: Any) -> KopfRunner: ...
 
 
 @pytest.fixture
@@ -15,7 +32,54 @@ def kopf_sandbox(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SandboxThread]:
     """A local API for one test; it is the current cluster (``KUBECONFIG``) of the process."""
+    from kopf_kits.sandbox import SandboxThread
+
     with SandboxThread() as sandbox:
         path = sandbox.write_kubeconfig(tmp_path / "kubeconfig")
         monkeypatch.setenv("KUBECONFIG", str(path))
         yield sandbox
+
+
+@pytest.fixture
+def kopf_operator(kopf_sandbox: SandboxThread) -> Iterator[OperatorStarter]:
+    """Starts operators on the local API of the test; they are stopped at the end of the test.
+
+    The arguments are those of ``kopf run``: ``kopf_operator("-A", "example.py")``. The options are
+    those of :class:`kopf.testing.KopfRunner`. ``timeout`` is how many seconds the operator may take
+    to exit. The errors of an operator are raised at the end of the test.
+    """
+    from kopf_kits.runner import KopfRunner
+
+    with contextlib.ExitStack() as stack:
+
+        def start(*args: str, timeout: float = 60.0, **options: Any) -> KopfRunner:
+            runner = KopfRunner(["run", *args], timeout=timeout, **options)
+            return stack.enter_context(runner)
+
+        yield start
+
+
+@pytest.fixture
+def kopf_usage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Usage]:
+    """What handlers request through ``kopf.api`` in the test; to be checked against the roles.
+
+    If there is the variable ``KOPF_USED`` in the environment, it is the path of the file for
+    ``kopf rbac --used``: everything is added there when the test ends.
+    """
+    from kopf_cogs.clients.session import Client
+    from kopf_core.actions.context import invocation_var
+    from kopf_kits.roles.usage import Usage
+
+    usage = Usage()
+    request = Client.request
+
+    async def note(self: Client, method: str, url: str, **options: Any) -> Any:
+        invocation = invocation_var.get(None)
+        if invocation is not None:
+            usage.note(method, url, options.get("content_type", ""), str(invocation.handler))
+        return await request(self, method, url, **options)
+
+    monkeypatch.setattr(Client, "request", note)
+    yield usage
+    if path := os.environ.get("KOPF_USED"):
+        usage.save(path)

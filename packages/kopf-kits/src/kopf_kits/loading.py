@@ -41,8 +41,8 @@ def preload(
     paths: Iterable[str] = (),
     modules: Iterable[str] = (),
     on_operator: Callable[[str], None] = refuse_operator,
-) -> None:
-    """Import the files and then the modules, in order.
+) -> list[ModuleType]:
+    """Import the files and then the modules, in order; get them as modules.
 
     As with Python itself, files can import other files from their own folders,
     modules are looked for in the current folder, too. What is imported already (e.g. by a test,
@@ -56,10 +56,8 @@ def preload(
 
     token = loading_var.set(lambda: on_operator(_find_caller()))
     try:
-        for number, path in enumerate(paths):
-            _load_file(path, name=_make_name(number, path))
-        for name in modules:
-            _load_module(name)
+        files = [_load_file(path, name=_make_name(num, path)) for num, path in enumerate(paths)]
+        return [*files, *(_load_module(name) for name in modules)]
     finally:
         loading_var.reset(token)
 

@@ -57,12 +57,14 @@ def local_cluster(
     *,
     port: int = 0,
     kubeconfig: pathlib.Path | None = None,
+    rbac: bool = False,
 ) -> Iterator[LocalCluster]:
     """Start a local cluster, and stop it at exit.
 
     :param port: The port on the loopback interface; 0 is any free port.
     :param kubeconfig: Where to write the kubeconfig, in an existing folder; by default,
         to a temporary file, which is removed at exit. A file at a chosen path stays.
+    :param rbac: Whether roles decide who may do what; with the real servers, they always do.
 
     Raises :class:`LocalClusterError` if the port is taken or if the kubeconfig cannot be written,
     :class:`EnvtestError` if the real servers cannot be started.
@@ -75,10 +77,11 @@ def local_cluster(
             kubeconfig = pathlib.Path(folder) / "kubeconfig"
         # These are not for operators in clusters, so they are not imported until needed.
         if engine is Engine.EMULATOR:
-            from kopf_kits.sandbox import SandboxThread
+            from kopf_kits.sandbox import ClusterOptions, SandboxThread
 
             with _explained(f"Cannot serve on port {port}"):
-                sandbox = stack.enter_context(SandboxThread(port=port))
+                thread = SandboxThread(port=port, options=ClusterOptions(rbac=rbac))
+                sandbox = stack.enter_context(thread)
             with _explained(f"Cannot write the kubeconfig {kubeconfig}"):
                 sandbox.write_kubeconfig(kubeconfig)
             yield LocalCluster(sandbox.url, kubeconfig)

@@ -96,9 +96,11 @@ class KopfRunner:
         except concurrent.futures.TimeoutError:
             raise TimeoutError(f"The operator did not stop in {self.timeout} seconds.") from exc
         self._thread.join()
-        # The test's own failure is more important than whatever follows from it.
-        if self.reraise and exc is None and result.exception is not None:
-            raise result.exception
+        error = result.exception
+        if exc is not None and error is not None:  # either of them can be the reason of the other
+            exc.add_note(f"The operator has failed: {type(error).__name__}: {error}")
+        elif error is not None and self.reraise:
+            raise error
         return False
 
     def _run(self) -> None:

@@ -112,22 +112,23 @@ def test_interrupting_is_quiet_while_files_are_loaded(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
-def test_interrupting_is_quiet_while_the_framework_is_loaded() -> None:
-    code = """if True:
+@pytest.mark.parametrize(("command", "code"), [("run", 0), ("sandbox", 0), ("release", 1)])
+def test_interrupting_is_quiet_while_the_framework_is_loaded(command: str, code: int) -> None:
+    script = f"""if True:
         import signal, sys
 
         class Interrupting:
             def find_spec(self, name, path=None, target=None):
-                if name == "kopf_core.reactor.running":
+                if name == "kopf_kits.cli.groups":
                     signal.raise_signal(signal.SIGINT)
 
         sys.meta_path.insert(0, Interrupting())
-        sys.argv = ["kopf", "run", "-A"]
+        sys.argv = ["kopf", "{command}", "-A"]
         from kopf_kits.cli.__main__ import start
         start()
     """
-    done = run_python(code)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = run_python(script)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
 @pytest.mark.parametrize(

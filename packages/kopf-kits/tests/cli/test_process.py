@@ -15,8 +15,9 @@ from kopf_kits.logs import configure, preserved_logging
 
 
 @pytest.fixture(autouse=True)
-def _handlers():
+def _handlers(monkeypatch):
     """The signal handlers are of the whole process: leave them as they were."""
+    monkeypatch.setattr(sys, "argv", ["kopf", "run"])
     previous = {signum: signal.getsignal(signum) for signum in process.SIGNALS}
     yield
     for signum, handler in previous.items():

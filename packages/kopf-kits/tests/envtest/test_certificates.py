@@ -59,5 +59,5 @@ def test_keys_are_in_the_form_that_the_api_server_reads(folder: pathlib.Path) ->
 def test_without_the_library(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     monkeypatch.setitem(sys.modules, "cryptography.x509", None)
-    with pytest.raises(EnvtestError, match=r"^The certificates .* `pip install kopf\[dev\]`\.$"):
+    with pytest.raises(EnvtestError, match=r"^The certificates .* `pip install 'kopf\[dev\]'`\.$"):
         write_certificates(tmp_path)

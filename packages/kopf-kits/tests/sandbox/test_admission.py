@@ -228,6 +228,16 @@ async def test_failures(client, hooks, configure, make_object, broken):
     assert 'failed calling webhook "v.hooks.kopf.dev": ' in answer.json["message"]
 
 
+async def test_refused_connections_are_told_as_by_the_real_server(
+    client, hooks, configure, make_object
+):
+    url = "https://127.0.0.1:1/v"  # nobody listens there
+    await configure("Validating", "v", clientConfig={"url": url, "caBundle": hooks.bundle})
+    answer = await client.post(OBJECTS, make_object())
+    reason = "dial tcp 127.0.0.1:1: connect: connection refused"
+    assert answer.json["message"].endswith(f'Post "{url}?timeout=10s": {reason}')
+
+
 async def test_failures_can_be_ignored(client, hooks, configure, make_object):
     await configure("Validating", "v", failurePolicy="Ignore",
                     clientConfig={"url": "https://127.0.0.1:1/"})  # fmt: skip

@@ -175,7 +175,7 @@ async def test_absent_library(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "cryptography", None)
     monkeypatch.setitem(sys.modules, "cryptography.x509", None)
     with pytest.raises(
-        CertificateError, match=r"^A self-signed .* `pip install kopf\[webhooks\]`, or"
+        CertificateError, match=r"^A self-signed .* `pip install 'kopf\[webhooks\]'`, or"
     ):
         async with serve(WebhookServer(addr="127.0.0.1")):
             pass

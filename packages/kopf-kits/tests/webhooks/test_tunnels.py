@@ -142,7 +142,7 @@ async def test_insecure_tunnel(serve: Serve, ngrok: FakeNgrok) -> None:
 async def test_absent_library(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyngrok", None)
     monkeypatch.setitem(sys.modules, "pyngrok.conf", None)
-    with pytest.raises(WebhookServerError, match=r"`pip install kopf\[dev\]`"):
+    with pytest.raises(WebhookServerError, match=r"`pip install 'kopf\[dev\]'`"):
         async with serve(WebhookNgrokTunnel()):
             pass
 

@@ -31,6 +31,7 @@ _SOURCES = {
     ),
     "kopf_cogs.structs.credentials": "AiohttpSession ConnectionInfo Impersonation LoginError",
     "kopf_cogs.structs.dicts": "FieldPath FieldSpec",
+    "kopf_cogs.structs.definitions": "resource",
     "kopf_cogs.structs.diffs": "Diff DiffItem DiffOperation",
     "kopf_cogs.structs.ids": "HandlerId",
     "kopf_cogs.structs.memos": "Memo",
@@ -50,6 +51,7 @@ _SOURCES = {
     "kopf_core.actions.lifecycles": "get_default_lifecycle set_default_lifecycle",
     "kopf_core.actions.retrying": "ExponentialBackoff",
     "kopf_core.actions.loggers": "LocalObjectLogger Logger ObjectLogger",
+    "kopf_core.actions.statuses": "update_status",
     "kopf_core.intents.indices": "Index Store",
     "kopf_core.engines.desired.triggers": "Again Trigger",
     "kopf_core.engines.posting": "event exception info warn",
@@ -76,7 +78,7 @@ _SOURCES = {
 }
 _MODULES = {name: module for module, names in _SOURCES.items() for name in names.split()}
 _ORIGINALS = {"Children": "Family", "Logger": "AnyLogger"}  # where the names differ
-_SUBMODULES = ("api", "lifecycles", "on", "sync_api")
+_SUBMODULES = ("api", "lifecycles", "on", "schema", "sync_api")
 _OTHER_SUBMODULES = ("cli", "testing")  # these are not for operators, but for their developers
 
 __all__ = sorted([*_MODULES, *_SUBMODULES])

@@ -4,6 +4,7 @@ from kopf import api as api
 from kopf import cli as cli
 from kopf import lifecycles as lifecycles
 from kopf import on as on
+from kopf import schema as schema
 from kopf import sync_api as sync_api
 from kopf import testing as testing
 from kopf_cogs.clients.incluster import login_with_service_account
@@ -42,6 +43,7 @@ from kopf_cogs.structs.bodies import (
     build_owner_reference,
 )
 from kopf_cogs.structs.credentials import AiohttpSession, ConnectionInfo, Impersonation, LoginError
+from kopf_cogs.structs.definitions import resource
 from kopf_cogs.structs.dicts import FieldPath, FieldSpec
 from kopf_cogs.structs.diffs import Diff, DiffItem, DiffOperation
 from kopf_cogs.structs.ids import HandlerId
@@ -73,6 +75,7 @@ from kopf_core.actions.lifecycles import get_default_lifecycle, set_default_life
 from kopf_core.actions.loggers import AnyLogger as Logger
 from kopf_core.actions.loggers import LocalObjectLogger, ObjectLogger
 from kopf_core.actions.retrying import ExponentialBackoff
+from kopf_core.actions.statuses import update_status
 from kopf_core.engines.desired.triggers import Again, Trigger
 from kopf_core.engines.posting import event, exception, info, warn
 from kopf_core.intents.admission import AdmissionError
@@ -236,13 +239,16 @@ __all__ = [
     "reconcile",
     "register",
     "remove_owner_reference",
+    "resource",
     "run",
     "run_tasks",
+    "schema",
     "set_default_lifecycle",
     "set_default_registry",
     "spawn_tasks",
     "subhandler",
     "sync_api",
     "timer",
+    "update_status",
     "warn",
 ]

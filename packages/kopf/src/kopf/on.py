@@ -10,6 +10,7 @@ from kopf_core.intents.callbacks import (
 )
 from kopf_core.intents.decorators import (
     cleanup,
+    convert,
     create,
     daemon,
     delete,
@@ -40,6 +41,7 @@ __all__ = [
     "WatchingDecorator",
     "WebhookDecorator",
     "cleanup",
+    "convert",
     "create",
     "daemon",
     "delete",

@@ -6,7 +6,7 @@ import kopf
 
 
 @kopf.on.create("kopfexamples")  # BAD
-def wrong_type(spec: int, **_: Any) -> None:
+def wrong_type(labels: int, **_: Any) -> None:
     pass
 
 
@@ -46,7 +46,7 @@ def wrong_retry(retry: str, **_: Any) -> None:
 
 
 @kopf.index("kopfexamples")  # BAD
-def wrong_body(body: str, **_: Any) -> None:
+def wrong_meta(meta: str, **_: Any) -> None:
     pass
 
 

@@ -1,7 +1,10 @@
 # pyright: strict
 """Annotated handlers with all that is special: nothing is ignored, in the strict modes of both."""
 
-from typing import Any
+import dataclasses
+from typing import Any, TypedDict
+
+import pydantic
 
 import kopf
 import kopf.testing
@@ -52,6 +55,85 @@ async def waiting_asynchronously(stopped: kopf.DaemonStopped, **_: Any) -> None:
 def waiting(stopped: kopf.DaemonStopped, **_: Any) -> None:
     while not stopped.wait(10):
         print(stopped.reason)
+
+
+class WebsiteSpec(pydantic.BaseModel, frozen=True):
+    replicas: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class WebsiteStatus:
+    phase: str | None = None
+
+
+@kopf.resource("websites.example.com/v1", kind="Website")
+class Website(pydantic.BaseModel, frozen=True):
+    spec: WebsiteSpec
+    status: WebsiteStatus | None = None
+
+
+class PageSpec(TypedDict):
+    text: str
+
+
+@kopf.resource("pages.example.com/v1")
+class Page(TypedDict):
+    spec: PageSpec
+
+
+def is_big(spec: WebsiteSpec, **_: Any) -> bool:
+    return spec.replicas > 1
+
+
+@kopf.on.create(Website, when=is_big)
+@kopf.on.update(Website)
+def with_models(spec: WebsiteSpec, status: WebsiteStatus, body: Website, **_: Any) -> None:
+    print(spec.replicas + 1, body.spec.replicas + 1)
+    kopf.update_status(dataclasses.replace(status, phase="Done"))
+
+
+@kopf.on.field(Website, field="spec")
+async def with_old_and_new(old: WebsiteSpec | None, new: WebsiteSpec, **_: Any) -> None:
+    print(new.replicas - (old.replicas if old else 0))
+
+
+@kopf.on.create(Page)
+@kopf.on.event(Page)
+def with_typed_dictionaries(spec: PageSpec, body: Page, **_: Any) -> None:
+    print(spec["text"].upper(), body["spec"]["text"].lower())
+
+
+@kopf.timer(Website, interval=1)
+@kopf.daemon(Website)
+@kopf.index(Website)
+@kopf.on.validate(Website)
+@kopf.on.mutate(Website)
+def with_models_everywhere(spec: WebsiteSpec, **_: Any) -> int:
+    return spec.replicas
+
+
+@kopf.reconcile(Website, owns=[Website, "configmaps"], related={Website: "spec.other"})
+def wanted_models(spec: WebsiteSpec, **_: Any) -> kopf.Wishes:
+    yield Website(spec=WebsiteSpec(replicas=spec.replicas))
+
+
+@kopf.resource("websites.example.com/v2", kind="Website")
+class NewWebsite(pydantic.BaseModel):
+    spec: WebsiteSpec
+
+
+@kopf.on.convert(Website, NewWebsite)
+def converted(body: Website, **_: Any) -> NewWebsite:
+    return NewWebsite(spec=body.spec)
+
+
+@kopf.on.convert("v2", "v1", kind="websites.example.com")
+async def converted_as_dictionaries(spec: dict[str, Any], **_: Any) -> None:
+    spec["replicas"] = spec.pop("size")
+
+
+def spec_is_right(website: Website) -> int:
+    return website.spec.replicas
 
 
 @kopf.on.create("kopfexamples")

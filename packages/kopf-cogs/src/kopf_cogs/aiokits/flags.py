@@ -9,6 +9,8 @@ import functools
 import threading
 from typing import Any, TypeAlias
 
+from kopf_cogs.aiokits.surroundings import get_threads
+
 Flag: TypeAlias = (
     asyncio.Event | threading.Event | asyncio.Future[Any] | concurrent.futures.Future[Any]
 )
@@ -56,7 +58,7 @@ async def _wait_thread_event(event: threading.Event) -> bool:
     future: asyncio.Future[bool] = loop.create_future()
     abandoned = threading.Event()
     target = functools.partial(_watch_thread_event, event, abandoned, loop, future)
-    threading.Thread(target=target, name="kopf-flag", daemon=True).start()
+    get_threads().start(target, name="kopf-flag")
     try:
         return await future
     finally:

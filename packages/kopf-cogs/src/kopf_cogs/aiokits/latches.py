@@ -3,6 +3,8 @@
 import asyncio
 import threading
 
+from kopf_cogs.aiokits.surroundings import get_threads
+
 
 class Latch:
     """An event that is never cleared. It costs little until somebody waits for it."""
@@ -37,7 +39,7 @@ class Latch:
         event = threading.Event()
         self._events.append(event)
         try:
-            return self._is_set or event.wait(timeout)
+            return self._is_set or get_threads().wait(event, timeout)
         finally:
             self._events.remove(event)
 

@@ -6,7 +6,6 @@ import logging
 import math
 import re
 import ssl
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -79,7 +78,8 @@ class Connection:
 
         Redirects are followed within the same server, if they mean the same request (307, 308).
         """
-        target, redirects, began = self._locate(url), 0, time.monotonic()
+        time = asyncio.get_running_loop().time
+        target, redirects, began = self._locate(url), 0, time()
         while True:
             response = await self.session.request(
                 method,
@@ -97,7 +97,7 @@ class Connection:
                 return response
             response.release()
             target, redirects = elsewhere, redirects + 1
-            timeout, began = _reduce(timeout, time.monotonic() - began), time.monotonic()
+            timeout, began = _reduce(timeout, time() - began), time()
 
     def _find_redirect(self, response: aiohttp.ClientResponse) -> yarl.URL | None:
         """Where it is to be sent instead, if it is still to the same server."""
@@ -169,6 +169,7 @@ class ConnectionPool:
         self._logger = logger
         self._renewer = renewals.Renewer(vault, clock=clock)
         self._renewal: asyncio.Task[None] | None = None
+        self._context = contextvars.copy_context()
         self._connections: dict[VaultItem, Connection] = {}
         self._retired: list[Connection] = []
         self._closed = False
@@ -249,7 +250,7 @@ class ConnectionPool:
         self._connections[item] = connection
         if self._renewal is None:  # not in the context of whoever makes the first request
             self._renewal = asyncio.create_task(
-                self._renewer.run(), name="credentials renewer", context=contextvars.Context()
+                self._renewer.run(), name="credentials renewer", context=self._context
             )
         return connection
 

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-import random
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias, cast
 
+from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.clients import errors, session
 from kopf_cogs.structs import bodies, dicts, diffs, jsonpatch, patches, resources, secrecy
 from kopf_cogs.structs.conditions import find_planned, rebase_conditions
@@ -296,7 +296,7 @@ async def _apply_fns(target: _Target, patch: patches.Patch, body: Any) -> Any:
             if attempt == MAX_ATTEMPTS - 1:
                 raise
             if attempt:
-                await asyncio.sleep(CONFLICT_DELAY * 2.0**attempt * random.uniform(0.5, 1.5))
+                await asyncio.sleep(CONFLICT_DELAY * 2.0**attempt * get_chance().uniform(0.5, 1.5))
             known, freshest = freshest, await target.get_if_permitted()
             if freshest is None or _get_version(known) == _get_version(freshest):
                 raise  # it is the change itself what is wrong

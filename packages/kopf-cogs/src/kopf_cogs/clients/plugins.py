@@ -19,6 +19,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from kopf_cogs.aiokits.surroundings import get_clock, get_threads
 from kopf_cogs.clients import leashes
 from kopf_cogs.structs import credentials
 
@@ -96,12 +97,16 @@ class ExecPlugin:
     def _read(self, process: "subprocess.Popen[bytes]") -> bytes:
         """Read in another thread: there is no other way that has a time limit everywhere."""
         output: list[bytes] = []
-        reader = threading.Thread(target=_read_limited, args=(process, output), daemon=True)
-        reader.start()
-        reader.join(self.timeout)
-        if reader.is_alive():
+        is_read = threading.Event()
+
+        def read() -> None:
+            _read_limited(process, output)
+            is_read.set()
+
+        get_threads().start(read, name="kopf-plugin")
+        if not is_read.wait(self.timeout):
             _kill(process)
-            reader.join(1.0)
+            is_read.wait(1.0)
             raise self._fail(f"has not finished in {self.timeout:g} seconds")
         if len(output[0]) > MAX_OUTPUT:
             raise self._fail(f"has printed more than {MAX_OUTPUT} bytes")
@@ -157,7 +162,7 @@ class ExecPlugin:
         except ValueError:
             raise self._fail("has printed a wrong time of expiration") from None
         moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-        if moment <= datetime.datetime.now(datetime.UTC):
+        if moment <= get_clock().now():
             raise self._fail("has printed credentials that are expired already; check the clocks")
         return moment
 

@@ -16,7 +16,7 @@ import pathlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kopf_cogs.aiokits import clocks, threads
+from kopf_cogs.aiokits import clocks, thread_calls
 from kopf_cogs.clients import leashes, retries
 from kopf_cogs.clients.vault import Vault, VaultItem
 from kopf_cogs.helpers import certificates
@@ -206,7 +206,7 @@ class Renewer:
     ) -> credentials.ConnectionInfo | None:
         record = self._records[item]
         try:
-            return await threads.call_in_thread(fn, name=THREADS)
+            return await thread_calls.call_in_thread(fn, name=THREADS)
         except Exception as e:
             self._complain(item, record, e)
             return None

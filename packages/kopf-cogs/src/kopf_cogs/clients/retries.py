@@ -2,10 +2,10 @@
 
 import email.utils
 import math
-import random
 from collections.abc import Iterable, Iterator
 
 from kopf_cogs.aiokits import clocks
+from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.clients import errors
 
 MAX_RETRY_AFTER = 300.0
@@ -117,4 +117,4 @@ class Backoff:
         start = self.initial if self._failures == 0 else max(self.initial, 0.01)
         delay = min(start * 2.0 ** min(self._failures, 30), self.limit)
         self._failures += 1
-        return delay * (1 + random.random() / 2)
+        return delay * (1 + get_chance().random() / 2)

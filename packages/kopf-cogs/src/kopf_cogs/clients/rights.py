@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
+REVIEWS_OF_OTHERS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
 RULES = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 
 TIMEOUT = 5.0
@@ -33,6 +35,24 @@ class Right(NamedTuple):
     """The plural name, maybe with a subresource: ``pods``, ``pods/status``."""
 
     verb: str
+
+    name: str = ""
+    """The only object that it is needed for; any object, if it is empty."""
+
+
+class Subject(NamedTuple):
+    """Whose rights are reviewed, if not of those who ask."""
+
+    user: str
+    groups: Collection[str]
+
+    @classmethod
+    def of_account(cls, name: str, namespace: str) -> "Subject":
+        """A service account."""
+        groups = "serviceaccounts", f"serviceaccounts:{namespace}", "authenticated"
+        return cls(
+            f"system:serviceaccount:{namespace}:{name}", [f"system:{group}" for group in groups]
+        )
 
 
 def hint_at_role(exc: Exception, also: Collection[str] = ()) -> str:
@@ -72,35 +92,48 @@ async def explain_refusal(
 
 def suggest_rules(missing: Collection[Right], exc: Exception) -> str:
     """The rules for these rights, a sentence to go on the message with."""
-    rules = _format_rules(missing)
-    these = "this rule" if len(rules) == 1 else "these rules"
-    return f"{_end(exc)} Add {these} to the role of the operator: {', '.join(rules)}."
+    these = "this rule" if len(make_rules(missing)) == 1 else "these rules"
+    return f"{_end(exc)} Add {these} to the role of the operator: {suggest(missing)}."
 
 
-def _format_rules(missing: Collection[Right]) -> list[str]:
-    verbs: dict[tuple[str, str], list[str]] = {}
-    for group, resource, verb in missing:
-        verbs.setdefault((group, resource), []).append(verb)
-    resources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (group, resource), its_verbs in verbs.items():
-        resources.setdefault((group, tuple(its_verbs)), []).append(resource)
+def suggest(missing: Collection[Right]) -> str:
+    """The rules as they are usually written in the YAML files of roles, in one line."""
+    return ", ".join(map(_format_rule, make_rules(missing)))
+
+
+def make_rules(missing: Collection[Right]) -> list[dict[str, list[str]]]:
+    """The fewest rules for these rights that permit nothing else, as they are in roles."""
+    verbs: dict[tuple[str, str, str], list[str]] = {}
+    for group, resource, verb, name in missing:
+        verbs.setdefault((group, resource, name), []).append(verb)
+    resources: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for (group, resource, name), its_verbs in verbs.items():
+        resources.setdefault((group, name, tuple(its_verbs)), []).append(resource)
     return [
-        f'{{apiGroups: ["{group}"], resources: [{", ".join(names)}], '
-        f"verbs: [{', '.join(its_verbs)}]}}"
-        for (group, its_verbs), names in resources.items()
+        {
+            "apiGroups": [group],
+            "resources": its_resources,
+            **({"resourceNames": [name]} if name else {}),
+            "verbs": [*its_verbs],
+        }
+        for (group, name, its_verbs), its_resources in resources.items()
     ]
 
 
-def format_role(name: str, namespace: str | None, rights: Collection[Right]) -> str:
-    """A role of these rights as YAML in one line: for a namespace, or for the whole cluster."""
-    kind, place = (
-        ("ClusterRole", "") if namespace is None else ("Role", f", namespace: {namespace}")
-    )
-    rules = ", ".join(_format_rules(rights))
-    return (
-        f"{{apiVersion: rbac.authorization.k8s.io/v1, kind: {kind}, "
-        f"metadata: {{name: {name}{place}}}, rules: [{rules}]}}"
-    )
+def _format_rule(rule: Mapping[str, Collection[str]]) -> str:
+    """As it is usually written in the YAML files of roles; groups can be empty, so are quoted."""
+    items = ((key, [f'"{v}"' if key == "apiGroups" else v for v in rule[key]]) for key in rule)
+    return "{" + ", ".join(f"{key}: [{', '.join(values)}]" for key, values in items) + "}"
+
+
+def make_role(name: str, namespace: str | None, rights: Collection[Right]) -> dict[str, Any]:
+    """A role of these rights: for a namespace, or for the whole cluster."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole" if namespace is None else "Role",
+        "metadata": {"name": name} | ({} if namespace is None else {"namespace": namespace}),
+        "rules": make_rules(rights),
+    }
 
 
 def _end(exc: Exception) -> str:
@@ -111,11 +144,25 @@ async def find_missing(
     client: "session.Client", wanted: Collection[Right], namespace: str | None
 ) -> Collection[Right]:
     """Those of the rights that are not there; none if it is not possible to find it out."""
-    free = client.without_fence()  # nothing is changed by that, and followers ask, too
     try:
-        allowed = await asyncio.gather(*(_is_allowed(free, right, namespace) for right in wanted))
+        return await review(client, wanted, namespace)
     except (errors.APIError, credentials.LoginError):
         return ()
+
+
+async def review(
+    client: "session.Client",
+    wanted: Collection[Right],
+    namespace: str | None,
+    subject: Subject | None = None,
+) -> Collection[Right]:
+    """Those of the rights that are not there; of whoever asks, or of the subject.
+
+    Raises :class:`APIError` and :class:`LoginError` if it is not possible to find it out.
+    """
+    free = client.without_fence()  # nothing is changed by that, and followers ask, too
+    asking = (_is_allowed(free, right, namespace, subject) for right in wanted)
+    allowed = await asyncio.gather(*asking)
     return [right for right, is_allowed in zip(wanted, allowed, strict=True) if not is_allowed]
 
 
@@ -130,7 +177,7 @@ async def find_ungranted(
     rules = await _list_rules(client.without_fence(), namespace)
     if rules is None:
         return ()
-    doubted = [right for right in wanted if not any(_permits(rule, right) for rule in rules)]
+    doubted = [right for right in wanted if not any(is_permitted(rule, right) for rule in rules)]
     return await find_missing(client, doubted, namespace)
 
 
@@ -149,17 +196,20 @@ async def _list_rules(
         return None
     status = reply.get("status") if isinstance(reply, dict) else None
     rules = status.get("resourceRules") if isinstance(status, dict) else None
-    return [
-        rule for rule in rules or () if isinstance(rule, dict) and not rule.get("resourceNames")
-    ]
+    return [rule for rule in rules or () if isinstance(rule, dict)]
 
 
-def _permits(rule: Mapping[str, Any], right: Right) -> bool:
+def is_permitted(rule: Mapping[str, Any], right: Right) -> bool:
+    """Whether the rule of a role permits it."""
     fields = ("apiGroups", right.group), ("resources", right.resource), ("verbs", right.verb)
-    return all({value, "*"} & {*(rule.get(field) or ())} for field, value in fields)
+    names = rule.get("resourceNames")
+    is_for_it = not names or right.name in names
+    return is_for_it and all({value, "*"} & {*(rule.get(field) or ())} for field, value in fields)
 
 
-async def _is_allowed(client: "session.Client", right: Right, namespace: str | None) -> bool:
+async def _is_allowed(
+    client: "session.Client", right: Right, namespace: str | None, subject: Subject | None
+) -> bool:
     resource, _, subresource = right.resource.partition("/")
     attributes = {
         "group": right.group,
@@ -167,12 +217,17 @@ async def _is_allowed(client: "session.Client", right: Right, namespace: str | N
         "subresource": subresource,
         "verb": right.verb,
         "namespace": namespace or "",
+        "name": right.name,
     }
+    who = {} if subject is None else {"user": subject.user, "groups": [*subject.groups]}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
+        "kind": "SelfSubjectAccessReview" if subject is None else "SubjectAccessReview",
+        "spec": {"resourceAttributes": attributes, **who},
     }
-    reply = await client.post(REVIEWS, review, timeout=TIMEOUT, backoffs=())
+    url = REVIEWS if subject is None else REVIEWS_OF_OTHERS
+    reply = await client.post(url, review, timeout=TIMEOUT, backoffs=())
     status = reply.get("status") if isinstance(reply, dict) else None
-    return not isinstance(status, dict) or status.get("allowed") is not False
+    if not isinstance(status, dict) or not isinstance(status.get("allowed"), bool):
+        raise errors.APIResponseError("the response is not a review of access")
+    return bool(status["allowed"])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import aiohttp
 
 from kopf_cogs.aiokits import clocks
+from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.clients import connections, errors, retries, slots, unanswered, vault
 from kopf_cogs.helpers import jsons
 from kopf_cogs.structs import credentials
@@ -81,7 +82,7 @@ class Client:
         logger: Logger = logger,
     ) -> None:
         super().__init__()
-        self.clock = clock or clocks.SystemClock()
+        self.clock = clock or get_clock()
         self.settings = settings if settings is not None else _make_settings()
         self.vault = (
             src

@@ -10,10 +10,10 @@ import collections
 import dataclasses
 import datetime
 import logging
-import random
 from collections.abc import Mapping
 
 from kopf_cogs.aiokits import clocks, sleeps
+from kopf_cogs.aiokits.surroundings import get_chance, get_clock
 from kopf_cogs.structs import credentials
 from kopf_cogs.structs.credentials import VaultKey
 
@@ -71,7 +71,7 @@ class Vault:
         clock: clocks.Clock | None = None,
     ) -> None:
         super().__init__()
-        self._clock = clock or clocks.SystemClock()
+        self._clock = clock or get_clock()
         self.refillable = refillable
         self._patience = patience
         self._holdback = holdback
@@ -184,7 +184,7 @@ class Vault:
         if self._expiration is not None and self._expiration <= self._clock.now():
             self._drop_expired()
         best = self._best
-        return best[0] if len(best) == 1 else random.choice(best) if best else None
+        return best[0] if len(best) == 1 else get_chance().choice(best) if best else None
 
     async def acquire(self) -> VaultItem:
         """Choose credentials, and wait for them if necessary."""

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable
 
 from kopf_cogs.aiokits.pools import DaemonPool
+from kopf_cogs.aiokits.surroundings import get_threads
 from kopf_cogs.configs.checks import Seconds, SettingError, SettingsGroup
 
 HANDLER_THREADS = "kopf-handler"
@@ -38,7 +39,7 @@ class ExecutionSettings(SettingsGroup):
     def executor(self) -> concurrent.futures.Executor:
         """The executor for sync handlers; by default, a thread pool made on the first use."""
         if self._executor is None:
-            self._executor = DaemonPool(self._max_workers, name=HANDLER_THREADS)
+            self._executor = get_threads().make_pool(self._max_workers, name=HANDLER_THREADS)
         return self._executor
 
     @executor.setter

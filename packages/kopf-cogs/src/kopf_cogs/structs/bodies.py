@@ -182,9 +182,10 @@ class Body(ReplaceableMappingView[str, Any]):
     The views to its parts are made when first asked for, and remain the same since then.
     """
 
-    __slots__ = ("_meta", "_spec", "_status")
+    __slots__ = ("_meta", "_parsed", "_spec", "_status")
 
     _meta: Meta | None
+    _parsed: dict[Any, Any]  # absent until somebody asks for it: bodies are made for every event
     _spec: Spec | None
     _status: Status | None
 
@@ -209,6 +210,15 @@ class Body(ReplaceableMappingView[str, Any]):
     def meta(self) -> Meta:
         """The live view to ``metadata``."""
         return self.metadata
+
+    @property
+    def parsed(self) -> dict[Any, Any]:
+        """What was made of this state of the object for those who want models: a cache."""
+        try:
+            return self._parsed
+        except AttributeError:
+            self._parsed = {}
+        return self._parsed
 
     @property
     def spec(self) -> Spec:

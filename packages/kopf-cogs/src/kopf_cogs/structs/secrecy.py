@@ -11,6 +11,11 @@ def is_secret(resource: Resource) -> bool:
     return resource.group == "" and resource.plural == "secrets"
 
 
+def is_secret_body(body: Mapping[str, Any]) -> bool:
+    """The same, by the object itself."""
+    return body.get("kind") == "Secret" and body.get("apiVersion") == "v1"
+
+
 def show(resource: Resource, value: Any) -> str:
     """The representation of an object or its part for the logs; only its keys if it is secret.
 

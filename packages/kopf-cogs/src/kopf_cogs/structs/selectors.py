@@ -63,10 +63,13 @@ class Selector:
 
         ``group, version, name``; ``group/version, name``; ``group, name``; ``v1, name``;
         ``name`` alone; ``group/version/name``; ``name.group``; ``name.version.group``.
-        Or the same with keywords. The name can also be ``EVERYTHING`` or a callable.
+        Or the same with keywords. The name can also be ``EVERYTHING`` or a callable,
+        or the only argument is a class with a definition: see :func:`kopf.resource`.
 
         Raises ``TypeError`` if the specification is ambiguous or makes no sense.
         """
+        if isinstance(arg1, type):
+            arg1 = _name_of_model(arg1)
         pos_group, pos_version, any_name = _parse_args(arg1, arg2, arg3)
         selector = cls(
             group=_pick("group", pos_group, group),
@@ -176,6 +179,17 @@ class Resolution(NamedTuple):
     def ambiguous(self) -> bool:
         """Whether several resources are found where only one is meant."""
         return bool(self.rivals)
+
+
+def _name_of_model(cls: type) -> AnyName:
+    """The name of the resource which the class is the model of. Others are just callables."""
+    from kopf_cogs.structs.definitions import definition_of
+    from kopf_cogs.structs.models import is_model
+
+    definition = definition_of(cls)
+    if definition is None and is_model(cls):
+        raise TypeError(f"There is no @kopf.resource on {cls.__qualname__}: its kind is not known.")
+    return cls if definition is None else str(definition.api_version + "/" + definition.plural)
 
 
 def _parse_args(*args: AnyName | None) -> tuple[str | None, str | None, AnyName | None]:

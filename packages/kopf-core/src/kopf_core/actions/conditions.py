@@ -8,6 +8,7 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.conditions import PlannedConditions, index_conditions, is_seen
 from kopf_cogs.structs.dicts import is_mapping
@@ -15,10 +16,6 @@ from kopf_cogs.structs.patches import Patch
 
 Condition = Mapping[str, Any]
 """One condition: its ``type``, ``status``, ``reason``, ``message``, and times."""
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
 
 
 class Conditions(Mapping[str, Condition]):
@@ -39,12 +36,12 @@ class Conditions(Mapping[str, Condition]):
         patch: Patch,
         *,
         is_counted: bool = False,
-        now: Callable[[], datetime.datetime] = _now,
+        now: Callable[[], datetime.datetime] | None = None,
     ) -> None:
         self._is_counted = is_counted
         self._body = body
         self._patch = patch
-        self._now = now
+        self._now = now or get_clock().now
 
     def __repr__(self) -> str:
         return repr({type: item.get("status") for type, item in self._items.items()})

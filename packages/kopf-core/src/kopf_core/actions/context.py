@@ -3,7 +3,7 @@
 Users' functions are the only place where the call stack goes back from the upper layers
 to the framework (``kopf.info()``, ``@kopf.subhandler``, ``kopf.adopt()``), with no room for
 parameters. Context variables serve them; all others, and why they exist, are listed
-in ``docs/architecture.md``.
+in ``docs/reference/architecture.md``.
 """
 
 import asyncio

@@ -14,7 +14,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
-from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.configs.checks import SettingError
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import ExitWish, call
@@ -72,7 +73,7 @@ class Execution:
     subhandling: "Subhandling | None" = None
     """How to run sub-handlers, where they are supported."""
 
-    clock: Clock = field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=get_clock)
     jump: datetime.timedelta = NO_JUMP
     """By how much the wall clock was set since the progress of the handlers was stored."""
 
@@ -90,6 +91,9 @@ class Execution:
 
     panel: Panel = field(default_factory=Panel)
     """Who measures the attempts, if anybody."""
+
+    dryrun: bool = False
+    """Whether it is a rehearsal: nothing is committed; handlers are told of that."""
 
     def timed(self, clock: Clock, jump: datetime.timedelta) -> "Execution":
         """The same by another clock. It is for each turn, where constructors are too slow."""
@@ -160,6 +164,7 @@ class Execution:
             began = self.clock.monotonic()
             outcome = await self._attempt(invocation, state)
             instruments.on_attempt(handler, outcome, self.clock.monotonic() - began)
+            instruments.on_outcome(handler, cause, outcome)
         return outcome
 
     async def _attempt(self, invocation: Invocation, state: HandlerState) -> Outcome:
@@ -201,8 +206,10 @@ class Execution:
             "retry": 0,
             "started": self.clock.now(),
             "runtime": _NO_TIME,
+            "dryrun": self.dryrun,
             **cause.kwargs,  # the last ones: the names of indices are never overridden
         }
+        handler.adjust_kwargs(kwargs)
         cause.logger.debug("%s is invoked.", handler)
         invocation = Invocation(handler, cause, self)
         token = invocation_var.set(invocation)
@@ -237,6 +244,7 @@ class Execution:
             "retry": state.retries,
             "started": state.started,
             "runtime": runtime,
+            "dryrun": self.dryrun,
             **invocation.cause.kwargs,  # the last ones: the names of indices are never overridden
         }
         handler.adjust_kwargs(kwargs)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 
-from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.bases import BaseCause, BaseHandler
 from kopf_core.actions.outcomes import Outcome
 
 _NOTHING: AbstractContextManager[object] = nullcontext()
@@ -27,6 +27,9 @@ class Instruments:
 
     def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
         """An attempt has ended, in whatever way but cancellation. Called inside of its context."""
+
+    def on_outcome(self, handler: BaseHandler, cause: BaseCause, outcome: Outcome) -> None:
+        """The same: for which object it was."""
 
     def trace_turn(
         self, resource: str, namespace: str | None, name: str
@@ -53,6 +56,10 @@ class JointInstruments(Instruments):
     def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
         for member in self.members:
             member.on_attempt(handler, outcome, seconds)
+
+    def on_outcome(self, handler: BaseHandler, cause: BaseCause, outcome: Outcome) -> None:
+        for member in self.members:
+            member.on_outcome(handler, cause, outcome)
 
     def trace_turn(
         self, resource: str, namespace: str | None, name: str

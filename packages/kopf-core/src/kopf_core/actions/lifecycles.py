@@ -5,10 +5,10 @@ A lifecycle is any function that takes the list of handlers and arbitrary keywor
 The progress is stored after each step, before the next one begins.
 """
 
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.states import State
 
@@ -27,12 +27,12 @@ def one_by_one(handlers: Sequence[BaseHandler], /, **_: Any) -> Sequence[BaseHan
 
 def randomized(handlers: Sequence[BaseHandler], /, **_: Any) -> Sequence[BaseHandler]:
     """Call one random handler in each step."""
-    return [random.choice(handlers)] if handlers else []
+    return [get_chance().choice(handlers)] if handlers else []
 
 
 def shuffled(handlers: Sequence[BaseHandler], /, **_: Any) -> Sequence[BaseHandler]:
     """Call all handlers of the step in a random order."""
-    return random.sample(handlers, k=len(handlers))
+    return get_chance().sample(handlers, k=len(handlers))
 
 
 def asap(

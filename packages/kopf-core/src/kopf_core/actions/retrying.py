@@ -3,10 +3,10 @@
 import datetime
 import logging
 import math
-import random
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.helpers.hints import HintedError
 from kopf_core.actions.bases import AnyBackoff, BaseHandler
@@ -128,7 +128,7 @@ def sane_delay(delay: Any) -> float | None:
 
 def jittered(delay: float, ratio: float = 0.1) -> float:
     """The delay moved by a random share of itself, so that many retries do not coincide."""
-    return delay * random.uniform(1 - ratio, 1 + ratio)
+    return delay * get_chance().uniform(1 - ratio, 1 + ratio)
 
 
 def describe(exc: BaseException) -> str:

@@ -5,6 +5,7 @@ so that an operator can carry on after a restart with nothing run twice.
 """
 
 import datetime
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -127,7 +128,7 @@ class State(Mapping[HandlerId, HandlerState]):
     from what was found on the object (e.g. of a cycle that is superseded by another one).
     """
 
-    __slots__ = ("_active", "_states", "_stored", "now", "purpose")
+    __slots__ = ("_active", "_held", "_states", "_stored", "now", "purpose")
 
     def __init__(
         self,
@@ -137,7 +138,9 @@ class State(Mapping[HandlerId, HandlerState]):
         active: frozenset[HandlerId] = frozenset(),
         stored: Mapping[HandlerId, HandlerState] = MappingProxyType({}),
         purpose: str | None = None,
+        held: frozenset[HandlerId] = frozenset(),
     ) -> None:
+        self._held = held
         self._states = states
         self._active = active
         self._stored = stored
@@ -206,6 +209,19 @@ class State(Mapping[HandlerId, HandlerState]):
         states = {id: state for id, state in self._states.items() if id not in ids}
         return State(states, now=self.now, stored=self._stored, purpose=self.purpose)
 
+    def with_held(self, ids: Collection[HandlerId]) -> "State":
+        """Let these handlers wait for a change of the object, not for a time. It is not stored."""
+        if not ids:
+            return self
+        return State(
+            self._states,
+            now=self.now,
+            active=self._active,
+            stored=self._stored,
+            purpose=self.purpose,
+            held=frozenset(ids),
+        )
+
     def with_outcomes(
         self,
         outcomes: Mapping[HandlerId, Outcome],
@@ -216,7 +232,12 @@ class State(Mapping[HandlerId, HandlerState]):
         for id, outcome in outcomes.items():
             states[id] = states[id].with_outcome(outcome, now)
         return State(
-            states, now=now, active=self._active, stored=self._stored, purpose=self.purpose
+            states,
+            now=now,
+            active=self._active,
+            stored=self._stored,
+            purpose=self.purpose,
+            held=self._held,
         )
 
     def __getitem__(self, id: HandlerId) -> HandlerState:
@@ -272,10 +293,14 @@ class State(Mapping[HandlerId, HandlerState]):
 
     @property
     def delay(self) -> float | None:
-        """Seconds until the first of the unfinished handlers wakes up; 0 when one is awake."""
-        pending = [self._states[id] for id in self._active if not self._states[id].finished]
+        """Seconds until the first of the unfinished handlers wakes up; 0 when one is awake.
+
+        It is infinite if all of them only wait for changes.
+        """
+        active = self._active - self._held if self._held else self._active
+        pending = [self._states[id] for id in active if not self._states[id].finished]
         if not pending:
-            return None
+            return None if self.done else math.inf
         return min(
             0.0 if state.delayed is None else max(0.0, (state.delayed - self.now).total_seconds())
             for state in pending

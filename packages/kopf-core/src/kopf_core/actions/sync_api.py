@@ -7,9 +7,11 @@ run in threads. The requests are made in the operator's event loop; the thread w
 import asyncio
 import builtins
 import concurrent.futures
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any, ParamSpec, TypeVar
 
+from kopf_cogs.aiokits.surroundings import get_threads
 from kopf_cogs.clients.objects import Obj
 from kopf_core.actions import api as async_api
 from kopf_core.actions.context import operator_var
@@ -89,18 +91,17 @@ def wait_in_thread(make: Callable[[], Awaitable[R]], loop: asyncio.AbstractEvent
 
 def _get_result(future: concurrent.futures.Future[R], loop: asyncio.AbstractEventLoop) -> R:
     """Wait for the loop to do it; but not for ever, if it does nothing anymore."""
-    while True:
+    is_done, was_running = threading.Event(), loop.is_running()
+    future.add_done_callback(lambda _: is_done.set())
+    while not get_threads().wait(is_done, CHECK_INTERVAL):
+        if not was_running:
+            future.cancel()
+            raise RuntimeError(STOPPED)
         was_running = loop.is_running()
-        try:
-            return future.result(CHECK_INTERVAL)
-        except concurrent.futures.CancelledError as e:
-            raise RuntimeError(STOPPED) from e
-        except TimeoutError:
-            if future.done():
-                return future.result()  # it is the timeout of the request
-            if not was_running:
-                future.cancel()
-                raise RuntimeError(STOPPED) from None
+    try:
+        return future.result()
+    except concurrent.futures.CancelledError as e:
+        raise RuntimeError(STOPPED) from e
 
 
 async def _await(make: Callable[[], Awaitable[R]]) -> R:

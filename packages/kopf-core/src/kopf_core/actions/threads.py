@@ -16,22 +16,26 @@ class TakenBack(asyncio.CancelledError):
 class Door:
     """Whether anything may begin or be sent now, asked at the very last moment before that.
 
-    It is shut when somebody says so, e.g. for a pause; and for as long as ``may_act`` says so,
-    e.g. by the clock: a process that was suspended has missed all other signs. It is asked
+    It is shut when somebody says so, e.g. for a pause; and for as long as any of its guards says
+    so, e.g. by the clock: a process that was suspended has missed all other signs. They are asked
     in the event loop and in threads.
 
     The calls that are given to executors are known here until they end. The executors can be
     of users, so it is unknown what is in their queues.
     """
 
-    def __init__(self, may_act: Callable[[], bool] = lambda: True) -> None:
-        self._may_act = may_act
+    def __init__(self, *guards: Callable[[], bool]) -> None:
+        self._guards = guards
         self._futures: set[Future[Any]] = set()
         self.is_shut = False
 
     @property
     def is_open(self) -> bool:
-        return not self.is_shut and self._may_act()
+        return not self.is_shut and all(may_act() for may_act in self._guards)
+
+    def add_guard(self, may_act: Callable[[], bool]) -> None:
+        """Ask this one, too."""
+        self._guards = (*self._guards, may_act)
 
     def check(self) -> None:
         """Raise :class:`TakenBack` if it is not open."""

@@ -6,12 +6,13 @@ The progress is kept in memory: the activities do not outlive the process.
 import logging
 import math
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
-from kopf_cogs.aiokits.clocks import Clock, SteadyClock, SystemClock
-from kopf_cogs.aiokits.pools import DaemonPool
+from kopf_cogs.aiokits.clocks import Clock, SteadyClock
 from kopf_cogs.aiokits.sleeps import sleep
+from kopf_cogs.aiokits.surroundings import get_clock, get_threads
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import ExitWish
 from kopf_cogs.structs.ids import HandlerId
@@ -58,9 +59,10 @@ class ActivityRunner:
     settings: OperatorSettings
     memo: AnyMemo
     indices: Mapping[str, Any]
-    clock: Clock = field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=get_clock)
     ongoing: Ongoing = field(default_factory=Ongoing)
-    pools: dict[Activity, DaemonPool] = field(default_factory=dict)
+    dryrun: bool = False
+    pools: dict[Activity, Executor] = field(default_factory=dict)
     """Each activity has threads of its own: e.g. logging in does not wait for busy handlers."""
 
     async def run(
@@ -93,6 +95,7 @@ class ActivityRunner:
             executor=self._get_pool(activity),
             ongoing=self.ongoing,
             endures=False,
+            dryrun=self.dryrun,
         )
         state = State.from_scratch(now=clock.now()).with_purpose(activity.value, handlers)
         finals: dict[HandlerId, Outcome] = {}
@@ -115,7 +118,8 @@ class ActivityRunner:
             pool.shutdown(wait=False, cancel_futures=True)
         self.pools.clear()
 
-    def _get_pool(self, activity: Activity) -> DaemonPool:
+    def _get_pool(self, activity: Activity) -> Executor:
         if activity not in self.pools:
-            self.pools[activity] = DaemonPool(MAX_THREADS, name=f"kopf-{activity.value}")
+            name = f"kopf-{activity.value}"
+            self.pools[activity] = get_threads().make_pool(MAX_THREADS, name=name)
         return self.pools[activity]

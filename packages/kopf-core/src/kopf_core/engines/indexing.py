@@ -18,12 +18,14 @@ from kopf_core.actions.invocation import is_being_cancelled
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
+from kopf_core.engines.complaints import complain
 from kopf_core.engines.memories import ObjectMemories, ObjectMemory
 from kopf_core.intents.causes import IndexingCause
 from kopf_core.intents.handlers import IndexingHandler
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.matching import matches, may_match
 from kopf_core.intents.registries import deduplicate
+from kopf_core.intents.views import InvalidObjectError
 
 PATIENCE = 10.0
 """How long (in seconds) one call of an index function can take, while it is not known to hang."""
@@ -77,6 +79,9 @@ class ResourceIndexer:
         for handler in handlers:
             try:
                 await self._index_one(key, handler, cause, memory)
+            except InvalidObjectError as e:
+                self._indices.discard(handler.id, key)
+                complain(cause, memory, str(e))
             except Exception as e:
                 self._indices.discard(handler.id, key)
                 cause.logger.error(

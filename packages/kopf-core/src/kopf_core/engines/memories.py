@@ -91,6 +91,7 @@ class ObjectMemory:
         "base",
         "carried",
         "clock_offset",
+        "complaint",
         "conflicts",
         "doubts_versions",
         "finalized",
@@ -125,6 +126,9 @@ class ObjectMemory:
         """Where the object is; not known until its first turn."""
 
         self.stage = Stage.NEW
+
+        self.complaint: str | None = None
+        """Why the object is invalid for the models of handlers, if it is told about that."""
 
         self.is_paused = False
         """Nothing is handled for it for now, as people ask."""

@@ -4,11 +4,11 @@ Nothing is traced, and nothing is spent for that, if the library is not there, o
 configured where the traces go: its SDK, or another provider.
 """
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.helpers.versions import get_version
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.errors import SubhandlersPending
@@ -54,7 +54,7 @@ class Traces(Instruments):
 
     def on_request(self, method: str, url: str, code: int, seconds: float) -> None:
         """Make the span when its request has ended: inside of whoever has requested it."""
-        end = time.time_ns()
+        end = int(get_clock().now().timestamp() * 1e9)
         path = url.partition("?")[0]
         span = self._tracer.start_span(
             method,  # the paths are not for titles: there are too many of them

@@ -6,7 +6,8 @@ of them, always fit. The types are those of usual cases: e.g., cluster-scoped ob
 no namespace, but it is ``str`` here, so that both ``str`` and ``str | None`` fit.
 
 All other arguments are indices, by their names. The values which depend on users' own types
-or on users' options (memos, params, values of fields) can be annotated with anything.
+or on users' options (memos, params, values of fields) can be annotated with anything; so can
+``body``, ``spec``, ``status``: with :class:`kopf.Spec` and alike, or with users' own models.
 """
 
 import datetime
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Annotations, Body, Labels, Meta, RawEvent, Spec, Status
+from kopf_cogs.structs.bodies import Annotations, Labels, Meta, RawEvent
 from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
@@ -55,6 +56,7 @@ class ActivityFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
+        dryrun: bool,
         logger: Any,
         memo: Any,
         param: Any,
@@ -73,12 +75,13 @@ class WatchingFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
+        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: str,
         name: str,
@@ -105,12 +108,13 @@ class ChangingFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
+        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: str,
         name: str,
@@ -132,7 +136,6 @@ class AdmissionFn(Protocol):
         *,
         operation: Any,
         subresource: Any,
-        dryrun: bool,
         userinfo: UserInfo,
         headers: Headers,
         sslpeer: SSLPeer,
@@ -143,12 +146,13 @@ class AdmissionFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
+        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: Any,
         name: Any,
@@ -171,12 +175,13 @@ class IndexingFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
+        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: str,
         name: str,
@@ -202,12 +207,13 @@ class ReconcilingFn(Protocol):
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
+        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: str,
         name: str,
@@ -222,21 +228,26 @@ class ReconcilingFn(Protocol):
 
 
 class TimerFn(Protocol):
-    """A timer: ``@kopf.timer``. The body and its parts are live, but only between the calls."""
+    """A timer: ``@kopf.timer``. The body and its parts are live, but only between the calls.
+
+    ``scheduled`` is for which moment the call is, if the timer has a schedule.
+    """
 
     def __call__(
         self,
         *,
+        scheduled: datetime.datetime | None,
         stopped: Any,
         retry: int,
         started: datetime.datetime,
         runtime: datetime.timedelta,
+        dryrun: bool,
         annotations: Annotations,
         labels: Labels,
-        body: Body,
+        body: Any,
         meta: Meta,
-        spec: Spec,
-        status: Status,
+        spec: Any,
+        status: Any,
         resource: Resource,
         uid: str,
         name: str,
@@ -250,12 +261,38 @@ class TimerFn(Protocol):
     ) -> Any: ...
 
 
-class DaemonFn(TimerFn, Protocol):
+class DaemonFn(Protocol):
     """A daemon: ``@kopf.daemon``. The body and its parts are live.
 
     ``stopped`` is :class:`kopf.SyncDaemonStopperChecker` in usual functions,
     and :class:`kopf.AsyncDaemonStopperChecker` in async ones; :class:`kopf.DaemonStopped` is both.
     """
+
+    def __call__(
+        self,
+        *,
+        stopped: Any,
+        retry: int,
+        started: datetime.datetime,
+        runtime: datetime.timedelta,
+        dryrun: bool,
+        annotations: Annotations,
+        labels: Labels,
+        body: Any,
+        meta: Meta,
+        spec: Any,
+        status: Any,
+        resource: Resource,
+        uid: str,
+        name: str,
+        namespace: str,
+        patch: Patch,
+        conditions: Conditions,
+        logger: Any,
+        memo: Any,
+        param: Any,
+        **indices: Index[Any, Any],
+    ) -> Any: ...
 
 
 ActivityF = TypeVar("ActivityF", bound=ActivityFn)

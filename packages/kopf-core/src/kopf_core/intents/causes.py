@@ -4,6 +4,7 @@ A cause is made once for an event or a handling cycle and is shared by all its h
 The keyword arguments are made once, too, when the first handler or filter asks for them.
 """
 
+import datetime
 import enum
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -252,6 +253,19 @@ class DaemonCause(ResourceCause):
 
     def _make_kwargs(self) -> dict[str, Any]:
         return super()._make_kwargs() | {"stopped": self.stopper}
+
+
+class TimerCause(DaemonCause):
+    """A timer has come to its time; it is the scheduled one if there is a schedule."""
+
+    __slots__ = ("scheduled",)
+
+    def __init__(self, *, scheduled: datetime.datetime | None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.scheduled = scheduled
+
+    def _make_kwargs(self) -> dict[str, Any]:
+        return super()._make_kwargs() | {"scheduled": self.scheduled}
 
 
 class ReconcilingCause(ResourceCause):

@@ -11,7 +11,9 @@ from kopf_cogs.structs.diffs import reduce
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.intents.causes import Activity, Reason
+from kopf_core.intents.crons import Cron
 from kopf_core.intents.filters import MetaFilter, ValueFilter, WhenFn
+from kopf_core.intents.views import Views
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -36,16 +38,22 @@ class ResourceHandler(BaseHandler):
     when: WhenFn | None = None
     field: FieldPath | None = None
     value: ValueFilter = None
+    views: Views | None = None
+    """The arguments that are given as instances of models, if the function asks for any."""
 
     @property
     def has_filters(self) -> bool:
-        """Whether it is interested in some of the objects only."""
-        return bool(self.labels or self.annotations or self.field or self.when)
+        """Whether it is interested in some of the objects only: e.g., in valid ones."""
+        return bool(self.labels or self.annotations or self.field or self.when or self.views)
 
     @property
     def requires_patching(self) -> bool:
         """Whether the framework leaves its marks on the objects because of this handler."""
         return True
+
+    def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
+        if self.views is not None:
+            kwargs.update(self.views.read(kwargs))
 
 
 class WatchingHandler(ResourceHandler):
@@ -108,11 +116,14 @@ class ChangingHandler(ResourceHandler):
     def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
         if self.unmatched is not None:
             raise self.unmatched
+        views = None if self.views is None else self.views.read(kwargs)
         field = self.field or self.scope
         if field and "diff" in kwargs:
             kwargs["old"] = resolve(kwargs["old"], field, None)
             kwargs["new"] = resolve(kwargs["new"], field, None)
             kwargs["diff"] = reduce(kwargs["diff"], field)
+        if views:
+            kwargs.update(views)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -142,6 +153,7 @@ class TimerHandler(SpawningHandler):
     interval: float | None = None
     sharp: bool | None = None
     idle: float | None = None
+    cron: Cron | None = None
 
     # It happens all the time; what is worth telling is told by the function itself.
     success_level: ClassVar[int] = logging.DEBUG

@@ -14,6 +14,7 @@ from kopf_core.actions.retrying import safe_message
 from kopf_core.intents.causes import ChangingCause, Reason, ResourceCause
 from kopf_core.intents.filters import ABSENT, MISSING, PRESENT, MetaFilter, value_matches
 from kopf_core.intents.handlers import ChangingHandler, ResourceHandler
+from kopf_core.intents.views import InvalidObjectError
 
 H = TypeVar("H", bound=ResourceHandler)
 C = TypeVar("C", bound=ResourceCause)
@@ -63,18 +64,22 @@ def select(
     If it is not known whether it matches, a change handler is selected in order to fail, and
     so to be tried again; for a deletion, to fail for good, so that the deletion ends.
     Others are left as they are: they are only selected if they are ``running`` already.
+    If the object is invalid for the model of a handler, only change handlers are selected;
+    they are ``unmatched`` until the object changes.
     """
     selected: list[H] = []
     for handler in handlers:
         try:
             if matches(handler, cause):
                 selected.append(handler)
-        except FilterError as e:
+        except (FilterError, InvalidObjectError) as e:
             if isinstance(handler, ChangingHandler):
                 is_deletion = isinstance(cause, ChangingCause) and cause.reason is Reason.DELETE
                 errors = ErrorsMode.PERMANENT if is_deletion else handler.errors
                 selected.append(replace(handler, unmatched=e, errors=errors))
                 continue
+            if isinstance(e, InvalidObjectError):
+                continue  # it is told about the object, not about each of its handlers
             cause.logger.error(f"{e}")
             if handler.id in running:
                 selected.append(handler)
@@ -85,13 +90,13 @@ def may_be_interested(handler: ResourceHandler, cause: ResourceCause) -> bool:
     """Whether the handler is interested in the object, or it is unknown as its filters fail."""
     try:
         return prematches(handler, cause)
-    except FilterError:
+    except (FilterError, InvalidObjectError):
         return True
 
 
 def prematches(handler: ResourceHandler, cause: ResourceCause) -> bool:
     """Whether the handler is interested in the object at all, whatever happens to it."""
-    if handler.labels or handler.annotations or handler.field or handler.when:
+    if handler.labels or handler.annotations or handler.field or handler.when or handler.views:
         return _ask(handler, _matches_object, cause)
     return True
 
@@ -100,6 +105,8 @@ def _ask(handler: H, check: Callable[[H, C], bool], cause: C) -> bool:
     """Check the filters that can be functions of users, and so can fail."""
     try:
         return call(check, handler, cause)
+    except InvalidObjectError:
+        raise
     except Exception as e:
         raise FilterError(handler, e) from e
 
@@ -113,6 +120,7 @@ def _matches_object(handler: ResourceHandler, cause: ResourceCause) -> bool:
         _matches_meta(handler.labels, meta.labels, kwargs)
         and _matches_meta(handler.annotations, meta.annotations, kwargs)
         and _matches_field(handler, cause, kwargs)
+        and (handler.views is None or handler.views.fits(cause.kwargs))
         and (handler.when is None or bool(handler.when(**kwargs())))
     )
 

@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 
 from kopf_cogs.structs.dicts import FieldPath
 from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.models import Problem
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.intents.causes import Activity, ChangingCause, Reason, ResourceCause
+from kopf_core.intents.conversions import ConversionHandler
 from kopf_core.intents.handlers import (
     ActivityHandler,
     ChangingHandler,
@@ -25,7 +27,8 @@ from kopf_core.intents.handlers import (
     SpawningHandler,
     WatchingHandler,
 )
-from kopf_core.intents.matching import may_be_interested, select
+from kopf_core.intents.matching import FilterError, may_be_interested, prematches, select
+from kopf_core.intents.views import InvalidObjectError
 
 H = TypeVar("H", bound=ResourceHandler)
 
@@ -42,6 +45,7 @@ class OperatorRegistry:
     def __init__(self) -> None:
         self._activities: list[ActivityHandler] = []
         self._resources: list[ResourceHandler] = []
+        self._conversions: list[ConversionHandler] = []
 
     def __getattr__(self, name: str) -> "OperatorRegistry":
         """Stand in for the parts that the predecessor had: handlers were appended to them."""
@@ -60,6 +64,8 @@ class OperatorRegistry:
             self._activities.append(handler)
         elif isinstance(handler, ResourceHandler):
             self._resources.append(handler)
+        elif isinstance(handler, ConversionHandler):
+            self._conversions.append(handler)
         else:
             raise TypeError(f"Handlers of this kind cannot be registered: {handler!r}")
 
@@ -74,6 +80,11 @@ class OperatorRegistry:
     @property
     def resource_handlers(self) -> Collection[ResourceHandler]:
         return tuple(self._resources)
+
+    @property
+    def conversions(self) -> Collection[ConversionHandler]:
+        """The functions for conversions between the versions of kinds."""
+        return tuple(self._conversions)
 
     @property
     def reconcilers(self) -> Collection[ReconcilingHandler]:
@@ -148,6 +159,9 @@ class ResourceHandlers:
     blocking: Sequence[ChangingHandler | SpawningHandler] = field(init=False, compare=False)
     """Those who must see the deletion."""
 
+    viewing: Sequence[ResourceHandler] = field(init=False, compare=False)
+    """Those who want models of the objects, so that objects can be invalid for them."""
+
     deleting: tuple[ChangingHandler, ...] = field(init=False, compare=False)
     """Those of the change handlers that can be called for deletions; those of fields cannot."""
 
@@ -161,6 +175,8 @@ class ResourceHandlers:
         set_field("is_unambiguous", len(unique) == len(self.changing))
         set_field("is_unfiltered", not all(handler.has_filters for handler in self.changing))
         set_field("blocking", tuple(h for h in finalizable if h.requires_finalizer))
+        everybody = (*finalizable, *self.watching, *self.reconciling)
+        set_field("viewing", tuple(handler for handler in everybody if handler.views))
         set_field("deleting", tuple(h for h in self.changing if h.is_for_deletions))
         set_field("seeing_all", None if is_filtering else deduplicate(self.watching))
 
@@ -193,6 +209,18 @@ class ResourceHandlers:
     def is_interested(self, cause: ChangingCause) -> bool:
         """Whether any change handler can ever be called for the object in its current state."""
         return self.is_unfiltered or any(may_be_interested(h, cause) for h in self.changing)
+
+    def find_problems(self, cause: ResourceCause) -> list[Problem]:
+        """Why the object is invalid for those of the handlers that are interested in it."""
+        problems: list[Problem] = []
+        for handler in self.viewing:
+            try:
+                prematches(handler, cause)
+            except InvalidObjectError as e:
+                problems.extend(e.problems)
+            except FilterError:
+                pass  # that is told when the handler is to be called
+        return problems
 
     def requires_finalizer(
         self,

@@ -5,7 +5,6 @@ made for synchronous or asynchronous code: with a regular or an awaitable ``wait
 """
 
 import enum
-import time
 from collections.abc import Generator
 from typing import Any, Protocol, runtime_checkable
 
@@ -54,13 +53,11 @@ class DaemonWaiting(Protocol):
 class DaemonStopper:
     """The stop-flag of one daemon: set from the loop, checked from the loop or a thread."""
 
-    __slots__ = ("_latch", "_reason", "when")
+    __slots__ = ("_latch", "_reason")
 
     def __init__(self) -> None:
         self._reason: DaemonStoppingReason | None = None
         self._latch = Latch()
-        self.when: float | None = None
-        """The monotonic time of when the stopping was first requested, in seconds."""
 
     @property
     def sync_checker(self) -> "SyncDaemonStopperChecker":
@@ -83,7 +80,6 @@ class DaemonStopper:
     def set(self, reason: DaemonStoppingReason) -> None:
         """Request the stopping, or add one more reason to it. Only from the loop's thread."""
         self._reason = reason if self._reason is None else self._reason | reason
-        self.when = time.monotonic() if self.when is None else self.when
         self._latch.set()
 
 

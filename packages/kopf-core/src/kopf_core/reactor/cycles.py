@@ -29,7 +29,7 @@ from kopf_core.reactor.conflicts import get_lost_marks_delay, get_lost_progress_
 from kopf_core.reactor.missed_changes import Missed, find_missed
 from kopf_core.reactor.seen_states import NOTHING_SEEN, SeenStates
 from kopf_core.reactor.sizes import has_room, is_too_large, surely_has_room
-from kopf_core.reactor.subhandling import find_superseded
+from kopf_core.reactor.subhandling import find_held, find_superseded
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.warnings import warn_of_clashes
 
@@ -115,6 +115,10 @@ class Cycles:
         if not self._handlers.is_unambiguous:
             warn_of_clashes(turn.memory, handlers, cause.logger)
         execution = self._prepare(turn)
+        if self._handlers.viewing:
+            held = find_held(handlers, cause)
+            state = state.with_held(held)
+            handlers = [handler for handler in handlers if handler.id not in held]
         outcomes = await execution.run(handlers, cause, state)
         state = state.with_outcomes(outcomes, now=execution.clock.now())
         deliver_results(collect_results(outcomes), marks=turn.marks, logger=cause.logger)

@@ -69,10 +69,11 @@ class Delivery:
         elif item.latest is not None and is_newer(item.latest, event["object"]):
             item.is_contradicted = event["type"] is not None
             return
-        if turn.memory.stage is Stage.ABSENT and _is_present(turn, event):
+        is_back = turn.memory.stage is Stage.ABSENT and _is_present(turn, event)
+        if is_back and event["type"] is None:
             turn.memory.stage = Stage.HANDLED  # it was a mistake, or the list is from the past
         item.latest, item.type = event["object"], event["type"]
-        item.is_contradicted = False
+        item.is_contradicted = is_back and event["type"] is not None  # or it is late
 
     def is_doubtful(self, turn: Turn) -> bool:
         """Whether the stream brings states older than our own patch, as if they were new."""
@@ -82,17 +83,23 @@ class Delivery:
 
     async def look(self, turn: Turn) -> None:
         """See how the object is. Usually, it is the stream that is late; but it can also be that
-        versions go down, as they do in some aggregated APIs.
+        versions go down, as they do in some aggregated APIs; or that the object is not absent.
         """
         item, metadata = turn.item, turn.body.metadata
         item.is_contradicted = False
         url = self._resource.get_url(namespace=metadata.namespace, name=metadata.name)
-        with contextlib.suppress(APIForbiddenError, APINotFoundError):
+        try:
             body = await self._client.get(url)
-            if is_sane(body) and object_key(self._resource, body) == item.key:
-                turn.memory.patched_version = parse_version(body)
-                item.latest, item.type = body, "MODIFIED"
-                turn.renew()
+        except APINotFoundError:
+            return
+        except APIForbiddenError:
+            body = None  # then, the stream is to be believed
+        if turn.memory.stage is Stage.ABSENT:
+            turn.memory.stage = Stage.HANDLED
+        if is_sane(body) and object_key(self._resource, body) == item.key:
+            turn.memory.patched_version = parse_version(body)
+            item.latest, item.type = body, "MODIFIED"
+            turn.renew()
 
     def look_ahead(self, turn: Turn) -> bool:
         """Keep the newest state of those that have come but are not handled as events yet.

@@ -1,14 +1,12 @@
 """The essentials of an operator: what all of its parts share."""
 
 import asyncio
-import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.aiokits.flags import Flag
-from kopf_cogs.aiokits.pools import DaemonPool
-from kopf_cogs.aiokits.threads import SystemThreads, Threads
+from kopf_cogs.aiokits.surroundings import get_clock, get_threads
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
@@ -28,6 +26,7 @@ from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
 from kopf_core.reactor.exiting import Exit
 from kopf_core.reactor.observation import Insights
+from kopf_core.reactor.once import Once
 from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.subhandling import run_subhandlers
 
@@ -51,9 +50,8 @@ class OperatorOptions:
     ready_flag: Flag | None = None
     liveness_endpoint: str | None = None
     indices: Indices = field(default_factory=Indices)
-    clock: Clock = field(default_factory=SystemClock)
-    threads: Threads = field(default_factory=SystemThreads)
-    chance: random.Random = field(default_factory=random.SystemRandom)
+    clock: Clock = field(default_factory=get_clock)
+    once: Once | None = None
 
 
 class Essentials:
@@ -64,7 +62,7 @@ class Essentials:
         self.registry = options.registry
         self.settings = options.settings
         self.vault = options.vault if options.vault is not None else Vault(clock=options.clock)
-        self.client = Client(self.vault, self.settings, clock=options.clock)
+        self.client = _make_client(options, self.vault)
         self.free_client = self.client.without_fence()
         self.api = ObjectsAPI(self.client)
         self.recorder = EventRecorder(self.client, self.settings)
@@ -76,9 +74,9 @@ class Essentials:
         self.ongoing = Ongoing()
         self.exit = Exit(self.settings, lambda: options.registry.handlers, self.ongoing)
         # Apart from all other functions: those of indices that hang must not take their threads.
-        self.indexing_threads = DaemonPool(name=INDEXING_THREADS)
+        self.indexing_threads = get_threads().make_pool(name=INDEXING_THREADS)
         self.activities = ActivityRunner(
-            self.settings, options.memo, self.indices, options.clock, self.ongoing
+            self.settings, options.memo, self.indices, options.clock, self.ongoing, self.is_dry
         )
         self.execution = Execution(
             settings=self.settings,
@@ -87,7 +85,13 @@ class Essentials:
             clock=options.clock,
             ongoing=self.ongoing,
             door=Door(lambda: not self.client.is_fenced),
+            dryrun=self.is_dry,
         )
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether it is a rehearsal: nothing is to be committed."""
+        return self.options.once is not None and self.options.once.dry_run
 
     def plug_in(self, instruments: Collection[Instruments]) -> None:
         """Let these measure and trace everything since now."""
@@ -115,3 +119,12 @@ class Essentials:
         self.vault.close()
         await self.client.close()
         self.exit.end()
+
+
+def _make_client(options: OperatorOptions, vault: Vault) -> Client:
+    if options.once is None or not options.once.dry_run:
+        return Client(vault, options.settings, clock=options.clock)
+    # It takes time to be imported, and most of the operators do without it.
+    from kopf_cogs.clients.rehearsal.client import RehearsalClient
+
+    return RehearsalClient(vault, options.settings, clock=options.clock)

@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.clients.discovery import scan
 from kopf_cogs.clients.errors import APINotFoundError
 from kopf_cogs.clients.listing import list_objects
@@ -28,6 +29,8 @@ from kopf_core.reactor.errands import Access, run_errand
 
 logger = logging.getLogger("kopf._core.engines.peering")
 
+DOCS = "https://github.com/nolar/kopf/blob/main/docs/peering.md#set-up"
+
 
 class PeeringError(Exception):
     """There is no peering as requested, so there is nobody to be frozen or resumed."""
@@ -48,7 +51,7 @@ class Peerings:
     """Names or patterns. If there are none, the peering of the whole cluster is meant."""
 
     vault: Vault | None = None
-    clock: Clock = field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=get_clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ async def _find_resource(client: Client, *, is_clusterwide: bool) -> Resource:
     for error in found.broken_groups.values():
         raise PeeringError(f"The peerings cannot be found: {error}{hint_at_role(error)}")
     kind = "ClusterKopfPeering" if is_clusterwide else "KopfPeering"
-    raise PeeringError(f"There is no {kind} in the cluster: create its definition.")
+    raise PeeringError(f"There is no {kind} in the cluster: create its definition, see {DOCS}")
 
 
 def _describe_absence(peerings: Peerings, resource: Resource) -> str:

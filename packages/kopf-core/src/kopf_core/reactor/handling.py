@@ -47,6 +47,7 @@ class Handling:
             indices=essentials.indices,
             execution=essentials.execution,
             wake=self._wake,
+            is_once=essentials.options.once is not None,
         )
         self._refusals = Refusals(essentials.client, essentials.registry.get_resource_handlers)
         self.pool = InformerPool(

@@ -13,6 +13,7 @@ import pathlib
 import uuid
 from typing import TYPE_CHECKING
 
+from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.helpers.hostnames import get_hostname
 from kopf_core.actions.retrying import safe_message
 from kopf_core.engines.activities import ActivityError
@@ -55,6 +56,11 @@ class Leadership:
         return not self.is_needed or (self._elector is not None and self._elector.is_leading)
 
     @property
+    def identity(self) -> str:
+        """Who this operator is among the candidates; empty if it is none of them."""
+        return "" if self._elector is None else self._elector.identity
+
+    @property
     def holder(self) -> str:
         """Who leads, as far as it is known."""
         return "" if self._elector is None else self._elector.holder
@@ -71,7 +77,7 @@ class Leadership:
         from kopf_core.engines.leasing.elector import Elector
 
         essentials, settings = self._essentials, self._essentials.settings.leasing
-        bits = essentials.options.chance.getrandbits(128)
+        bits = get_chance().getrandbits(128)
         fence = essentials.client.fence = Fence(essentials.options.clock)
         self._elector = Elector(
             essentials.free_client,

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kopf_cogs.aiokits.flags import raise_flag, wait_flag
+from kopf_cogs.aiokits.surroundings import get_surroundings, surroundings_var
+from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import exit_listener
 from kopf_core.actions.context import operator_var
 from kopf_core.actions.ongoing import Ongoing
@@ -14,7 +16,7 @@ from kopf_core.engines.authentication import Authenticator
 from kopf_core.engines.peering.engine import PeeringEngine
 from kopf_core.engines.peering.identities import detect_operator
 from kopf_core.engines.peering.places import GROUPS as PEERING_GROUPS
-from kopf_core.engines.posting import event_logging
+from kopf_core.engines.posting import post_log_messages
 from kopf_core.engines.probing import ProbeServer, serve_probes
 from kopf_core.engines.tracing import make_traces
 from kopf_core.intents.admission import WebhookHandler
@@ -25,6 +27,7 @@ from kopf_core.reactor.essentials import Essentials, OperatorOptions
 from kopf_core.reactor.handling import Handling
 from kopf_core.reactor.leadership import Leadership
 from kopf_core.reactor.needs import review_rights
+from kopf_core.reactor.once import Failures
 from kopf_core.reactor.pausing import PeeringBrakes
 from kopf_core.reactor.preflight import check_registry, check_settings
 from kopf_core.reactor.watchdog import Watchdog
@@ -62,6 +65,7 @@ class Operator:
             activities=replace(essentials.activities, ongoing=Ongoing()),
         )
         self._admission: AdmissionEngine | None = None
+        self._failures = None if options.once is None else Failures()
         self._identity = options.identity or detect_operator(options.clock.now())
         announcer = ConnectionAnnouncer(essentials.vault, options.settings, self._identity)
         essentials.insights.listen(announcer.observe)
@@ -84,22 +88,40 @@ class Operator:
         """
         announce_start(self._options)
         operator_var.set(self.essentials.make_context())
+        surroundings_var.set(replace(get_surroundings(), clock=self._options.clock))
         exit_listener.set(self.exit.grant)
-        with event_logging, Watchdog(self._options.threads):
+        post_log_messages()
+        with Watchdog():
             try:
                 check_registry(self._options.registry, logger)
                 if await self._start_up():
                     api = self.essentials.api
                     api.manager = self._options.settings.name or api.manager
+                    if self.essentials.is_dry:
+                        _stand_alone(self._options.settings)
                     check_settings(self._options.settings, logger)
                     self._admission = self._make_admission()
                     raise_flag(self._options.ready_flag)
                     await self._serve()
             finally:
+                self._report()
                 await self._shut_down()
                 _log_stopped("Root", [])
                 self._log_hung()
             self.exit.check()
+
+    def _report(self) -> None:
+        """Keep what has come of the run, if it is the one that ends by itself."""
+        once, client = self._options.once, self.essentials.client
+        if once is not None and self._failures is not None:
+            once.unfinished += self._failures.describe()
+            if not once.is_quiet and not once.unfinished:
+                once.unfinished.append("The run was stopped before everything was handled.")
+        if once is not None and once.dry_run:
+            from kopf_cogs.clients.rehearsal.client import RehearsalClient
+
+            assert isinstance(client, RehearsalClient)
+            once.differences += client.overlay.get_differences()
 
     def stop(self) -> None:
         """Request a graceful exit, the same as with the stop-flag."""
@@ -134,6 +156,7 @@ class Operator:
     async def _serve(self) -> None:
         """Run all the parts until the stop-flag is raised or any of the parts fails."""
         if self._peering.start():
+            self.essentials.execution.door.add_guard(self._peering.is_sure)
             self.handling.observer.include(PEERING_GROUPS)
         await self.leadership.start()
         parts = self._make_parts()
@@ -169,12 +192,16 @@ class Operator:
                 find_problems,
             ),
             **self._make_endpoints(find_problems),
+            **self._make_end(),
         } | ({} if self._admission is None else {"admission": self._admission.run()})
 
     def _make_admission(self) -> "AdmissionEngine | None":
         """Prepare to serve the webhooks, or to remove those that are left, if it is needed."""
         registry, settings = self._options.registry, self._options.settings
-        are_there = any(isinstance(h, WebhookHandler) for h in registry.resource_handlers)
+        if self._options.once is not None:
+            return None  # they are not to be served, but others can serve them meanwhile
+        hooks = [h for h in registry.resource_handlers if isinstance(h, WebhookHandler)]
+        are_there = bool(hooks or registry.conversions)
         admission, essentials = settings.admission, self.essentials
         if not are_there and admission.server is None and admission.managed is None:
             return None
@@ -198,21 +225,30 @@ class Operator:
         essentials.insights.listen(engine.observe)
         return engine
 
+    def _make_end(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """What ends when there is nothing to do anymore, if it is to be run once."""
+        once = self._options.once
+        if once is None:
+            return {}
+        from kopf_core.reactor.quietness import Quietness
+
+        return {"quietness": Quietness(self.essentials, self.handling, once).wait()}
+
     def _make_endpoints(
         self, find_problems: Callable[[], Collection[str]]
     ) -> dict[str, Coroutine[Any, Any, None]]:
         """Plug in those who measure, and make what shows that at the endpoints, if any."""
-        traces = make_traces()
+        own = [one for one in (make_traces(), self._failures) if one is not None]
         serving = self._options.settings.serving
         if not serving.endpoint and not serving.status:
-            self.essentials.plug_in([] if traces is None else [traces])
+            self.essentials.plug_in(own)
             return {}
         # It takes time to be imported, and most of the operators do without it.
         from kopf_core.engines.serving import Endpoint, StatusEndpoint, make_metrics
         from kopf_core.reactor.status import OperatorStatus
 
         metrics = make_metrics() if serving.endpoint else None
-        self.essentials.plug_in([one for one in (metrics, traces) if one is not None])
+        self.essentials.plug_in([*([] if metrics is None else [metrics]), *own])
         status = OperatorStatus(
             self.essentials, self.handling, self.leadership, find_problems, self._admission
         )
@@ -322,6 +358,12 @@ class Operator:
             return False
         running.result()
         return True
+
+
+def _stand_alone(settings: OperatorSettings) -> None:
+    """Neither wait for other operators, nor let them wait: rehearsals are of no concern to them."""
+    settings.peering.standalone = True
+    settings.leasing.name = None
 
 
 def _log_stopped(title: str, left: Collection[asyncio.Task[Any]]) -> None:

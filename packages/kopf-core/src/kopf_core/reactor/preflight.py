@@ -44,7 +44,7 @@ def check_registry(registry: OperatorRegistry, logger: AnyLogger) -> None:
     Raises :class:`SignatureError` for the handlers with which every call would fail or do nothing.
     """
     activities = [h for activity in Activity for h in registry.get_activity_handlers(activity)]
-    if not activities and not registry.resource_handlers:
+    if not (activities or registry.resource_handlers or registry.conversions):
         logger.warning("There are no handlers, so there is nothing to do.")
     handlers: list[BaseHandler] = deduplicate([*activities, *registry.resource_handlers])
     for handler in handlers:

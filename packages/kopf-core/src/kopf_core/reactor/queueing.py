@@ -16,7 +16,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
-from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.actions.threads import TakenBack
@@ -63,7 +64,7 @@ class WorkQueue:
     ) -> None:
         self._process = process
         self._limit = limit
-        self._clock = clock or SystemClock()
+        self._clock = clock or get_clock()
         self._keeps_events = keeps_events
         self._occupancy = occupancy or Occupancy()
         self._lookup = lookup

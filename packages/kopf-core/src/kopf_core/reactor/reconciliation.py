@@ -46,6 +46,7 @@ from kopf_core.reactor.cycles import Cycles, sooner
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.echoes import Echoes
 from kopf_core.reactor.object_pauses import ObjectPauses, find_pause
+from kopf_core.reactor.problems import tell_of_problems
 from kopf_core.reactor.refusals import list_rights
 from kopf_core.reactor.releases import plan_release
 from kopf_core.reactor.throttling import Denials, Failure, throttle, unthrottle
@@ -109,9 +110,8 @@ class Reconciler:
 
     def is_handled(self, event: RawEvent) -> bool:
         """Whether there can be anything to be done for the event, but indexing."""
-        return (
-            self.needs_events or event["type"] == "DELETED" or self._can_be_marked(event["object"])
-        )
+        is_gone = event["type"] == "DELETED"
+        return self.needs_events or is_gone or self._can_be_marked(event["object"])
 
     async def process(self, item: WorkItem) -> TurnResult:
         """Process all that is there for the object, and say when to do it again."""
@@ -168,6 +168,8 @@ class Reconciler:
         turn.body = body = Body(event["object"])
         if self.needs_events:
             watching = self._make_cause(WatchingCause, turn, body, event=event)
+            if self._handlers.viewing and not self._leaves_marks:
+                tell_of_problems(turn, self._handlers, watching)
             for handler in self._handlers.select_watching(watching):
                 result = await self._execution.observe(handler, watching)
                 if result is not None:
@@ -237,6 +239,8 @@ class Reconciler:
             self._release(turn, cause, is_kept=is_kept)
         if self._background.is_stopping(turn.memory):
             delay = sooner(delay, self._background_polling)
+        if self._handlers.viewing and cause.reason is not Reason.DELETE:
+            tell_of_problems(turn, self._handlers, cause, is_patched=True)
         before = turn.item.latest
         result = await self._delivery.apply(turn, delay)
         if self.desired is not None and turn.applied is not None:
@@ -298,12 +302,11 @@ class Reconciler:
 
     def _is_left_as_is(self, turn: Turn) -> bool:
         """Whether only its events are handled, and there is nothing to be sent."""
-        item, memory = turn.item, turn.memory
+        item = turn.item
         return not (
             item.latest is None
             or item.type == "DELETED"
-            or turn.is_changing
-            or memory.carried
+            or (turn.is_changing or turn.memory.carried)
             or self._can_be_marked(item.latest)
         )
 
@@ -320,7 +323,10 @@ class Reconciler:
         if turn.type == "DELETED":
             return await self.reconcile(turn)
         if turn.memory.stage is Stage.ABSENT:
-            return DONE  # its deletion is on its way
+            if item.is_contradicted:
+                await self._delivery.look(turn)
+            if turn.memory.stage is Stage.ABSENT:
+                return DONE  # its deletion is on its way
         if turn.memory.pending is not None:  # its handlers must not be called again for that
             result = await self._delivery.apply(turn)
             if not isinstance(result, Done):
@@ -352,10 +358,7 @@ class Reconciler:
 
     @property
     def _background_polling(self) -> float:
-        """How long to wait for daemons to end, so that the object is in the queue until they do.
-
-        They tell when they end, so the time itself is a last resort.
-        """
+        """How long to wait for daemons to end: the last resort, as they tell when they end."""
         return self.settings.background.cancellation_polling
 
     def _detect(self, turn: Turn) -> ChangingCause:

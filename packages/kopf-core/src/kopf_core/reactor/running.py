@@ -8,10 +8,11 @@ import warnings
 from collections.abc import Callable, Collection
 from typing import Any, TypedDict, Unpack
 
-from kopf_cogs.aiokits.clocks import Clock, SystemClock
+from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.aiokits.flags import Flag
+from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.clients.vault import Vault
-from kopf_cogs.configs.settings import OperatorSettings, PeeringSettings
+from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.namespaces import NamespacePattern
 from kopf_core.actions.context import loading_var, operator_var
@@ -21,6 +22,7 @@ from kopf_core.engines.background.termination import disown
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
 from kopf_core.reactor.exiting import AbandonedError, WishedExit, process_owner
+from kopf_core.reactor.once import Once
 from kopf_core.reactor.operator import Operator, OperatorOptions
 from kopf_core.reactor.signals import install_signals
 
@@ -86,6 +88,9 @@ class OperatorArguments(TypedDict, total=False):
 
     ready_flag: Flag | None
     """Is set by the operator when its startup handlers have succeeded."""
+
+    once: Once | None
+    """Whether to exit when there is nothing to do anymore; what has come of it, is told there."""
 
     identity: str | None
     """The key of this operator in the peering object; unique for each run by default."""
@@ -196,6 +201,7 @@ async def spawn_tasks(
     vault: Vault | None = None,
     memo: AnyMemo | None = None,
     clock: Clock | None = None,
+    once: Once | None = None,
     _command: object | None = None,
 ) -> Tasks:
     """Start an operator in the current loop, and get its tasks for :func:`run_tasks`."""
@@ -203,11 +209,7 @@ async def spawn_tasks(
         on_operator()
     settings = settings if settings is not None else OperatorSettings()
     namespaces = _choose_scope(clusterwide, namespaces, namespace)
-    _adjust_peering(settings.peering, peering_name, standalone, priority)
-    if lease is not None:
-        name, _, lease_namespace = lease.partition("@")
-        settings.leasing.name = name
-        settings.leasing.namespace = lease_namespace or settings.leasing.namespace
+    adjust_settings(settings, peering_name, standalone, priority, lease)
     if serving_endpoint is not None:
         settings.serving.endpoint = serving_endpoint
     if status_endpoint is not None:
@@ -225,22 +227,31 @@ async def spawn_tasks(
         ready_flag=ready_flag,
         liveness_endpoint=liveness_endpoint,
         indices=indexers if isinstance(indexers, Indices) else Indices(),
-        clock=clock if clock is not None else SystemClock(),
+        clock=clock if clock is not None else get_clock(),
+        once=once,
     )
     return [asyncio.create_task(_supervise(Operator(options)), name="kopf-operator")]
 
 
-def _adjust_peering(
-    settings: PeeringSettings, name: str | None, standalone: bool | None, priority: int | None
+def adjust_settings(
+    settings: OperatorSettings,
+    peering_name: str | None = None,
+    standalone: bool | None = None,
+    priority: int | None = None,
+    lease: str | None = None,
 ) -> None:
     """Let the arguments win over the settings, if they are given."""
-    if name is not None:
-        settings.mandatory = True
-        settings.name = name
+    peering, leasing = settings.peering, settings.leasing
+    if peering_name is not None:
+        peering.mandatory = True
+        peering.name = peering_name
     if standalone is not None:
-        settings.standalone = standalone
+        peering.standalone = standalone
     if priority is not None:
-        settings.priority = priority
+        peering.priority = priority
+    if lease is not None:
+        leasing.name, _, namespace = lease.partition("@")
+        leasing.namespace = namespace or leasing.namespace
 
 
 def _choose_scope(

@@ -50,17 +50,21 @@ class ServableResources:
         return served
 
     def _is_servable(self, resource: Resource, handlers: ResourceHandlers) -> bool:
-        if not handlers:
-            return False
-        if not {"list", "watch"} <= resource.verbs:
-            self._complain(f"Non-watchable resources will not be served: {resource}")
-            return False
-        if handlers.requires_patching and not resource.patchable:
-            self._complain(f"Non-patchable resources will not be served: {resource}")
-            return False
-        return True
+        obstacle = find_obstacle(resource, handlers)
+        if obstacle is not None:
+            self._complain(obstacle)
+        return bool(handlers) and obstacle is None
 
     def _complain(self, message: str, *, key: str = "") -> None:
         if (key or message) not in self._complaints:
             self._complaints.add(key or message)
             logger.warning(message)
+
+
+def find_obstacle(resource: Resource, handlers: ResourceHandlers) -> str | None:
+    """Why the handlers cannot be served with this resource, whatever is permitted."""
+    if handlers and not {"list", "watch"} <= resource.verbs:
+        return f"Non-watchable resources will not be served: {resource}"
+    if handlers.requires_patching and not resource.patchable:
+        return f"Non-patchable resources will not be served: {resource}"
+    return None

@@ -5,6 +5,7 @@ on the object along with the parent's one. The parent is called again until all 
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,10 @@ from kopf_core.intents.decorators.subhandlers import make_subhandler
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.matching import select
 from kopf_core.intents.registries import OperatorRegistry, deduplicate
+from kopf_core.intents.views import InvalidObjectError
+
+HELD_POLLING = 60.0
+"""How often (in seconds) to call the parent of those who wait until the object becomes valid."""
 
 
 async def run_subhandlers(
@@ -47,7 +52,10 @@ async def run_subhandlers(
     if cause.reason is Reason.DELETE:
         state = state.without(find_superseded(state, cause.reason.value))
     state = state.with_purpose(cause.reason, selected)
-    outcomes = await execution.run(selected, cause, state, lifecycle)
+    held = find_held(selected, cause)
+    state = state.with_held(held)
+    ready = [handler for handler in selected if handler.id not in held]
+    outcomes = await execution.run(ready, cause, state, lifecycle)
     state = state.with_outcomes(outcomes, now=execution.clock.now())
     state.store(body=cause.body, patch=cause.marks, storage=storage)
     deliver_results(collect_results(outcomes), marks=cause.marks, logger=cause.logger)
@@ -55,7 +63,8 @@ async def run_subhandlers(
     if not state.done and is_being_cancelled():
         raise asyncio.CancelledError
     if not state.done:
-        raise SubhandlersPending(delay=state.delay)
+        delay = state.delay
+        raise SubhandlersPending(delay=HELD_POLLING if delay == math.inf else delay)
 
 
 def find_superseded(state: State, purpose: str) -> frozenset[HandlerId]:
@@ -63,6 +72,16 @@ def find_superseded(state: State, purpose: str) -> frozenset[HandlerId]:
     return frozenset(
         id for id, known in state.items() if known.finished and known.purpose not in (None, purpose)
     )
+
+
+def find_held(handlers: Iterable[ChangingHandler], cause: ChangingCause) -> frozenset[HandlerId]:
+    """Those who wait until the object changes, as it is invalid for their models.
+
+    Deletions do not wait for that: their handlers fail, so that the deletion ends.
+    """
+    if cause.reason is Reason.DELETE:
+        return frozenset()
+    return frozenset(h.id for h in handlers if isinstance(h.unmatched, InvalidObjectError))
 
 
 Fns = Mapping[Any, Callable[..., Any]] | Iterable[Callable[..., Any]]

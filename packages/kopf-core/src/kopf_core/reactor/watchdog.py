@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from types import FrameType
 
-from kopf_cogs.aiokits.threads import Threads
+from kopf_cogs.aiokits.surroundings import get_threads
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.ongoing import describe_call
 
@@ -29,8 +29,7 @@ OWN_PACKAGES = frozenset({"kopf", "kopf_kits", "kopf_core", "kopf_cogs"})
 class Watchdog:
     """Watches the loop it is started in, until it is stopped."""
 
-    def __init__(self, threads: Threads) -> None:
-        self._threads = threads
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
         self._beats = 0
@@ -41,7 +40,7 @@ class Watchdog:
 
     def __enter__(self) -> "Watchdog":
         self._beat()
-        self._stop = self._threads.repeat(self.check, period=PERIOD, name="kopf-watchdog")
+        self._stop = get_threads().repeat(self.check, period=PERIOD, name="kopf-watchdog")
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from idleness import until
+from idleness import quiet, until
 
 from kopf_cogs.aiokits.clocks import Clock, FakeClock, SystemClock
 from kopf_cogs.clients.errors import APINotFoundError
@@ -223,8 +223,10 @@ async def test_polling_changes_nothing_if_all_is_well(served, keep):
 
 
 @contextlib.asynccontextmanager
-async def running(keeper: ConfigurationKeeper, *ids: str) -> AsyncIterator[ConfigurationKeeper]:
-    keeper.want([make_webhook(id) for id in ids])
+async def running(
+    keeper: ConfigurationKeeper, *ids: str, **fields: Any
+) -> AsyncIterator[ConfigurationKeeper]:
+    keeper.want([make_webhook(id, **fields) for id in ids])
     task = asyncio.create_task(keeper.run())
     try:
         yield keeper
@@ -305,6 +307,40 @@ async def test_k13_marks_of_living_replicas_are_renewed(served):
             clock.advance(LIFETIME / 3)
             await until_served(served, lambda body: read_times(body) == {clock.now().isoformat()})
         assert await one.release([]) == HANDOVER_TIME
+
+
+@pytest.fixture
+def _calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is repeated in the lifetime of the test unless it is done at once."""
+    monkeypatch.setattr(managing, "POLLING_INTERVAL", 3600.0)
+    monkeypatch.setattr(managing, "RETRY", 3600.0)
+
+
+ELSEWHERE = {"url": "https://127.0.0.1:2/x"}
+
+
+@pytest.mark.usefixtures("_calm")
+async def test_k13_replicas_with_different_addresses_do_not_restore_for_ever(served, logged):
+    """Each puts its own address there: so, the others put theirs back, and so on."""
+    one, two = (make_keeper(served.client, id, SystemClock()) for id in ("one", "two"))
+    async with running(one, "x"), running(two, "x", clientConfig=ELSEWHERE):
+        await until(lambda: logged(logging.WARNING))
+        await quiet()
+        generation = (await served.get())["metadata"]["generation"]
+        two.want([make_webhook("y")])  # what is wanted anew, is there at once
+        await until_served(served, lambda body: f"y.{NAME}" in str(body["webhooks"]))
+    assert generation <= 10
+    for warning in logged(logging.WARNING):
+        assert warning.startswith(f"The validating webhook configuration '{NAME}' is changed by")
+        assert warning.partition(" certificates: ")[2].startswith(("one.", "two."))
+
+
+async def test_k13_what_others_leave_alone_is_restored_in_the_end(served):
+    one, two = (make_keeper(served.client, id, SystemClock()) for id in ("one", "two"))
+    async with running(one, "x"):
+        async with running(two, "x", clientConfig=ELSEWHERE):
+            await until_served(served, lambda body: body["metadata"].get("generation", 0) > 6)
+        await until_served(served, lambda body: ELSEWHERE["url"] not in str(body["webhooks"]))
 
 
 async def test_k13_other_operators_are_not_replicas(served):

@@ -1,6 +1,7 @@
 """From a review to the handlers, and to the response."""
 
 import asyncio
+import dataclasses
 import logging
 import threading
 import types
@@ -31,6 +32,11 @@ def declare(registry):
         return calls
 
     return declare
+
+
+@dataclasses.dataclass(frozen=True)
+class NumberSpec:
+    number: int
 
 
 class UnprintableError(Exception):
@@ -587,3 +593,36 @@ async def test_g2_malformed_requests_do_not_wait(declare, make_reviewer):
     declare(on.validate)
     with pytest.raises(ReviewError):
         await make_reviewer(is_serving=False)([])
+
+
+# --- Models ---
+
+
+async def test_n1_webhooks_are_given_models(registry, judge, make_review):
+    specs = []
+
+    @on.validate("kopfexamples", registry=registry)
+    def fn(spec: NumberSpec, old, **_):
+        specs.append(spec)
+
+    response = await judge(make_review({"number": 1}, old={"number": "x"}))
+    assert response["allowed"] is True
+    assert specs == [NumberSpec(1)]
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "DELETE"])
+async def test_n3_invalid_objects_are_denied_by_webhooks(
+    registry, judge, make_review, operation, caplog
+):
+    """Deletions, too: nobody knows if they are permitted until the object is repaired."""
+
+    @on.validate("kopfexamples", registry=registry, operations=["CREATE", "DELETE"])
+    def fn(spec: NumberSpec, **_):
+        raise AssertionError("It must not be called.")
+
+    old = {"number": "x"} if operation == "DELETE" else None
+    response = await judge(make_review({"number": "x"}, old=old, operation=operation))
+    text = "The object is invalid: spec.number: must be an integer, not 'x'"
+    assert response["allowed"] is False
+    assert response["status"] == {"message": text, "code": 422}
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kopf_cogs.aiokits.clocks import FakeClock
+from kopf_core.engines.leasing import elector
 
 DURATION, DEADLINE, PERIOD = 15.0, 10.0, 2.0
 SEEDS = range(4)
@@ -83,7 +84,7 @@ def timeline(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Timeline:
 @pytest.fixture(params=SEEDS)
 def dice(request: Any, monkeypatch: pytest.MonkeyPatch) -> random.Random:
     dice = random.Random(request.param)
-    monkeypatch.setattr(random, "uniform", dice.uniform)  # the jitter of retries
+    monkeypatch.setattr(elector, "get_chance", lambda: dice)  # the jitter of retries
     return dice
 
 

@@ -9,13 +9,16 @@ from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
+SERVING = ("run", "sandbox")
+"""The commands that go on until a signal ends them. All others have not done their work then."""
+
 
 class _Leave(BaseException):
     """The process is asked to end. It is none of what the code of users or of click catches."""
 
 
 def start() -> None:
-    """Run the command line. Signals end it with no error, whenever they come."""
+    """Run the command line. Signals end it quietly, whenever they come."""
     _open_streams()
     for signum in SIGNALS:
         signal.signal(signum, _leave)
@@ -26,8 +29,9 @@ def start() -> None:
             main(prog_name="kopf")
         finally:
             _ignore_signals()
-    except _Leave:
-        pass  # also if it came right in the end, when the signals were not ignored yet
+    except _Leave:  # also if it came right in the end, when the signals were not ignored yet
+        if sys.argv[1:2] and sys.argv[1] not in SERVING:
+            sys.exit(1)
     except SystemExit as e:
         if getattr(e.__context__, "leaves_work", False):
             _end(e.code)

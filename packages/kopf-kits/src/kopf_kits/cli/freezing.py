@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import functools
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 import click
 
+from kopf_cogs.aiokits.clocks import SystemClock
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.engines.peering.identities import detect_person
 from kopf_core.engines.peering.records import Peer
@@ -18,7 +18,7 @@ from kopf_core.reactor.freezing import Gathering, Peerings
 from kopf_core.reactor.freezing import freeze as freeze_peerings
 from kopf_core.reactor.freezing import resume as resume_peerings
 from kopf_kits.cli.controls import CLIControls
-from kopf_kits.cli.interrupts import exiting_when_interrupted
+from kopf_kits.cli.interrupts import interruptible
 from kopf_kits.cli.options import logging_options
 from kopf_kits.cli.running import DEV_PRIORITY
 from kopf_kits.cli.targets import target_options
@@ -33,15 +33,17 @@ def scope_options(fn: F) -> F:
     """Add the options that say who is meant; the command gets a :class:`Peerings` of them."""
 
     @target_options
-    @click.option("-A", "--all-namespaces", "clusterwide", is_flag=True, help="Cluster-wide ones.")
+    @click.option(
+        "-A", "--all-namespaces", "clusterwide", is_flag=True, help="Only cluster-wide operators."
+    )
     @click.option(
         "-n",
         "--namespace",
         "namespaces",
         multiple=True,
-        help="Those serving this namespace, or those matching the pattern (repeatable).",
+        help="Only operators of this namespace or pattern (repeatable).",
     )
-    @click.option("-i", "--id", "identity", help="In whose name; by default, user@host.")
+    @click.option("-i", "--id", "identity", help="The identity that pauses; user@host by default.")
     @click.option(
         "-P", "--peering", "peering_name", required=True, help="The name of the peering object."
     )
@@ -77,12 +79,12 @@ def scope_options(fn: F) -> F:
     "-p",
     "--priority",
     type=int,
-    help=f"Pause those with lower or equal priorities; {PRIORITY} by default.",
+    help=f"Pause operators with lower or equal priorities; {PRIORITY} by default.",
 )
 @click.option(
-    "-t", "--lifetime", type=click.IntRange(min=1), required=True, help="For so many seconds."
+    "-t", "--lifetime", type=click.IntRange(min=1), required=True, help="The seconds of the pause."
 )
-@click.option("-m", "--message", help="Why: it is shown in the logs of the operators.")
+@click.option("-m", "--message", help="The reason; the operators log it.")
 @scope_options
 def freeze(
     peerings: Peerings,
@@ -96,7 +98,7 @@ def freeze(
     """Pause the operators, until resumed or for the time specified."""
     if priority is None:
         priority = DEV_PRIORITY if dev else PRIORITY
-    now = datetime.datetime.now(datetime.UTC)
+    now = SystemClock().now()
     peer = Peer(identity, priority, lifetime, now, message)
     for gathering in _run(freeze_peerings(peerings, peer)):
         remark = _remark(gathering, priority)
@@ -107,13 +109,13 @@ def freeze(
 @logging_options
 @scope_options
 def resume(peerings: Peerings, identity: str, /) -> None:
-    """Let the frozen operators go on."""
+    """Let the frozen operators continue."""
     for gathering in _run(resume_peerings(peerings, identity)):
         click.echo(f"Resumed: {_title(gathering)}.")
 
 
 def _run(action: Coroutine[Any, Any, Collection[Gathering]]) -> Collection[Gathering]:
-    with exiting_when_interrupted():
+    with interruptible():
         return asyncio.run(action)
 
 

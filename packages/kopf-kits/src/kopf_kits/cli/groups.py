@@ -12,18 +12,22 @@ from kopf_cogs.helpers.similar import find_similar
 from kopf_kits.loading import LoadingError
 
 COMMANDS = {
-    "forget": ("kopf_kits.cli.duty.changing", "Forget that the objects were ever handled."),
+    "crds": ("kopf_kits.cli.crds", "Show the definitions of the kinds by their models."),
+    "forget": ("kopf_kits.cli.duty.changing", "Make the objects look new to the operator."),
     "freeze": ("kopf_kits.cli.freezing", "Pause the operators, until resumed or for a time."),
-    "handlers": ("kopf_kits.cli.duty.declared", "Show what is declared in files & modules."),
+    "handlers": ("kopf_kits.cli.duty.declared", "Show the handlers that files & modules declare."),
+    "init": ("kopf_kits.cli.initing", "Make a project of an operator, or update it."),
+    "manifests": ("kopf_kits.cli.shipping", "Write the deployment: plain, kustomize, or a chart."),
     "object": ("kopf_kits.cli.duty.looking", "Show everything about one object."),
-    "objects": ("kopf_kits.cli.duty.looking", "Show what is going on with the objects of a kind."),
-    "pause": ("kopf_kits.cli.duty.changing", "Have nothing handled for some of the objects."),
+    "objects": ("kopf_kits.cli.duty.looking", "Show the state of the objects of a kind."),
+    "pause": ("kopf_kits.cli.duty.changing", "Let the operator ignore some objects for a while."),
+    "rbac": ("kopf_kits.cli.rbac", "Write the least roles for the handlers, or verify them."),
     "release": ("kopf_kits.cli.duty.changing", "Remove the finalizer of the operator."),
-    "resume": ("kopf_kits.cli.freezing", "Let the frozen operators go on."),
-    "retry": ("kopf_kits.cli.duty.changing", "Let failed handlers have their next attempt now."),
+    "resume": ("kopf_kits.cli.freezing", "Let the frozen operators continue."),
+    "retry": ("kopf_kits.cli.duty.changing", "Start the next attempts of failed handlers now."),
     "run": ("kopf_kits.cli.running", "Run the operator with the handlers from files & modules."),
-    "sandbox": ("kopf_kits.cli.sandboxing", "Serve a local Kubernetes API until stopped."),
-    "unpause": ("kopf_kits.cli.duty.changing", "Have the paused objects handled again."),
+    "sandbox": ("kopf_kits.cli.sandboxing", "Serve a local Kubernetes API until Ctrl+C."),
+    "unpause": ("kopf_kits.cli.duty.changing", "Let the operator handle the paused objects again."),
 }
 """Where the commands are, and what they are for: they are imported when they are used."""
 

@@ -1,4 +1,4 @@
-"""Exiting by Ctrl+C or SIGTERM while there is no operator yet, which would care by itself."""
+"""Ctrl+C and SIGTERM while there is no operator, which would care by itself."""
 
 from __future__ import annotations
 
@@ -13,9 +13,21 @@ from click.exceptions import Exit
 
 @contextlib.contextmanager
 def exiting_when_interrupted() -> Iterator[None]:
-    """Exit quietly and successfully if interrupted inside of the block.
+    """Exit quietly and successfully if interrupted inside of the block: to serve no more.
 
     Everything that is entered inside of the block is properly left.
+    """
+    with interruptible():
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise Exit(0) from None
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise ``KeyboardInterrupt`` inside of the block by both signals. It fails the command.
+
     In threads other than the main one, signals are not seen, so there is nothing to do.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -27,8 +39,6 @@ def exiting_when_interrupted() -> Iterator[None]:
     old_sigterm = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield
-    except KeyboardInterrupt:
-        raise Exit(0) from None
     finally:
         signal.signal(signal.SIGTERM, old_sigterm)
         signal.signal(signal.SIGINT, old_sigint)

@@ -30,26 +30,26 @@ class LogFormatParamType(click.Choice):  # type: ignore[type-arg,unused-ignore]
 
 
 _LOGGING_OPTIONS = (
-    click.option("-v", "--verbose", is_flag=True, help="Show what the framework is doing."),
-    click.option("-d", "--debug", is_flag=True, help="Show also asyncio and the API traffic."),
+    click.option("-v", "--verbose", is_flag=True, help="Show the work of the framework."),
+    click.option("-d", "--debug", is_flag=True, help="Also show asyncio and the API traffic."),
     click.option("-q", "--quiet", is_flag=True, help="Show only warnings and errors."),
     click.option(
         "--log-format",
         type=LogFormatParamType(),
         default="full",
-        help="How the logs look; 'full' by default.",
+        help="The format of the logs; 'full' by default.",
     ),
     click.option("--log-refkey", help="The key of JSON logs for the object's reference."),
     click.option(
         "--log-prefix/--no-log-prefix",
         default=None,
-        help="Begin with the object's name; it is so by default, but not for JSON.",
+        help="Begin messages with the object's name, or not. The default is yes, but not in JSON.",
     ),
-    click.option("--log-kinds", is_flag=True, help="Name also the kinds of objects there."),
+    click.option("--log-kinds", is_flag=True, help="Also name the kinds of objects there."),
     click.option(
         "--color/--no-color",
         default=None,
-        help="Whether to colour the logs; by default, in terminals, unless NO_COLOR is set.",
+        help="Colour the logs or not. The default: in terminals, unless NO_COLOR is set.",
     ),
 )
 

@@ -6,7 +6,8 @@ import contextlib
 import logging
 import pathlib
 from collections.abc import Collection, Iterator
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.exceptions import Exit
@@ -14,6 +15,7 @@ from click.exceptions import Exit
 from kopf_kits.cli import reloading
 from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.interrupts import exiting_when_interrupted
+from kopf_kits.cli.onces import finish, once_options
 from kopf_kits.cli.options import (
     check_liveness_url,
     check_serving_url,
@@ -22,6 +24,9 @@ from kopf_kits.cli.options import (
     manifest_options,
 )
 from kopf_kits.cli.targets import is_chosen, target_options
+
+if TYPE_CHECKING:
+    from kopf_core.reactor.once import Once
 
 logger = logging.getLogger("kopf.cli")
 
@@ -36,7 +41,7 @@ DEV_PRIORITY = 666
     "--namespace",
     "namespaces",
     multiple=True,
-    help="Serve this namespace, or those matching the pattern (repeatable).",
+    help="Serve this namespace, or namespaces matching the pattern (repeatable).",
 )
 @click.option("--standalone", is_flag=True, default=None, help="Ignore all other operators.")
 @click.option(
@@ -47,7 +52,7 @@ DEV_PRIORITY = 666
 @click.option(
     "--reload/--no-reload",
     default=None,
-    help="Start the operator anew when its source files change.",
+    help="Restart the operator when its source files change.",
 )
 @click.option(
     "-L",
@@ -76,12 +81,15 @@ DEV_PRIORITY = 666
 @click.option(
     "--lease",
     metavar="NAME[@NAMESPACE]",
-    help="Elect one leader among the replicas by this Lease; the others are ready to go on.",
+    help="Elect one leader among the replicas by this Lease; the other replicas wait.",
 )
+@once_options
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
 @target_options
 @click.option("--sandbox", is_flag=True, help="Start a local cluster, and run on it.")
 @manifest_options
+@click.option("--apply-crds", is_flag=True, help="Define the kinds of the models at the start.")
+@click.option("--force", is_flag=True, help="Define them even if stored objects are broken by it.")
 @click.argument("paths", nargs=-1)
 @click.make_pass_decorator(CLIControls, ensure=True)
 def run(
@@ -94,17 +102,21 @@ def run(
     sandbox: bool,
     files: Collection[str],
     engine: str,
+    once: Once | None,
+    apply_crds: bool,
+    force: bool,
     **options: Any,
 ) -> None:
     """Run the operator with the handlers from the files and modules."""
     _check_usage(sandbox, files, **options)
+    _check_definitions(apply_crds, force, once)
     if dev and options["priority"] is None:
         options["priority"] = DEV_PRIORITY
     if sandbox and not options["namespaces"]:
         options["clusterwide"] = True
     supervised = reloading.is_supervised()
     with contextlib.ExitStack() as stack:
-        if not supervised and reloading.is_wanted(reload, dev):
+        if once is None and not supervised and reloading.is_wanted(reload, dev):
             if sandbox:
                 stack.enter_context(_started_sandbox(engine, files))
             raise Exit(reloading.run_reloading(paths, modules))
@@ -120,16 +132,23 @@ def run(
             set_default_registry(controls.registry)
         is_controlled = controls.stop_flag is not None or controls.ready_flag is not None
         needs_sandbox = sandbox and not supervised
-        if _load(paths, modules, refuses=is_controlled or needs_sandbox):
+        loaded = _load(paths, modules, refuses=is_controlled or needs_sandbox)
+        if loaded is None:
             return
         if not paths and not modules and not get_default_registry().resource_handlers:
             logger.warning("Nothing is loaded: name files with handlers, or modules after -m.")
         if needs_sandbox:
             stack.enter_context(_started_sandbox(engine, files))
-        controls_kwargs = controls.as_kwargs()
+        if apply_crds:
+            from kopf_kits.cli.crds import apply_models
+
+            apply_models(controls, loaded, force=force)
+        controls_kwargs = controls.as_kwargs() | ({} if once is None else {"once": once})
         stack.enter_context(clean_exit())
         loop = stack.enter_context(proper_loop(controls_kwargs.pop("loop", None)))
         running.run(loop=loop, **options, **controls_kwargs)
+        if once is not None:
+            finish(once)
 
 
 def _check_usage(sandbox: bool, files: Collection[str], **options: Any) -> None:
@@ -145,8 +164,17 @@ def _check_usage(sandbox: bool, files: Collection[str], **options: Any) -> None:
         raise click.UsageError("Use --engine with --sandbox: it is what the sandbox runs on.")
 
 
-def _load(paths: Collection[str], modules: Collection[str], *, refuses: bool) -> bool:
-    """Load the files; get whether they have run an operator themselves: there is none after it.
+def _check_definitions(apply_crds: bool, force: bool, once: Once | None) -> None:
+    if force and not apply_crds:
+        raise click.UsageError("Use --force with --apply-crds: it is about definitions.")
+    if apply_crds and once is not None and once.dry_run:
+        raise click.UsageError("Use either --apply-crds or --dry-run: definitions are applied.")
+
+
+def _load(
+    paths: Collection[str], modules: Collection[str], *, refuses: bool
+) -> list[ModuleType] | None:
+    """Load the files; ``None`` if they have run an operator themselves: there is none after it.
 
     It is refused where it would not fit: not stopped by tests, not in the sandbox of the command.
     """
@@ -164,8 +192,8 @@ def _load(paths: Collection[str], modules: Collection[str], *, refuses: bool) ->
             "under `if __name__ == '__main__':`, so that `kopf run` runs its own."
         )
 
-    preload(paths, modules, on_operator)
-    return bool(places)
+    loaded = preload(paths, modules, on_operator)
+    return None if places else loaded
 
 
 @contextlib.contextmanager

@@ -18,13 +18,17 @@ from kopf_kits.cli.options import logging_options, manifest_options
 @click.option(
     "--kubeconfig",
     metavar="PATH",
-    help="Where to write the kubeconfig; by default, to a temporary file.",
+    help="The file for the kubeconfig; a temporary file by default.",
 )
+@click.option("--rbac", is_flag=True, help="Check permissions by the roles and their bindings.")
 @manifest_options
-def sandbox(port: int, kubeconfig: str | None, engine: str, files: Collection[str]) -> None:
-    """Serve a local Kubernetes API until stopped, for development and tests.
+def sandbox(
+    port: int, kubeconfig: str | None, rbac: bool, engine: str, files: Collection[str]
+) -> None:
+    """Serve a local Kubernetes API for development and tests, until Ctrl+C.
 
-    It listens on the loopback interface only. The emulator checks no credentials.
+    It listens on the loopback interface only. The emulator checks no credentials without --rbac.
+    With --rbac, the kubeconfig belongs to the admin of the cluster.
     """
     from kopf_kits.locals import Engine, local_cluster  # not for the help
     from kopf_kits.manifests import describe_applied
@@ -32,7 +36,7 @@ def sandbox(port: int, kubeconfig: str | None, engine: str, files: Collection[st
     path = None if kubeconfig is None else pathlib.Path(kubeconfig)
     with (
         exiting_when_interrupted(),
-        local_cluster(Engine(engine), port=port, kubeconfig=path) as cluster,
+        local_cluster(Engine(engine), port=port, kubeconfig=path, rbac=rbac) as cluster,
     ):
         for line in describe_applied(cluster.apply([pathlib.Path(name) for name in files])):
             click.echo(line)

@@ -33,9 +33,9 @@ def target_options(fn: F) -> F:
         "--kubeconfig",
         type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
         metavar="PATH",
-        help="The kubeconfig to be used instead of the usual one.",
+        help="The kubeconfig to use instead of the usual one.",
     )
-    @click.option("--context", metavar="NAME", help="The context of the kubeconfig to be used.")
+    @click.option("--context", metavar="NAME", help="The context of the kubeconfig to use.")
     @functools.wraps(fn)
     def wrapper(
         *args: Any, kubeconfig: pathlib.Path | None, context: str | None, **kwargs: Any

@@ -26,7 +26,7 @@ def write_certificates(folder: pathlib.Path) -> None:
     except CertificateError:
         raise EnvtestError(
             "The certificates of a control plane cannot be made without the `cryptography` "
-            "library: install it with `pip install kopf[dev]`."
+            "library: install it with `pip install 'kopf[dev]'`."
         ) from None
     _write_pair(folder, "ca", authority.pair)
     _write_pair(folder, "server", authority.issue("kube-apiserver", hostnames=(*HOSTS, *ADDRESSES)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .access.authorizer import Authorizer
+from .access.defaults import list_defaults
 from .admission.admission import Admission
 from .base.nature import Nature
 from .controllers.accounts import ServiceAccounts
@@ -28,6 +30,9 @@ class ClusterOptions:
     ``bookmark_interval``: how often idle watches get bookmarks, in seconds.
     ``watch_timeout``: how long watches live if they do not say, in seconds.
     ``ready``: whether workloads (deployments, jobs, pods, etc.) become ready by themselves.
+    ``rbac``: whether the roles and their bindings decide who may do what; nobody is asked for
+    credentials without it. The escalation of rights is not prevented, and there are no roles
+    for people in the beginning, such as ``edit`` or ``view``.
     ``nature``: the wall clock, and the chance that the identities of objects come from.
     """
 
@@ -35,6 +40,7 @@ class ClusterOptions:
     bookmark_interval: float = 60
     watch_timeout: float = 1800
     ready: bool = False
+    rbac: bool = False
     nature: Nature = field(default_factory=Nature)
 
 
@@ -54,6 +60,7 @@ class Cluster:
             self.garbage.watch(resource)
         self.accounts = ServiceAccounts(self.registry, self.writer)
         self.workloads = Workloads(self.registry, self.writer)
+        self.authorizer = Authorizer(self.registry) if options.rbac else None
         self.definitions = Definitions(
             self.registry,
             self.versions,
@@ -69,6 +76,9 @@ class Cluster:
             await self.writer.create(endpoint, "", {"metadata": {"name": name}}, WriteOptions())
         if self.options.ready:
             self.workloads.start()
+        if self.options.rbac:
+            for plural, body in list_defaults():
+                await self.writer.create(self.registry.find(plural), "", body, WriteOptions())
 
     def compact(self) -> None:
         """Forget the history of all resources: older versions are answered with 410 since now."""

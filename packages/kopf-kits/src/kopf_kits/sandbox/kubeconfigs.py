@@ -24,12 +24,12 @@ def make_kubeconfig(url: str, *, namespace: str = "default", token: str = NAME) 
     }
 
 
-def write_kubeconfig(path: str | os.PathLike[str], url: str, **options: str) -> Path:
+def write_kubeconfig(path: str | os.PathLike[str], content: dict[str, Any]) -> Path:
     """Write a kubeconfig to a file, readable only by its owner; returns the path."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     temporary.touch(mode=0o600)
-    temporary.write_text(yaml.safe_dump(make_kubeconfig(url, **options), sort_keys=False))
+    temporary.write_text(yaml.safe_dump(content, sort_keys=False))
     temporary.replace(target)
     return target

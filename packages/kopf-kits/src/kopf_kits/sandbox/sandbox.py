@@ -12,6 +12,7 @@ from typing import Any, Literal, overload
 import yaml
 
 from . import kubeconfigs, waiting
+from .access.users import make_token
 from .base import jsons
 from .cluster import Cluster, ClusterOptions
 from .fields import patches
@@ -34,7 +35,8 @@ Manifest = Obj | Objs | str | Path
 class Sandbox:
     """A Kubernetes API server in memory, over plain HTTP on the loopback interface only.
 
-    A tool for development and tests: it accepts any credentials, or none, and keeps nothing.
+    A tool for development and tests: it keeps nothing, and accepts any credentials, or none,
+    unless there is ``ClusterOptions(rbac=True)``.
     Use it as an asynchronous context manager::
 
         async with Sandbox() as sandbox:
@@ -99,13 +101,25 @@ class Sandbox:
         """The address of the API, e.g. ``http://127.0.0.1:34567``."""
         return f"http://{self._host}:{self.port}"
 
-    def kubeconfig(self, *, namespace: str = "default") -> Obj:
-        """The content of a kubeconfig for this sandbox."""
-        return kubeconfigs.make_kubeconfig(self.url, namespace=namespace)
+    def kubeconfig(self, *, namespace: str = "default", account: str | None = None) -> Obj:
+        """The content of a kubeconfig for this sandbox: of the admin, or of a service account.
 
-    def write_kubeconfig(self, path: str | os.PathLike[str]) -> Path:
-        """Write a kubeconfig for this sandbox to a file."""
-        return kubeconfigs.write_kubeconfig(path, self.url)
+        The account is in the namespace, which is the one of the context, too. What it may do
+        is decided by its roles if there is ``ClusterOptions(rbac=True)``.
+        """
+        token = make_token(namespace, account or "")
+        return kubeconfigs.make_kubeconfig(self.url, namespace=namespace, token=token)
+
+    def write_kubeconfig(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        namespace: str = "default",
+        account: str | None = None,
+    ) -> Path:
+        """Write a kubeconfig for this sandbox to a file: of the admin, or of a service account."""
+        content = self.kubeconfig(namespace=namespace, account=account)
+        return kubeconfigs.write_kubeconfig(path, content)
 
     async def apply(self, manifest: Manifest) -> Objs:
         """Create or update objects from a manifest: a dict, a YAML text, or a path to a file.

@@ -88,11 +88,17 @@ class SandboxThread:
     def journal(self) -> Journal:
         return self.sandbox.journal
 
-    def kubeconfig(self, *, namespace: str = "default") -> Obj:
-        return self.sandbox.kubeconfig(namespace=namespace)
+    def kubeconfig(self, *, namespace: str = "default", account: str | None = None) -> Obj:
+        return self.sandbox.kubeconfig(namespace=namespace, account=account)
 
-    def write_kubeconfig(self, path: str | os.PathLike[str]) -> Path:
-        return self.sandbox.write_kubeconfig(path)
+    def write_kubeconfig(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        namespace: str = "default",
+        account: str | None = None,
+    ) -> Path:
+        return self.sandbox.write_kubeconfig(path, namespace=namespace, account=account)
 
     def apply(self, manifest: Manifest) -> Objs:
         return self.call(self.sandbox.apply(manifest))

@@ -3,7 +3,8 @@
 from .incarnations import Incarnation, incarnation_var
 from .loop import Standstill, VirtualLoop
 from .network import Network, Weather
-from .timing import VirtualClock, VirtualExecutor, VirtualThreads
+from .threads import VirtualThreads
+from .timing import VirtualClock
 from .world import Process, World, live
 
 __all__ = [
@@ -12,7 +13,6 @@ __all__ = [
     "Process",
     "Standstill",
     "VirtualClock",
-    "VirtualExecutor",
     "VirtualLoop",
     "VirtualThreads",
     "Weather",

@@ -11,6 +11,8 @@ import contextvars
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from kopf_cogs.aiokits.surroundings import Surroundings, surroundings_var
+
 incarnation_var: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar(
     "incarnation_var", default=None
 )
@@ -23,8 +25,17 @@ class Incarnation:
     ``crash_at`` is the number of the callback before which it crashes; it never does by default.
     """
 
-    def __init__(self, name: str, *, crash_at: int | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        surroundings: Surroundings | None = None,
+        *,
+        crash_at: int | None = None,
+    ) -> None:
         self.name = name
+        self.surroundings = surroundings
+        """Its clock, its threads, and its chance; those of the real process by default."""
+
         self.crash_at = crash_at
         self.steps = 0
         """How many callbacks have been executed."""
@@ -84,6 +95,7 @@ class Incarnation:
         """Run the program in this incarnation; everything that it starts belongs to it, too."""
         context = contextvars.copy_context()
         context.run(incarnation_var.set, self)
+        context.run(surroundings_var.set, self.surroundings)
         task = context.run(asyncio.get_running_loop().create_task, program, name=self.name)
         self.remains.append(task)
         return task

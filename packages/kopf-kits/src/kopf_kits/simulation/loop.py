@@ -38,6 +38,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """How many callbacks were executed so far."""
 
         self.network = Network(self, chance)
+        self.batons: set[Any] = set()
+        """The threads that are not over yet."""
+
         self.complaints: list[str] = []
         """What would be logged as unhandled errors of the loop."""
 

@@ -119,6 +119,13 @@ class Network:
         """Break the connections at the next replies of servers: the requests are executed."""
         self._lost_replies += count
 
+    def is_torn(self) -> bool:
+        """Whether what a crashed process was sending arrives only in part."""
+        return self._chance.random() < 0.5
+
+    def tear(self, data: bytes) -> bytes:
+        return data[: self._chance.randint(0, len(data))]
+
     def cut(self, length: int, *, is_reply: bool) -> int | None:
         """Where in a chunk of that length the connection breaks, if it does."""
         if is_reply and self._lost_replies:
@@ -203,6 +210,7 @@ class MemoryTransport(asyncio.Transport):
         self._inbox: list[bytes] = []
         self._is_closing = False
         self._is_lost = False
+        self._is_torn = self._is_deaf = False
         self._incarnation: Incarnation | None = context.get(incarnation_var)
         if self._incarnation is not None:
             self._incarnation.on_death.append(self._die)
@@ -277,9 +285,10 @@ class MemoryTransport(asyncio.Transport):
             self.protocol.connection_lost(exc)
 
     def _die(self) -> None:
-        """The process has crashed; what it has sent already still arrives."""
+        """The process has crashed; what it has sent already still arrives: in whole, or torn."""
         if not self._is_lost:
             self._is_lost = self._is_closing = True
+            self._is_torn = self._network.is_torn()
             self._send(self.peer.lose, ConnectionResetError(104, "Connection reset by peer"))
 
     def _send(self, receive: Callable[..., None], *args: Any) -> None:
@@ -289,6 +298,11 @@ class MemoryTransport(asyncio.Transport):
 
     def _receive(self, data: bytes, sender: MemoryTransport) -> None:
         if self._is_lost:
+            return
+        if sender._is_torn:  # the first chunk on its way is the last one that arrives
+            data, sender._is_torn = self._network.tear(data), False
+            self._is_deaf = True
+        elif self._is_deaf:
             return
         self._inbox.append(data)
         if self._is_reading:

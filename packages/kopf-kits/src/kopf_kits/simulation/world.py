@@ -12,11 +12,13 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
+from kopf_cogs.aiokits.surroundings import Surroundings
 from kopf_core.reactor.operator import Operator, OperatorOptions
 
 from .incarnations import Incarnation
 from .loop import VirtualLoop
-from .timing import VirtualClock, VirtualExecutor, VirtualThreads
+from .threads import VirtualThreads
+from .timing import VirtualClock
 
 T = TypeVar("T")
 
@@ -48,22 +50,25 @@ class World:
         self.story.append(f"{self.loop.time():10.4f}  {text}")
 
     def operate(
-        self, make_options: Callable[..., OperatorOptions], *, crash_at: int | None = None
+        self,
+        make_options: Callable[..., OperatorOptions],
+        *,
+        crash_at: int | None = None,
+        inline: bool = True,
     ) -> Process:
-        """Start an operator; it gets the clock and the threads of this world."""
+        """Start an operator in the surroundings of this world.
+
+        ``inline`` is how the threads of sync handlers work: see :class:`VirtualThreads`.
+        """
         name = f"operator-{len(self.incarnations) + 1}"
-        incarnation = Incarnation(name, crash_at=crash_at)
+        clock, chance = VirtualClock(self.loop), random.Random(f"{self.seed}:{name}")
+        threads = VirtualThreads(self.loop, inline=inline)
+        surroundings = Surroundings(clock=clock, threads=threads, chance=chance)
+        incarnation = Incarnation(name, surroundings, crash_at=crash_at)
         incarnation.on_death.append(lambda: self.tell(f"{name} crashes: step {incarnation.steps}"))
         self.incarnations.append(incarnation)
-        options = make_options(
-            clock=VirtualClock(self.loop),
-            threads=VirtualThreads(self.loop),
-            chance=random.Random(f"{self.seed}:{name}"),
-            identity=f"{name}@simulation",
-        )
-        options.settings.execution.executor = VirtualExecutor(self.loop)
         self.tell(f"{name} starts")
-        process = Process(self, incarnation, options)
+        process = Process(self, incarnation, make_options, clock)
         self.processes.append(process)
         return process
 
@@ -71,11 +76,18 @@ class World:
 class Process:
     """An operator in a simulated world, as if it were a process."""
 
-    def __init__(self, world: World, incarnation: Incarnation, options: OperatorOptions) -> None:
+    def __init__(
+        self,
+        world: World,
+        incarnation: Incarnation,
+        make_options: Callable[..., OperatorOptions],
+        clock: VirtualClock,
+    ) -> None:
         self.incarnation = incarnation
+        self.clock = clock
         self.operator: Operator | None = None
         self._world = world
-        self._options = options
+        self._make_options = make_options
         self._is_over = asyncio.Event()
         incarnation.on_death.append(self._is_over.set)
         self.task = incarnation.start(self._run())
@@ -86,13 +98,13 @@ class Process:
         return not self.incarnation.is_dead and not self.task.done()
 
     async def _run(self) -> None:
-        self.operator = Operator(self._options)
+        self.operator = Operator(self._make_options(identity=f"{self.incarnation.name}@simulation"))
         await self.operator.run()
 
     def forget(self) -> None:
         """Keep nothing of the operator: the life is over."""
         self.operator = None
-        del self._options, self.task
+        del self._make_options, self.task
 
     def crash(self) -> None:
         self.incarnation.crash()
@@ -169,6 +181,8 @@ def _destroy(world: World) -> None:
     loop = world.loop
     loop.set_exception_handler(lambda *_: None)
     asyncio.set_event_loop(loop)  # otherwise, the ``finally`` blocks make a new one
+    for baton in [*loop.batons]:
+        baton.bury()
     for task in asyncio.all_tasks(loop):
         with contextlib.suppress(BaseException):
             task.get_coro().close()

@@ -124,7 +124,7 @@ def import_pyngrok() -> Any:
         importlib.import_module("pyngrok.ngrok")
     except ImportError:
         raise WebhookServerError(
-            "Tunnels of ngrok need the `pyngrok` library: install it with `pip install kopf[dev]`, "
-            "or use another webhook server."
+            "Tunnels of ngrok need the `pyngrok` library: install it with "
+            "`pip install 'kopf[dev]'`, or use another webhook server."
         ) from None
     return importlib.import_module("pyngrok")

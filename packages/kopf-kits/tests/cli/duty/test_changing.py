@@ -1,8 +1,12 @@
 """``kopf retry``, ``pause``, ``unpause``, ``forget``, ``release``, over HTTP."""
 
+import asyncio
 import json
+import signal
 
 import pytest
+
+from kopf_kits.cli.duty import applying
 
 PREFIX = "kopf.zalando.org/"
 FINALIZER = f"{PREFIX}KopfFinalizerMarker"
@@ -278,6 +282,20 @@ def test_refusals_do_not_stop_the_others(world, invoke):
     assert "Error: There is no KopfExample default/three." in result.stderr
     assert "Error: KopfExample default/one: 403" in result.stderr
     assert world.get_finalizers("two") == []
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_k27_interrupted_changes_are_not_taken_for_done(world, invoke, monkeypatch, signum):
+    async def interrupt(*_):
+        signal.raise_signal(signum)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(applying, "apply_all", interrupt)
+    world.create(finalizers=[FINALIZER])
+    result = invoke("release", "kex", "obj", "--yes")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == "Aborted!"
+    assert "Traceback" not in result.output
 
 
 def test_i_kinds_that_may_not_be_listed_are_told_of_in_one_line(world, invoke):

@@ -57,6 +57,20 @@ def test_i_marks_of_other_operators_are_told_of(world, invoke, args):
     assert "marks of an operator with no name: see with no --operator." in result.stderr
 
 
+@pytest.mark.parametrize(
+    "args", [["objects", "kex"], ["object", "kex", "obj"], ["release", "kex", "obj", "--yes"]]
+)
+def test_i_finalizers_with_the_prefix_of_the_operator_are_told_of(world, invoke, args):
+    """Such as of operators that have set their prefix and finalizer one by one, with no name."""
+    marks = {"websites.example.com/last-handled-configuration": HANDLED}
+    world.create(annotations=marks, finalizers=["websites.example.com/own", "example.com/other"])
+    result = invoke(*args, "--operator", "websites.example.com")
+    hint = "If websites.example.com/own is of this operator, too, add --finalizer"
+    assert result.stderr.endswith(f"{hint} websites.example.com/own.\n")
+    result = invoke(*args, "--prefix", "websites.example.com")
+    assert "--finalizer" not in result.stderr
+
+
 def test_i_one_object_is_not_several(world, invoke):
     world.create()
     assert invoke("objects", "kex").stderr.startswith("1 object: 1 new.\n")

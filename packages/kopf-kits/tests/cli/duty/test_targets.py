@@ -12,7 +12,7 @@ from kopf_kits.cli.groups import COMMANDS
 
 FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 NOWHERE = "http://127.0.0.1:1"
-LOCAL = {"handlers", "sandbox"}
+LOCAL = {"handlers", "init", "manifests", "sandbox"}
 """The commands that need no cluster."""
 
 

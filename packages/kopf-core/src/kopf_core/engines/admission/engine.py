@@ -5,9 +5,9 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+from concurrent.futures import Executor
 from typing import Any
 
-from kopf_cogs.aiokits.pools import DaemonPool
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Resource
@@ -16,11 +16,14 @@ from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.threads import Door
 from kopf_core.engines.admission.configurations import Served, build_webhooks
+from kopf_core.engines.admission.conversion_keeping import ConversionKeeper
+from kopf_core.engines.admission.converting import Converter
 from kopf_core.engines.admission.managing import ConfigurationKeeper, make_manager
 from kopf_core.engines.admission.membership import Membership
 from kopf_core.engines.admission.routes import Routes
 from kopf_core.engines.admission.serving import ReviewContext, Reviewer, Tally, make_threads
 from kopf_core.intents.admission import WebhookHandler, WebhookType
+from kopf_core.intents.conversions import group_by_kind
 from kopf_core.intents.registries import OperatorRegistry
 
 logger = logging.getLogger("kopf._core.engines.admission")
@@ -43,7 +46,8 @@ def get_webhook_handlers(registry: OperatorRegistry) -> list[WebhookHandler]:
 
 def check_admission(registry: OperatorRegistry, settings: OperatorSettings) -> None:
     """Raise :class:`AdmissionSetupError` if there are webhooks, but nobody to serve them."""
-    if get_webhook_handlers(registry) and settings.admission.server is None:
+    are_there = get_webhook_handlers(registry) or registry.conversions
+    if are_there and settings.admission.server is None:
         raise AdmissionSetupError(
             "Admission handlers exist, but no admission server/tunnel is configured "
             "in `settings.admission.server`."
@@ -71,14 +75,16 @@ class AdmissionEngine:
         self._client = client
         self._settings = context.settings
         self._handlers = handlers
+        self._conversions = registry.conversions
         self._routes = Routes(handlers)
         self._context = context
         self._execution = execution
         self._identity = identity
         self._until_ready = until_ready
-        self._threads: DaemonPool | None = None
+        self._threads: Executor | None = None
         self._reviewer: Reviewer | None = None
         self._keepers: Mapping[WebhookType, ConfigurationKeeper] = {}
+        self._conversion_keepers: Collection[ConversionKeeper] = ()
         self._served: Served | None = None
         self._is_ready = False
         self._client_config: WebhookClientConfig | None = None
@@ -105,9 +111,11 @@ class AdmissionEngine:
         """
         server = self._settings.admission.server
         self._keepers = self._make_keepers()
+        self._conversion_keepers = self._make_conversion_keepers()
         parts: list[Coroutine[Any, Any, None]] = [
             self._open_when_ready(),
             *(keeper.run() for keeper in self._keepers.values()),
+            *(keeper.run() for keeper in self._conversion_keepers),
         ]
         if server is not None:
             parts.append(self._run_server(server))
@@ -150,10 +158,13 @@ class AdmissionEngine:
             endures=False,  # nobody waits for a webhook longer than its timeout
             door=Door(),  # but till that, somebody does; with or without the lease
         )
-        self._reviewer = Reviewer(self._context, execution, self._routes)
+        converter = Converter(self._conversions, self._threads) if self._conversions else None
+        self._reviewer = Reviewer(self._context, execution, self._routes, converter)
         self._revise()
         async for config in _iterate(server, self._reviewer):
             self._client_config = config
+            for keeper in self._conversion_keepers:  # objects cannot even be listed before that
+                keeper.want(config)
             self._revise()
         raise AdmissionSetupError("The webhook server has exited unexpectedly.")
 
@@ -179,6 +190,12 @@ class AdmissionEngine:
             )
             for type, resource in _RESOURCES.items()
         }
+
+    def _make_conversion_keepers(self) -> Collection[ConversionKeeper]:
+        if self._settings.admission.managed is None:
+            return ()
+        kinds = group_by_kind(self._conversions).items()
+        return [ConversionKeeper(self._client, kind, ways) for kind, ways in kinds]
 
     def _revise(self) -> None:
         """Put what is known to where it is needed."""

@@ -53,6 +53,9 @@ PROPAGATION_TIME = 1.0
 HANDOVER_TIME = 5.0
 """How long (in seconds) the API may still call a replica that is not ready anymore."""
 
+MAX_RESTORATIONS = 2
+"""How many changes by others in a row are undone at once; then, ever more slowly."""
+
 MAX_CONFLICTS = 5
 """How many times to try to remove something while others change the configuration."""
 
@@ -135,6 +138,8 @@ class ConfigurationKeeper:
         self._lock = asyncio.Lock()
         self._wakeup = asyncio.Event()
         self._complaint: str | None = None
+        self._restorations = 0
+        self._is_woken = True
         self._backoff = ExponentialBackoff(initial=RETRY, maximum=POLLING_INTERVAL)
 
     def want(self, webhooks: Sequence[Webhook]) -> None:
@@ -158,10 +163,12 @@ class ConfigurationKeeper:
         failures = 0
         while True:
             self._wakeup.clear()
-            delay = POLLING_INTERVAL
             try:
                 await self._apply()
                 failures, self._complaint = 0, None
+                delay = (
+                    self._backoff(self._restorations) if self._is_contested else POLLING_INTERVAL
+                )
             except APIError as e:
                 if is_final(e):
                     raise ConfigurationError(self._explain(e)) from e
@@ -170,12 +177,18 @@ class ConfigurationKeeper:
                 failures += 1
             await self._sleep(delay)
 
+    @property
+    def _is_contested(self) -> bool:
+        """Whether others undo what we do, as we undo what they do: then, nobody must hurry."""
+        return self._restorations >= MAX_RESTORATIONS
+
     async def _sleep(self, delay: float) -> None:
+        self._is_woken = True
         try:
             async with asyncio.timeout(delay):
                 await self._wakeup.wait()
         except TimeoutError:
-            pass
+            self._is_woken = False
 
     async def _apply(self) -> None:
         async with self._lock:
@@ -202,8 +215,10 @@ class ConfigurationKeeper:
             level = logging.DEBUG if self._complaint else logging.ERROR  # it is known already
             logger.log(level, f"The webhooks remain in {self._name}: {describe(e)}")
             return 0.0
-        if self._wanted and body is not None and self._membership.has_others(body):
-            logger.debug(f"The webhooks in {self._name} are left to the other replicas.")
+        others = [] if body is None else self._membership.list_others(body)
+        if self._wanted and others:
+            replicas = ", ".join(others)
+            logger.info(f"The webhooks in {self._name} are left to the other replicas: {replicas}.")
             return HANDOVER_TIME
         return 0.0 if [*webhooks] == [*self._wanted] else PROPAGATION_TIME
 
@@ -212,10 +227,29 @@ class ConfigurationKeeper:
         names = get_names({"webhooks": webhooks})
         before = await self._sweep(names)
         body = await self._request(webhooks)
-        if not self._membership.has_entered(body):
-            body = await self._annotate(self._membership.enter(before))
-        self._applied = names
-        self._revision = get_revision(body["metadata"])
+        self._count_restorations(before, body)
+        self._applied, self._revision = names, get_revision(body["metadata"])
+        if not self._membership.has_entered(body):  # others can change the webhooks meanwhile
+            await self._annotate(self._membership.enter(before))
+
+    def _count_restorations(self, before: Any, body: Any) -> None:
+        """Know if others change our webhooks again and again: with no quiet interval in between."""
+        found = None if before is None else get_revision(before["metadata"])
+        is_changed = self._revision is not None and found != self._revision
+        is_restored = is_changed and found != get_revision(body["metadata"])
+        if is_restored:
+            self._restorations += 1
+        elif not self._is_woken:
+            self._restorations = 0
+        if is_restored and self._restorations == MAX_RESTORATIONS:
+            others = ", ".join(self._membership.list_others(body))
+            reason = (
+                f": by replicas with other addresses or certificates: {others}" if others else ""
+            )
+            logger.warning(
+                f"The {self._type.value} webhook configuration {self._name!r} is changed by others "
+                f"again and again{reason}. It will be restored ever less often."
+            )
 
     async def _sweep(self, names: Collection[str], *, is_leaving: bool = False) -> Any:
         """Come or leave, and remove our webhooks but these: unless we leave them to the others.
@@ -278,7 +312,7 @@ class ConfigurationKeeper:
         return True
 
     async def _watch(self) -> None:
-        sink = _Sink(self._name, self._on_change)
+        sink = ObjectSink(self._name, self._on_change)
         reflector = Reflector(self._client, self._resource, None, sink=sink, logger=logger)
         while True:
             try:
@@ -288,7 +322,8 @@ class ConfigurationKeeper:
 
     def _on_change(self, revision: Revision | None) -> None:
         """Apply everything again if it is not by ourselves. It changes nothing if all is well."""
-        if self._revision is not None and revision != self._revision:
+        is_foreign = self._revision is not None and revision != self._revision
+        if is_foreign and not self._is_contested:
             self._wakeup.set()
 
     def _explain(self, error: APIError) -> str:
@@ -304,7 +339,7 @@ class ConfigurationKeeper:
         self._complaint = text
 
 
-class _Sink:
+class ObjectSink:
     """Tells of the changes of one object; of the deletion, as of having no revision."""
 
     def __init__(self, name: str, notify: Callable[[Revision | None], None]) -> None:

@@ -50,7 +50,12 @@ class Membership:
 
     def has_others(self, body: Mapping[str, Any]) -> bool:
         """Whether there are other replicas that serve the same."""
-        return any(self._is_alive(value) for value in self._get_others(body).values())
+        return bool(self.list_others(body))
+
+    def list_others(self, body: Mapping[str, Any]) -> list[str]:
+        """The identities of other replicas that serve the same."""
+        marks = [value for value in self._get_others(body).values() if self._is_alive(value)]
+        return sorted(str(json.loads(mark).get("replica")) for mark in marks)
 
     def _forget_dead(self, body: Mapping[str, Any] | None) -> Annotations:
         others = {} if body is None else self._get_others(body)

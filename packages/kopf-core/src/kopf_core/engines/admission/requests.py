@@ -102,13 +102,13 @@ def _get_resource(request: Mapping[str, Any]) -> ResourceId:
 
 def _get_object(request: Mapping[str, Any], key: str) -> RawBody | None:
     body = _as_dict(request.get(key))
-    if body is None or _is_object(body):
+    if body is None or is_object(body):
         return body
     raise ReviewError(f"The field {key!r} of the admission request is not an object.")
 
 
-def _is_object(body: object) -> TypeGuard[RawBody]:
-    """Whether it can be handled: with the parts that everyone relies upon."""
+def is_object(body: object) -> TypeGuard[RawBody]:
+    """Whether it can be handled or converted: with the parts that everyone relies upon."""
     if not isinstance(body, dict):
         return False
     meta = body.get("metadata")

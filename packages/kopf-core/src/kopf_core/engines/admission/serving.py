@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from kopf_cogs.aiokits.pools import DaemonPool
+from kopf_cogs.aiokits.surroundings import get_threads
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.diffs import diff
@@ -19,6 +20,7 @@ from kopf_core.actions.errors import HandlerTimeoutError, PermanentError
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.admission.configurations import DEFAULT_TIMEOUT, Served
+from kopf_core.engines.admission.converting import Converter, is_conversion
 from kopf_core.engines.admission.requests import ResourceId, ReviewRequest, parse_review
 from kopf_core.engines.admission.responses import (
     PatchError,
@@ -30,11 +32,13 @@ from kopf_core.engines.admission.routes import Routes
 from kopf_core.engines.memories import ObjectMemories, copy_memo
 from kopf_core.intents.admission import (
     AdmissionCause,
+    AdmissionError,
     WebhookHandler,
     WebhookType,
     matches_request,
 )
 from kopf_core.intents.matching import FilterError
+from kopf_core.intents.views import InvalidObjectError
 
 logger = logging.getLogger("kopf._core.engines.admission")
 
@@ -46,6 +50,9 @@ MAX_THREADS = 32
 
 QUIET_TIME = 1.0
 """How long (in seconds) there are to be no requests for nobody to be expected anymore."""
+
+INVALID = 422
+"""The code of the denial if the object is not as the models of the handlers say: as of the API."""
 
 _NOBODY: Mapping[str, Any] = {}
 
@@ -77,8 +84,15 @@ class Reviewer:
     Sync handlers have threads of their own: the API does not wait until something else is done.
     """
 
-    def __init__(self, context: ReviewContext, execution: Execution, routes: Routes) -> None:
+    def __init__(
+        self,
+        context: ReviewContext,
+        execution: Execution,
+        routes: Routes,
+        converter: Converter | None = None,
+    ) -> None:
         self._context = context
+        self._converter = converter
         self._execution = execution
         self._routes = routes
         self.tallies: dict[WebhookHandler, Tally] = {}
@@ -120,6 +134,8 @@ class Reviewer:
         self._working += 1
         self._idle.clear()
         try:
+            if self._converter is not None and is_conversion(request):
+                return cast(Response, await self._converter(request, webhook))
             parsed = parse_review(request)
             handlers = self._routes.select(webhook)
             if not self._opened.is_set():
@@ -159,6 +175,8 @@ class Reviewer:
         except FilterError as e:
             causes[0].logger.error(str(e))  # the details are for the developers only
             return Verdict(errors=[PermanentError("The filters of the webhook have failed.")])
+        except InvalidObjectError as e:
+            return Verdict(errors=[AdmissionError(str(e), code=INVALID)])
         if len(chosen) == 1:
             results = [await self._call(*chosen[0])]
         else:
@@ -238,6 +256,7 @@ def _collect_patches(
     return [cause.patch for handler, cause in chosen if handler.type is WebhookType.MUTATING]
 
 
-def make_threads(settings: OperatorSettings) -> DaemonPool:
+def make_threads(settings: OperatorSettings) -> Executor:
     """Where the sync webhooks are called: apart from all other handlers, daemons, and probes."""
-    return DaemonPool(settings.execution.max_workers or MAX_THREADS, name=THREADS)
+    limit = settings.execution.max_workers or MAX_THREADS
+    return get_threads().make_pool(limit, name=THREADS)

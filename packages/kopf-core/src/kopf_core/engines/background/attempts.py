@@ -1,6 +1,7 @@
 """The calls of one function for one object: with what arguments, where, and what comes of them."""
 
 import asyncio
+import datetime
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,9 +28,11 @@ from kopf_core.actions.marks import Marks
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message, sane_delay
 from kopf_core.actions.states import HandlerState
+from kopf_core.engines.background.calendars import Calendar
 from kopf_core.engines.background.objects import LiveObject
 from kopf_core.engines.background.threads import DaemonExecutors
-from kopf_core.intents.causes import DaemonCause
+from kopf_core.intents.causes import DaemonCause, TimerCause
+from kopf_core.intents.crons import Cron
 from kopf_core.intents.handlers import DaemonHandler, SpawningHandler, TimerHandler
 from kopf_core.intents.stoppers import DaemonStopper
 
@@ -51,6 +54,7 @@ class Attempts:
     """The attempts of one daemon or timer. What is to be kept between them, is kept here."""
 
     __slots__ = (
+        "_calendar",
         "_carried",
         "_cause",
         "_complaint",
@@ -65,6 +69,7 @@ class Attempts:
         self._handler = handler
         self._object = obj
         self._resources = resources
+        self._calendar: Calendar | None = None
         self._carried: tuple[Any, ...] = ()
         self._cause: DaemonCause | None = None
         self._complaint: str | None = None  # told once, not in every attempt
@@ -76,6 +81,22 @@ class Attempts:
         if self._stopper is None:
             self._stopper = DaemonStopper()
         return self._stopper
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """The runs by the calendar, once they are started, if there is a schedule."""
+        return self._calendar
+
+    def start_calendar(self, cron: Cron, delay: float) -> None:
+        """Count the runs of the schedule since now, or since the latest one that is remembered."""
+        execution = self._resources.execution
+        self._calendar = Calendar(
+            cron,
+            self._handler.id,
+            self._object.body,
+            execution.settings.persistence,
+            since=execution.clock.now() + datetime.timedelta(seconds=delay),
+        )
 
     def get_initial_delay(self) -> float:
         """In seconds; an error of the user's function is logged, and means no delay."""
@@ -104,7 +125,8 @@ class Attempts:
             if cause.patch:
                 await endure(self._apply(cause, Outcome(final=False)))
             raise
-        if cause.patch or outcome.result is not None:
+        is_run = outcome.final and self._calendar is not None
+        if cause.patch or outcome.result is not None or is_run:
             await endure(self._apply(cause, outcome))
         elif self._is_frequent:
             self._cause = cause  # it is unchanged, and making it is a notable part of an attempt
@@ -145,8 +167,10 @@ class Attempts:
         marks = Marks()
         if outcome.result is not None:
             deliver_results({self._handler.id: outcome.result}, marks=marks, logger=cause.logger)
+        if outcome.final and self._calendar is not None:
+            self._calendar.store(self._object.body, marks)
         is_timer = isinstance(self._handler, TimerHandler)  # it repeats itself, if in vain
-        if not is_timer or not self._object.has_all(cause.patch, marks.results):
+        if not is_timer or marks.keys() or not self._object.has_all(cause.patch, marks.results):
             unsent = await self._send(cause.patch, marks, cause.logger)
             self._carried = tuple(unsent.fns)
 
@@ -176,16 +200,22 @@ class Attempts:
 
     def _make_cause(self) -> DaemonCause:
         patch, self._carried = Patch(fns=self._carried), ()
-        stopper = self.stopper
-        return DaemonCause(
-            resource=self._object.resource,
-            body=self._object.body,
-            patch=patch,
-            settings=self._resources.execution.settings,
-            memo=self._object.memo,
-            indices=self._resources.indices,
-            stopper=stopper.async_checker if self._handler.is_async else stopper.sync_checker,
+        stopper, common = (
+            self.stopper,
+            {
+                "resource": self._object.resource,
+                "body": self._object.body,
+                "patch": patch,
+                "settings": self._resources.execution.settings,
+                "memo": self._object.memo,
+                "indices": self._resources.indices,
+            },
         )
+        checker = stopper.async_checker if self._handler.is_async else stopper.sync_checker
+        if not isinstance(self._handler, TimerHandler):
+            return DaemonCause(stopper=checker, **common)
+        scheduled = None if self._calendar is None else self._calendar.scheduled
+        return TimerCause(stopper=checker, scheduled=scheduled, **common)
 
     @property
     def _is_frequent(self) -> bool:

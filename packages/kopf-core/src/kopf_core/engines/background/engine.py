@@ -52,7 +52,9 @@ class BackgroundEngine:
         indices: Mapping[str, Any],
         execution: Execution,
         wake: Callable[[ObjectKey], None],
+        is_once: bool = False,
     ) -> None:
+        self._is_once = is_once
         self._wake = wake
         self._clock = execution.clock
         self._settings = settings
@@ -67,6 +69,7 @@ class BackgroundEngine:
             starter=Starter(),
             on_ended=self._on_ended,
             on_abandoned=self._on_abandoned,
+            is_once=is_once,
         )
 
     @property
@@ -103,6 +106,8 @@ class BackgroundEngine:
             return
         running = () if background is None else background.spawned.keys()
         matching = handlers.select_spawning(cause, running)
+        if self._is_once:  # daemons would never end
+            matching = [one for one in matching if isinstance(one, TimerHandler)]
         if background is None:
             if not matching:
                 return

@@ -19,6 +19,7 @@ from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import get_delay, safe_message, sane_delay
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.background.attempts import Attempts, Resources
+from kopf_core.engines.background.calendars import get_nap
 from kopf_core.engines.background.objects import LiveObject
 from kopf_core.engines.background.schedules import (
     get_first_tick,
@@ -40,6 +41,8 @@ class BackgroundContext:
     starter: Starter
     on_ended: "Callable[[SpawnedHandler], None]"
     on_abandoned: "Callable[[SpawnedHandler], None]"
+    is_once: bool = False
+    """Whether timers are called once, and have no future after that."""
 
 
 class SpawnedHandler:
@@ -104,6 +107,11 @@ class SpawnedHandler:
         return self._termination is not None
 
     @property
+    def due(self) -> float:
+        """The monotonic time of the latest planned attempt; it can be being made now."""
+        return self._due
+
+    @property
     def lag(self) -> float:
         """By how much it is late, in seconds; zero if its time has not come yet, or it works."""
         is_waiting = self._handle is not None and self._task is None and not self._is_dormant
@@ -127,7 +135,10 @@ class SpawnedHandler:
         """Start for the first time: at once, or when all the initial delays are over."""
         now = self._now()
         delay = self._attempts.get_initial_delay()
-        if isinstance(self.handler, TimerHandler):
+        if isinstance(self.handler, TimerHandler) and self.handler.cron is not None:
+            self._attempts.start_calendar(self.handler.cron, delay)
+            self._wait_for_run()
+        elif isinstance(self.handler, TimerHandler):
             self._wait_until(
                 get_first_tick(
                     self.handler, now=now, delay=delay, changed_at=self._object.changed_at
@@ -198,12 +209,25 @@ class SpawnedHandler:
         else:
             self._context.starter.put(self._launch)
 
+    def _wait_for_run(self) -> None:
+        """Wait for the next run by the calendar, or for a part of the time until then."""
+        calendar = self._attempts.calendar
+        assert calendar is not None
+        moment = self._context.resources.execution.clock.now()
+        left = (calendar.plan(moment) - moment).total_seconds()
+        self._wait_until(self._now() + get_nap(left))
+
     def _launch(self) -> None:
         if self._is_over or self._task is not None:
             return
         self._handle = None
         if not self._context.resources.execution.door.is_open:
             return  # it must not begin, and is going to be stopped
+        calendar = self._attempts.calendar if self._state is None else None
+        clock = self._context.resources.execution.clock
+        if calendar is not None and not calendar.is_due(clock.now()):
+            self._wait_for_run()
+            return
         if self._state is None and isinstance(self.handler, TimerHandler):
             changed_at = self._object.changed_at
             if not is_idle(self.handler, now=self._now(), changed_at=changed_at):
@@ -213,7 +237,6 @@ class SpawnedHandler:
             if self._anchor is None:
                 self._anchor = self._due
         if self._state is None:
-            clock = self._context.resources.execution.clock
             self._state = HandlerState(started=clock.now(), since=clock.monotonic())
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._work(self._state), name=self.handler.id)
@@ -264,13 +287,19 @@ class SpawnedHandler:
 
     def _has_future(self) -> bool:
         handler = self.handler
+        if self._context.is_once:
+            return False
         return isinstance(handler, TimerHandler) and (
-            handler.interval is not None or handler.idle is not None
+            handler.interval is not None or handler.idle is not None or handler.cron is not None
         )
 
     def _wait_for_tick(self, now: float) -> None:
         assert isinstance(self.handler, TimerHandler)
         self._state = None
+        if self._attempts.calendar is not None:
+            self._attempts.calendar.finish()
+            self._wait_for_run()
+            return
         due = get_next_tick(
             self.handler,
             now=now,

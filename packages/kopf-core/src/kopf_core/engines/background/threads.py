@@ -10,12 +10,11 @@ that there is a queue for the threads, it is said in the log.
 import asyncio
 import itertools
 import logging
-import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, ParamSpec, TypeVar
 
-from kopf_cogs.aiokits.pools import LoneThread
+from kopf_cogs.aiokits.surroundings import get_threads
 from kopf_cogs.configs.execution import ExecutionSettings
 from kopf_core.actions.errors import TemporaryError
 
@@ -33,12 +32,12 @@ class DaemonThreads(Executor):
 
     def __init__(self) -> None:
         self._counter = itertools.count(1)
-        self._threads: set[threading.Thread] = set()
+        self._calls: set[Future[Any]] = set()
 
     @property
     def count(self) -> int:
         """How many calls are there now."""
-        return len(self._threads)
+        return len(self._calls)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Call the function in a thread; raises :class:`TemporaryError` if there can be none."""
@@ -53,14 +52,13 @@ class DaemonThreads(Executor):
             else:
                 future.set_result(result)
             finally:
-                self._threads.discard(threading.current_thread())
+                self._calls.discard(future)
 
-        thread = LoneThread(call, name=f"kopf-daemon-{next(self._counter)}")
-        self._threads.add(thread)
+        self._calls.add(future)
         try:
-            thread.start()
+            get_threads().start(call, name=f"kopf-daemon-{next(self._counter)}")
         except RuntimeError as e:
-            self._threads.discard(thread)
+            self._calls.discard(future)
             raise TemporaryError(
                 f"There are {self.count} threads of synchronous daemons already, and the system "
                 f"does not let more of them start ({e}). Consider asynchronous daemons."

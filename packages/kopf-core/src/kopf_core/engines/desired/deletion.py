@@ -1,8 +1,8 @@
 """Deletion of what is not wanted anymore, or must go together with its owner."""
 
-import datetime
 from typing import Any
 
+from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.structs.bodies import RawBody
@@ -38,6 +38,6 @@ async def delete_child(
 
 
 def _make_leaving(body: RawBody) -> RawBody:
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = get_clock().now().strftime("%Y-%m-%dT%H:%M:%SZ")
     leaving: Any = {**body, "metadata": {**body["metadata"], "deletionTimestamp": now}}
     return leaving  # type: ignore[no-any-return]

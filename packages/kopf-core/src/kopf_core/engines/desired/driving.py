@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from kopf_cogs.structs.models import is_model
 from kopf_core.actions.bases import Fn, is_async_fn
 from kopf_core.actions.invocation import invoke, is_being_cancelled
 from kopf_core.actions.threads import Door
@@ -147,7 +148,7 @@ async def _accept_all(item: Any, accept: Accept) -> Any:
     """Accept one object, or several of them; get the same number of outcomes."""
     if item is None:
         return None
-    is_one = isinstance(item, dict | Mapping | str | bytes)  # mostly, it is a dictionary
+    is_one = isinstance(item, dict | Mapping | str | bytes) or is_model(type(item))
     if is_one or not isinstance(item, Iterable):
         return await accept(item)
     outcomes = []

@@ -1,11 +1,11 @@
 """The engine of desired state: what is known of every object that has reconcilers."""
 
 import logging
-import random
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.ids import HandlerId
@@ -304,7 +304,7 @@ class DesiredStates:
         if not outcome.final:
             plan.retry = now + (outcome.delay or 0.0)
         elif handler.every is not None:
-            plan.due["every"] = now + handler.every * random.uniform(1 - JITTER, 1 + JITTER)
+            plan.due["every"] = now + handler.every * get_chance().uniform(1 - JITTER, 1 + JITTER)
         if outcome.final and one.again is not None:
             plan.due["again"] = now + one.again
         rest = FIGHT_DELAY if one.applier.fights.is_on else 0.0

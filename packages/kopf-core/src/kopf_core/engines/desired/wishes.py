@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kopf_cogs.structs.models import as_object
 from kopf_core.engines.desired.ownership import show
 
 
@@ -13,11 +14,16 @@ class NonsenseError(TypeError):
 
 
 def check_wish(wanted: Any) -> Mapping[str, Any]:
-    """The wanted object, if it looks like one. Raises :class:`NonsenseError`."""
-    body = getattr(wanted, "obj", wanted)  # pykube's objects are wrappers of dictionaries
+    """The wanted object, if it looks like one. Raises :class:`NonsenseError`.
+
+    It can be an instance of a class with ``@kopf.resource``, or an object of pykube.
+    """
+    body = as_object(wanted) if not isinstance(wanted, Mapping) else None
+    body = getattr(wanted, "obj", wanted) if body is None else body
     if not isinstance(body, Mapping):
         raise NonsenseError(
-            f"Reconcilers yield objects as dictionaries, or kopf.Again(); not {type(wanted)}."
+            f"Reconcilers yield objects as dictionaries, or as instances of classes with "
+            f"@kopf.resource, or kopf.Again(); not {type(wanted)}."
         )
     if not all(isinstance(body.get(field), str) for field in ("apiVersion", "kind")):
         raise NonsenseError(f"{_show(body)}: apiVersion and kind must be there, as in manifests.")

@@ -17,6 +17,7 @@ from kopf_core.engines.inspection.states import (
     HandlerProgress,
     ObjectState,
     Phase,
+    find_doubtful,
     find_others,
     inspect,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "HandlerProgress",
     "ObjectState",
     "Phase",
+    "find_doubtful",
     "find_others",
     "inspect",
     "plan_forgetting",

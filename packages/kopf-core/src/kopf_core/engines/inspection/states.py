@@ -250,3 +250,10 @@ def find_others(state: ObjectState) -> Collection[str]:
     marked = {prefix for prefix, _, name in pairs if name in OTHERS_MARKS}
     ends = [name for name in state.other_finalizers if name.endswith(NAMED_FINALIZER)]
     return marked | {name.removesuffix(NAMED_FINALIZER) for name in ends}
+
+
+def find_doubtful(state: ObjectState, persistence: PersistenceSettings) -> Collection[str]:
+    """Finalizers with the prefix of ours, if ours is absent: the operator can have set its own."""
+    own, _, _ = persistence.finalizer.partition("/")
+    names = () if state.is_held else state.other_finalizers
+    return {name for name in names if name.partition("/")[0] == own}

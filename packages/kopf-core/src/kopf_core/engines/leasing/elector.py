@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.clients.errors import (
     APIConflictError,
     APIError,
@@ -134,7 +134,7 @@ class Elector:
 
     def _choose_delay(self) -> float:
         """When to try again: regularly, and right when a silent holder is known to be dead."""
-        delay = self._settings.retry_period * random.uniform(1 - JITTER, 1)
+        delay = self._settings.retry_period * get_chance().uniform(1 - JITTER, 1)
         left = self._observed.get_left(self._identity, self._clock.monotonic())
         return min(delay, left) if left else delay
 

@@ -12,6 +12,7 @@ from kopf_core.engines.peering.places import Place, select_resource
 
 if TYPE_CHECKING:  # it takes time to be imported, and most of the clusters have no peerings
     from kopf_core.engines.peering.member import Member
+    from kopf_core.engines.peering.membership import Moment
     from kopf_core.engines.peering.reports import Report
 
 logger = logging.getLogger("kopf._core.engines.peering")
@@ -56,6 +57,7 @@ class PeeringEngine:
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_started = False
         self._is_held = False
+        self._limit: Moment | None = None
         self._told: list[Report] = []
         self._ending: str | None = None
         """What to say of the end of the pause, if its reasons were told."""
@@ -81,6 +83,22 @@ class PeeringEngine:
         """These are all the namespaces served now; ``None`` stands for the whole cluster."""
         self._namespaces = namespaces
         self._adjust()
+
+    def is_sure(self) -> bool:
+        """Whether no others can take this operator for dead by now, and can have started.
+
+        It is asked before every call of a handler, also in threads. So the members are looked at
+        only if any of them could be over its limit; the limits that they had never become less.
+        """
+        if not self._members:
+            return True
+        from kopf_core.engines.peering.membership import Moment, find_least
+
+        now = Moment(self._client.clock.monotonic(), self._client.clock.now())
+        limit = self._limit
+        if limit is None or now.is_past(limit):
+            limit = self._limit = find_least(member.limit for member in [*self._members.values()])
+        return not now.is_past(limit)
 
     async def leave(self) -> None:
         """Stop, and remove our records: when nothing is being handled anymore."""
@@ -151,6 +169,7 @@ class PeeringEngine:
     def _review(self) -> None:
         if not self._is_started:
             return
+        self._limit = None
         objections = [member for member in self._members.values() if self._is_against(member)]
         if objections or self._is_missing():
             self._explain(objections)

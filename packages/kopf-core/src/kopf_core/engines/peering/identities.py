@@ -2,9 +2,9 @@
 
 import datetime
 import os
-import random
 import string
 
+from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.helpers.hostnames import get_hostname, get_username
 
 
@@ -21,5 +21,5 @@ def detect_operator(now: datetime.datetime) -> str:
     pod = os.environ.get("POD_ID")
     if pod:
         return pod
-    suffix = "".join(random.choices(string.hexdigits.lower()[:16], k=3))
+    suffix = "".join(get_chance().choices(string.hexdigits.lower()[:16], k=3))
     return f"{detect_person()}/{now:%Y%m%d%H%M%S}/{suffix}"

@@ -3,11 +3,11 @@
 import asyncio
 import datetime
 import logging
-import random
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from kopf_cogs.aiokits.sleeps import sleep
+from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.clients.errors import APIConflictError, APIError, APIForbiddenError, APINotFoundError
 from kopf_cogs.clients.reflector import Reflector
 from kopf_cogs.clients.retries import Backoff
@@ -112,6 +112,11 @@ class Member:
         previous, self.verdict = self.verdict, verdict
         if verdict.standing is not previous.standing or verdict.rivals != previous.rivals:
             self._on_verdict()
+
+    @property
+    def limit(self) -> Moment | None:
+        """Until when others surely take this operator for alive, if they know of it."""
+        return self._membership.get_limit(self._settings.lifetime)
 
     # The watch.
 
@@ -234,6 +239,7 @@ class Member:
         )
         self._is_written = True
         body = await self._touch({peer.identity: make_record(peer)})
+        self.reassess()  # what was lost meanwhile, counts as lost, even if it is renewed now
         records = self._take(body)
         self._membership.confirm(records, requested, self._get_now())
         self.reassess()
@@ -297,7 +303,7 @@ class Member:
         return Moment(clock.monotonic(), clock.now())
 
     def _get_period(self) -> float:
-        return self._settings.lifetime / 3 * random.uniform(0.9, 1.0)
+        return self._settings.lifetime / 3 * get_chance().uniform(0.9, 1.0)
 
     def _get_patience(self) -> float:
         """How long (in seconds) each request may take: there must be time for another one."""

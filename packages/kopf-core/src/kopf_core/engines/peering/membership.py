@@ -6,7 +6,8 @@ at least one sees the other. There is no I/O here, and the time is given.
 
 import datetime
 import enum
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from kopf_core.engines.peering.records import Peer, Records
@@ -74,6 +75,22 @@ class Moment:
 
     monotonic: float
     wall: datetime.datetime
+
+    def is_past(self, limit: "Moment") -> bool:
+        """Whether it is so by any of the clocks."""
+        return self.monotonic >= limit.monotonic or self.wall >= limit.wall
+
+
+NEVER = Moment(math.inf, datetime.datetime.max.replace(tzinfo=datetime.UTC))
+
+
+def find_least(limits: Iterable[Moment | None]) -> Moment:
+    """Until when none of these limits is over, by both clocks; never if there are none."""
+    known = [limit for limit in limits if limit is not None]
+    return Moment(
+        min((limit.monotonic for limit in known), default=NEVER.monotonic),
+        min((limit.wall for limit in known), default=NEVER.wall),
+    )
 
 
 @dataclass(slots=True)
@@ -150,13 +167,20 @@ class Membership:
             return Verdict(Standing.SUCCEEDING, leaving)
         return Verdict(Standing.LEADING)
 
-    def _is_lost(self, lifetime: float, now: Moment) -> bool:
-        """Others judge us by any of these clocks. The monotonic one can stand in a suspended VM."""
+    def get_limit(self, lifetime: float) -> Moment | None:
+        """Until when others surely take us for alive; ``None`` if they do not know of us.
+
+        They judge us by any of these clocks. The monotonic one can stand in a suspended VM.
+        """
         if self._confirmed is None:
-            return False
-        elapsed = now.monotonic - self._confirmed.monotonic
-        elapsed_by_wall = (now.wall - self._confirmed.wall).total_seconds()
-        return max(elapsed, elapsed_by_wall) >= lifetime * LOSS_SHARE
+            return None
+        span = lifetime * LOSS_SHARE
+        wall = self._confirmed.wall + datetime.timedelta(seconds=span)
+        return Moment(self._confirmed.monotonic + span, wall)
+
+    def _is_lost(self, lifetime: float, now: Moment) -> bool:
+        limit = self.get_limit(lifetime)
+        return limit is not None and now.is_past(limit)
 
     def _forget_itself(self) -> None:
         self._confirmed = self._joined = None

@@ -10,16 +10,15 @@ and never hold or fail the handlers: what cannot be posted in time is dropped an
 """
 
 from kopf_core.engines.posting.functions import event, exception, info, warn
-from kopf_core.engines.posting.logs import EventLogging, EventPostingHandler, event_logging
+from kopf_core.engines.posting.logs import EventPostingHandler, post_log_messages
 from kopf_core.engines.posting.recorder import EventRecorder
 
 __all__ = [
-    "EventLogging",
     "EventPostingHandler",
     "EventRecorder",
     "event",
-    "event_logging",
     "exception",
     "info",
+    "post_log_messages",
     "warn",
 ]

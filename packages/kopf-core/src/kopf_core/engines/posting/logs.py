@@ -1,7 +1,6 @@
 """Events made of the log messages about objects."""
 
 import logging
-import threading
 
 from kopf_cogs.structs.bodies import ObjectReference
 from kopf_core.actions.context import operator_var
@@ -43,25 +42,10 @@ class EventPostingHandler(logging.Handler):
         )
 
 
-class EventLogging:
-    """Posts the log messages as events while at least one operator runs in the process."""
+def post_log_messages() -> None:
+    """Let the messages about objects be posted as events, from now on.
 
-    def __init__(self) -> None:
-        self._handler = EventPostingHandler()
-        self._users = 0
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                objects_logger.addHandler(self._handler)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                objects_logger.removeHandler(self._handler)
-
-
-event_logging = EventLogging()
+    Outside of operators, nothing is posted, so this is never undone: nobody has to count operators.
+    """
+    if not any(isinstance(handler, EventPostingHandler) for handler in objects_logger.handlers):
+        objects_logger.addHandler(EventPostingHandler())

@@ -105,6 +105,11 @@ class EventRecorder:
             except RuntimeError:
                 self.dropped += 1  # the loop is closed, the operator has exited
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is anything to be posted yet."""
+        return bool(self._queues)
+
     async def close(self, timeout: float) -> None:
         """Post what is left within the time, and drop the rest."""
         if self._tasks:

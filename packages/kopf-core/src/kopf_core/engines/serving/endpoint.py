@@ -61,7 +61,7 @@ class Endpoint:
         from aiohttp import web
 
         if self._expose is None:
-            text = "There are no metrics: install the extra, e.g. `pip install kopf[metrics]`.\n"
+            text = "There are no metrics: install the extra, e.g. `pip install 'kopf[metrics]'`.\n"
             return web.Response(status=501, text=text)
         snapshot = replace(self._source.take(), loop_lag=self._pulse.lag)
         text_bytes, content_type = self._expose(snapshot)

@@ -126,4 +126,5 @@ def is_own_host(header: str, host: str) -> bool:
 
 def has_token(headers: Mapping[str, str], token: str) -> bool:
     scheme, _, given = headers.get("Authorization", "").partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(given.encode(), token.encode())
+    sent = given.encode("utf-8", "surrogateescape")  # the very bytes, whatever they are
+    return scheme.lower() == "bearer" and hmac.compare_digest(sent, token.encode())

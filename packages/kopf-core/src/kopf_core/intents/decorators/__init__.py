@@ -15,6 +15,7 @@ from kopf_core.intents.decorators.activities import (
 from kopf_core.intents.decorators.admission import mutate, validate
 from kopf_core.intents.decorators.background import daemon, timer
 from kopf_core.intents.decorators.changes import create, delete, field, resume, update
+from kopf_core.intents.decorators.conversions import convert
 from kopf_core.intents.decorators.desired import reconcile
 from kopf_core.intents.decorators.events import event
 from kopf_core.intents.decorators.indices import index
@@ -22,6 +23,7 @@ from kopf_core.intents.decorators.subhandlers import register, subhandler
 
 __all__ = [
     "cleanup",
+    "convert",
     "create",
     "daemon",
     "delete",

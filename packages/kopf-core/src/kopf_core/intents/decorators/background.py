@@ -3,6 +3,7 @@
 from typing import Unpack
 
 from kopf_core.intents.callbacks import DaemonDecorator, TimerDecorator
+from kopf_core.intents.crons import parse_cron
 from kopf_core.intents.decorators.declaring import declare_for_resource
 from kopf_core.intents.decorators.options import DaemonOptions, SelectorArg, TimerOptions
 from kopf_core.intents.decorators.signatures import spelled_out
@@ -39,5 +40,22 @@ def timer(
 
     ``interval`` seconds pass between calls: from the end of one to the start of the next one,
     or from start to start if ``sharp``. With ``idle``, the object must stay unchanged for so long.
+
+    With a ``schedule``, it is called by the calendar, e.g. ``"0 3 * * *"`` at 3 o'clock in the
+    ``timezone``; then, ``missed`` says what becomes of the calls missed by an absent operator.
+    Raises :class:`TypeError` for options that can never work together.
     """
-    return declare_for_resource(TimerHandler, (arg1, arg2, arg3), options)
+    for name in ("interval", "sharp", "idle"):
+        if options.get("schedule") is not None and options.get(name) is not None:
+            raise TypeError(f"Either schedule= or {name}= can be defined, not both.")
+    cron = parse_cron(
+        options.get("schedule"),
+        timezone=options.get("timezone"),
+        missed=options.get("missed"),
+        jitter=options.get("jitter"),
+    )
+    others = {name: value for name, value in options.items() if name not in _OF_SCHEDULES}
+    return declare_for_resource(TimerHandler, (arg1, arg2, arg3), others, cron=cron)
+
+
+_OF_SCHEDULES = ("schedule", "timezone", "missed", "jitter")

@@ -16,6 +16,7 @@ from kopf_core.intents.decorators.validation import (
 )
 from kopf_core.intents.handlers import ActivityHandler, IndexingHandler, ResourceHandler
 from kopf_core.intents.registries import get_default_registry
+from kopf_core.intents.views import find_views, with_views
 
 F = TypeVar("F", bound=Callable[..., Any])
 H = TypeVar("H", bound=ResourceHandler)
@@ -23,6 +24,7 @@ SelectorArgs = tuple[SelectorArg, SelectorArg, SelectorArg]
 
 _SELECTING = SelectorOptions.__annotations__.keys()
 _NOT_OF_HANDLERS = _SELECTING | {"id", "field", "registry"}
+_CALLBACKS = ("when", "value", "old", "new", "initial_delay", "labels", "annotations")
 
 
 class Decorator(Protocol):
@@ -78,7 +80,10 @@ def make_handler(
     # The ids of sub-handlers have the field of their parents, if there is any.
     suffix = None if cls is IndexingHandler or prefix else field
     id = make_handler_id(fn, options.get("id"), field=suffix, prefix=prefix)
-    return cls(**_get_own(options) | {"fn": fn, "id": id, "field": field} | specifics)
+    own = _get_own(options)
+    own |= {name: with_views(own[name]) for name in _CALLBACKS if own.get(name) is not None}
+    views = find_views(fn, field or specifics.get("scope") or ())
+    return cls(**own | {"fn": fn, "id": id, "field": field, "views": views} | specifics)
 
 
 def make_handler_id(

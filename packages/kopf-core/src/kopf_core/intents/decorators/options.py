@@ -4,6 +4,7 @@ Type checkers and editors take the names, types, and requirements from here; so 
 signatures (see :mod:`.signatures`). Everything is optional, unless it is marked as required.
 """
 
+import datetime
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Required, TypedDict
 
@@ -11,14 +12,16 @@ from kopf_cogs.structs.dicts import FieldSpec
 from kopf_cogs.structs.selectors import Marker, Selector
 from kopf_core.actions.bases import AnyBackoff
 from kopf_core.actions.errors import ErrorsMode
+from kopf_core.intents.crons import MissedRuns
 from kopf_core.intents.filters import MetaFilter, ValueFilter, WhenFn
 from kopf_core.intents.registries import OperatorRegistry
 
-SelectorArg = str | Marker | Callable[..., bool] | None
-"""A resource as in positional arguments: any of its names, a marker, or a function."""
+SelectorArg = str | Marker | type[Any] | Callable[..., bool] | None
+"""A resource as in positional arguments: any of its names, a marker, a function, or a class
+with ``@kopf.resource``."""
 
-KindArg = str | Selector
-"""One kind of objects, in any notation of its name."""
+KindArg = str | type[Any] | Selector
+"""One kind of objects, in any notation of its name, or a class with ``@kopf.resource``."""
 
 # --- Parts ---
 
@@ -200,6 +203,19 @@ class TimerOptions(ResourceOptions, SpawningOptions, total=False):
 
     idle: float | None
     """For how long the object must stay unchanged before a call."""
+
+    schedule: str | None
+    """Instead of an interval: when to call it by the calendar, as in crontab."""
+
+    timezone: str | datetime.tzinfo | None
+    """Of the schedule, e.g. ``"Europe/Berlin"``; by default, UTC."""
+
+    missed: MissedRuns | None
+    """What becomes of the runs of the schedule that were missed, e.g. while the operator was down:
+    ``"none"`` is made up for (the default), or ``"one"`` for all of them, or ``"all"``."""
+
+    jitter: float | None
+    """By how much at most the runs are later than scheduled: each object has its own delay."""
 
 
 class ReconcileOptions(ResourceOptions, total=False):

@@ -55,7 +55,7 @@ def changing_options(fn: F) -> F:
     @access_options
     @scope_options
     @click.option("--all", "everything", is_flag=True, help="All objects of the kind.")
-    @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+    @click.option("--dry-run", is_flag=True, help="Only show the plan.")
     @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
     @output_option
     @click.argument("kind", required=False)
@@ -93,7 +93,7 @@ def _check(selection: Selection, *, everything: bool) -> None:
 @click.command()
 @changing_options
 def retry(access: Access, selection: Selection, manner: Manner) -> None:
-    """Let the failed handlers have their next attempt at once."""
+    """Start the next attempts of the failed handlers at once."""
     from kopf_core.engines.inspection import plan_retry
 
     persistence, now = access.settings.persistence, access.clock.now()
@@ -108,22 +108,22 @@ def retry(access: Access, selection: Selection, manner: Manner) -> None:
 
 
 @click.command()
-@click.option("-m", "--message", help="Why: it is shown to others, and in the logs.")
+@click.option("-m", "--message", help="The reason, for other people and for the logs.")
 @click.option(
     "--wait",
     "patience",
     type=click.FloatRange(min=0),
     default=5.0,
     show_default=True,
-    help="How long (in seconds) to wait until an operator confirms the pause.",
+    help="Seconds to wait until an operator confirms the pause.",
 )
 @changing_options
 def pause(
     access: Access, selection: Selection, manner: Manner, message: str | None, patience: float
 ) -> None:
-    """Have nothing handled for the objects, until they are unpaused.
+    """Let the operator ignore the objects, until you unpause them.
 
-    Only operators with settings.execution.honor_pauses do so; they confirm it by an event.
+    Only operators with settings.execution.honor_pauses do so, and confirm it by an event.
     """
     from kopf_core.engines.inspection import plan_pause
     from kopf_core.engines.peering.identities import detect_person
@@ -156,7 +156,7 @@ def _tell_of_unconfirmed(steps: Sequence[Step]) -> None:
 @click.command()
 @changing_options
 def unpause(access: Access, selection: Selection, manner: Manner) -> None:
-    """Have everything handled that has changed since the pause."""
+    """Let the operator handle all changes since the pause."""
     from kopf_core.engines.inspection import plan_unpause
 
     _require_kind(selection)
@@ -167,7 +167,7 @@ def unpause(access: Access, selection: Selection, manner: Manner) -> None:
 @click.command()
 @changing_options
 def forget(access: Access, selection: Selection, manner: Manner) -> None:
-    """Forget that the objects were ever handled: they are as new."""
+    """Make the objects look new, as if no operator had handled them."""
     from kopf_core.engines.inspection import plan_forgetting
 
     persistence = access.settings.persistence
@@ -181,7 +181,7 @@ def forget(access: Access, selection: Selection, manner: Manner) -> None:
 def release(access: Access, selection: Selection, manner: Manner) -> None:
     """Remove the finalizer of the operator, e.g. when it is uninstalled.
 
-    Without KIND, with --all: of all kinds in the cluster. No other finalizers are touched.
+    Without KIND and with --all, it is for all kinds in the cluster. Other finalizers stay.
     """
     from kopf_core.engines.inspection import plan_release
 
@@ -209,16 +209,18 @@ def _change(
 
     ``loss`` is what cannot be taken back: for the question.
     """
-    from kopf_core.engines.inspection import find_others
+    from kopf_core.engines.inspection import find_doubtful, find_others
     from kopf_kits.cli.duty.applying import apply_all, plan_all
     from kopf_kits.cli.duty.visiting import visit
     from kopf_kits.cli.targets import describe_target
 
     problems: list[str] = []
     others: set[str] = set()
+    finalizers: set[str] = set()
 
     def look_and_plan(state: ObjectState) -> Change:
         others.update(find_others(state))
+        finalizers.update(find_doubtful(state, access.settings.persistence))
         return plan(state)
 
     async def change(client: Client) -> Sequence[Step]:
@@ -238,7 +240,7 @@ def _change(
         tell(json.dumps({"dryRun": manner.dry_run, "items": items}, indent=2))
     else:
         _show_results(steps, manner)
-    tell_of_others(others)
+    tell_of_others(others, finalizers)
     failures = [f"{step.found.name}: {step.error}" for step in steps if step.error]
     finish([*problems, *failures])
 

@@ -45,7 +45,7 @@ OPTIONS = (
 @click.option(
     "--color/--no-color",
     default=None,
-    help="Whether to use colours; by default, in terminals, unless NO_COLOR is set.",
+    help="Use colours or not. The default: in terminals, unless NO_COLOR is set.",
 )
 @output_option
 @click.argument("paths", nargs=-1)

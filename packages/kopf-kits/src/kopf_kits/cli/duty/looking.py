@@ -52,12 +52,12 @@ DEFAULT_PREFIX = "kopf.zalando.org"
     "phases",
     type=click.Choice(PHASES),
     multiple=True,
-    help="Only those in this state (repeatable).",
+    help="Only the objects in this state (repeatable).",
 )
 @output_option
 @click.argument("kind")
 def objects(access: Access, kind: str, phases: Sequence[str], output: str, **scope: Any) -> None:
-    """Show what is going on with the objects of a kind."""
+    """Show the state of the objects of a kind."""
     selection = select(kind, **scope)
     states, problems = _look(access, selection)
     shown = [state for state in states if not phases or state.phase.value in phases]
@@ -70,13 +70,13 @@ def objects(access: Access, kind: str, phases: Sequence[str], output: str, **sco
     _summarise(states, selection, len(shown))
     _tell_of_unseen(shown)
     _tell_of_pauses(shown)
-    _tell_of_others(states)
+    _tell_of_others(access, states)
     finish(problems)
 
 
 @click.command(name="object")
 @access_options
-@click.option("-n", "--namespace", help="By default, that of the current context.")
+@click.option("-n", "--namespace", help="The namespace; by default, of the current context.")
 @output_option
 @click.argument("kind")
 @click.argument("name")
@@ -93,7 +93,7 @@ def object_(access: Access, kind: str, name: str, namespace: str | None, output:
             for line in make_text(state, access.clock.now()):
                 tell(line)
     _tell_of_pauses(states)
-    _tell_of_others(states)
+    _tell_of_others(access, states)
     finish(problems)
 
 
@@ -157,19 +157,25 @@ def _tell_of_pauses(states: Sequence[ObjectState]) -> None:
         )
 
 
-def _tell_of_others(states: Sequence[ObjectState]) -> None:
+def _tell_of_others(access: Access, states: Sequence[ObjectState]) -> None:
     """What looks new or blocked by somebody can be handled by an operator with its own name."""
-    from kopf_core.engines.inspection import find_others
+    from kopf_core.engines.inspection import find_doubtful, find_others
 
-    tell_of_others({name for state in states for name in find_others(state)})
+    persistence = access.settings.persistence
+    tell_of_others(
+        {name for state in states for name in find_others(state)},
+        {name for state in states for name in find_doubtful(state, persistence)},
+    )
 
 
-def tell_of_others(names: Collection[str]) -> None:
+def tell_of_others(names: Collection[str], finalizers: Collection[str]) -> None:
     """Name the operators whose marks were found, by the prefixes of the marks."""
     for name in sorted({*names} - {DEFAULT_PREFIX}):
         click.echo(f"There are marks of another operator: see with --operator {name}.", err=True)
     if DEFAULT_PREFIX in names:
         click.echo("There are marks of an operator with no name: see with no --operator.", err=True)
+    for name in sorted(finalizers):
+        click.echo(f"If {name} is of this operator, too, add --finalizer {name}.", err=True)
 
 
 def tell(text: str) -> None:

@@ -56,14 +56,14 @@ def access_options(fn: F) -> F:
 
     @target_options
     @click.option("--operator", metavar="NAME", help="The settings.name of the operator.")
-    @click.option("--prefix", help="Of the annotations, if the operator has its own one.")
-    @click.option("--finalizer", help="Of the operator, if it has its own one.")
-    @click.option("-v", "--verbose", is_flag=True, help="Show what is being done.")
-    @click.option("-d", "--debug", is_flag=True, help="Show also asyncio and the API traffic.")
+    @click.option("--prefix", help="The prefix of annotations, if the operator has its own.")
+    @click.option("--finalizer", help="The finalizer of the operator, if it has its own.")
+    @click.option("-v", "--verbose", is_flag=True, help="Show the details of the work.")
+    @click.option("-d", "--debug", is_flag=True, help="Also show asyncio and the API traffic.")
     @click.option(
         "--color/--no-color",
         default=None,
-        help="Whether to use colours; by default, in terminals, unless NO_COLOR is set.",
+        help="Use colours or not. The default: in terminals, unless NO_COLOR is set.",
     )
     @click.make_pass_decorator(CLIControls, ensure=True)
     @functools.wraps(fn)
@@ -147,7 +147,9 @@ def scope_options(fn: F) -> F:
     """Add the options of which objects are meant: as in kubectl."""
     for option in reversed(
         [
-            click.option("-n", "--namespace", help="By default, that of the current context."),
+            click.option(
+                "-n", "--namespace", help="The namespace; by default, of the current context."
+            ),
             click.option(
                 "-A", "--all-namespaces", "clusterwide", is_flag=True, help="In all namespaces."
             ),
@@ -194,5 +196,5 @@ def output_option(fn: F) -> F:
         "--output",
         type=click.Choice(["text", "json"]),
         default="text",
-        help="For people, which is the default, or for scripts.",
+        help="Text for people (the default), or JSON for scripts.",
     )(fn)

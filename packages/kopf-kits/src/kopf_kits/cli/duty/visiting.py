@@ -12,7 +12,7 @@ from kopf_cogs.structs.credentials import LoginError
 from kopf_core.actions.retrying import safe_message
 from kopf_core.engines.activities import ActivityError
 from kopf_core.reactor.errands import run_errand
-from kopf_kits.cli.interrupts import exiting_when_interrupted
+from kopf_kits.cli.interrupts import interruptible
 
 if TYPE_CHECKING:
     from kopf_core.reactor.errands import Access
@@ -25,7 +25,7 @@ def visit(access: Access, errand: Callable[[Client], Awaitable[T]]) -> T:
 
     Raises :class:`LoginError` if logging in fails, and whatever the errand itself raises.
     """
-    with exiting_when_interrupted():
+    with interruptible():
         try:
             return asyncio.run(run_errand(access, errand))
         except ActivityError as e:

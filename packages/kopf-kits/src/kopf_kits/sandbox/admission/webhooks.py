@@ -153,7 +153,7 @@ class Webhook:
         except TimeoutError:
             raise CallFailure(f"{post}: context deadline exceeded") from None
         except aiohttp.ClientError as error:
-            raise CallFailure(f"{post}: {error}") from None
+            raise CallFailure(f"{post}: {_describe_error(error)}") from None
         return _parse_response(content, str(body["request"]["uid"]))
 
     def _read(self, response: Obj, review: Review, endpoint: Endpoint) -> Obj | None:
@@ -172,6 +172,15 @@ class Webhook:
             text = f'failed to apply the patch of webhook "{self.name}": {error}'
             raise internal(text) from None
         return review.endpoint.encode(endpoint.decode(changed))
+
+
+def _describe_error(error: aiohttp.ClientError) -> str:
+    """The most usual error in the words of Kubernetes: nobody listens there anymore."""
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(
+        error.os_error, ConnectionRefusedError
+    ):
+        return f"dial tcp {error.host}:{error.port}: connect: connection refused"
+    return str(error)
 
 
 def _describe_failure(status: int, content: bytes) -> str:

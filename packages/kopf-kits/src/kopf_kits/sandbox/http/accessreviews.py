@@ -1,14 +1,19 @@
-"""Questions about access: everybody is allowed everything here."""
+"""Questions about access: everybody is allowed everything here, unless there are roles."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kopf_kits.sandbox.base.nature import Nature
+from kopf_kits.sandbox.access.authorizer import Authorizer
+from kopf_kits.sandbox.access.requests import Request
+from kopf_kits.sandbox.access.users import ADMIN, NOBODY, User, parse_token
 from kopf_kits.sandbox.base.statuses import method_not_allowed
+from kopf_kits.sandbox.cluster import Cluster
 
 from .calls import Call, Reply
 from .routing import Target
+
+Obj = dict[str, Any]
 
 _AUTHORIZATION = {
     "selfsubjectaccessreviews": "SelfSubjectAccessReview",
@@ -24,13 +29,9 @@ REVIEWS = {
     "authorization.k8s.io": _AUTHORIZATION,
     "authentication.k8s.io": _AUTHENTICATION,
 }
-USER: dict[str, Any] = {
-    "username": "sandbox",
-    "groups": ["system:masters", "system:authenticated"],
-}
 
 
-def answer_review(call: Call, target: Target, nature: Nature) -> Reply | None:
+def answer_review(call: Call, target: Target, cluster: Cluster) -> Reply | None:
     """Answer the question; none if it is not about access."""
     kind = REVIEWS.get(target.group, {}).get(target.plural)
     if kind is None or target.version != "v1":
@@ -42,27 +43,61 @@ def answer_review(call: Call, target: Target, nature: Nature) -> Reply | None:
         **body,
         "kind": kind,
         "apiVersion": f"{target.group}/v1",
-        "metadata": {"creationTimestamp": nature.now(), **(body.get("metadata") or {})},
-        "status": _status(kind, _get_user(call)),
+        "metadata": {
+            "creationTimestamp": cluster.options.nature.now(),
+            **(body.get("metadata") or {}),
+        },
+        "status": _status(kind, body.get("spec") or {}, _get_user(call), cluster.authorizer),
     }
     return Reply.of(review, 201)
 
 
-def _get_user(call: Call) -> dict[str, Any]:
+def _get_user(call: Call) -> User:
     """Who asks. Everybody can act as everybody else, as those of ``system:masters`` can."""
-    if not call.impersonated:
-        return USER
-    return {"username": call.impersonated, "groups": [*call.groups, "system:authenticated"]}
+    if call.user is not None:
+        return call.user
+    return User.impersonated(call.impersonated, call.groups) if call.impersonated else ADMIN
 
 
-def _status(kind: str, user: dict[str, Any]) -> dict[str, Any]:
+def _status(kind: str, spec: Obj, user: User, authorizer: Authorizer | None) -> Obj:
     match kind:
         case "SelfSubjectReview":
-            return {"userInfo": user}
+            return {"userInfo": user.as_dict()}
         case "TokenReview":
-            return {"authenticated": True, "user": USER}
+            found = ADMIN if authorizer is None else parse_token(str(spec.get("token", "")))
+            is_known = found is not None and found is not NOBODY
+            return {"authenticated": True, "user": found.as_dict()} if found and is_known else {}
         case "SelfSubjectRulesReview":
-            rule = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
-            urls = {"verbs": ["*"], "nonResourceURLs": ["*"]}
-            return {"resourceRules": [rule], "nonResourceRules": [urls], "incomplete": False}
-    return {"allowed": True}
+            namespace = str(spec.get("namespace") or "")
+            return _list_rules(user, namespace, authorizer)
+        case "SubjectAccessReview" | "LocalSubjectAccessReview":
+            user = User(str(spec.get("user", "")), tuple(spec.get("groups") or ()))
+    if authorizer is None:
+        return {"allowed": True}
+    decision = authorizer.decide(user, _make_request(spec))
+    reason = {"reason": decision.reason} if decision.reason else {}
+    return {"allowed": decision.allowed, **reason}
+
+
+def _make_request(spec: Obj) -> Request:
+    path = spec.get("nonResourceAttributes")
+    if path:
+        return Request(verb=path.get("verb", ""), path=path.get("path", ""))
+    names = ("verb", "group", "resource", "subresource", "namespace", "name")
+    attributes = spec.get("resourceAttributes") or {}
+    return Request(**{name: str(attributes.get(name) or "") for name in names})
+
+
+def _list_rules(user: User, namespace: str, authorizer: Authorizer | None) -> Obj:
+    if authorizer is None:
+        rule: Obj = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+        urls = {"verbs": ["*"], "nonResourceURLs": ["*"]}
+        return {"resourceRules": [rule], "nonResourceRules": [urls], "incomplete": False}
+    rules = authorizer.collect(user, namespace)
+    granted = [rule for rule, _ in rules.granted]
+    status: Obj = {
+        "resourceRules": [rule for rule in granted if rule.get("resources")],
+        "nonResourceRules": [rule for rule in granted if rule.get("nonResourceURLs")],
+        "incomplete": bool(rules.problems),
+    }
+    return {**status, "evaluationError": rules.explain()} if rules.problems else status

@@ -20,6 +20,7 @@ from kopf_kits.sandbox.verbs.writes import report_problems
 from .bodies import parse_patch
 from .calls import Call, Reply, page_not_found
 from .documents import Documents
+from .gate import Gate
 from .options import delete_options, write_options
 from .routing import Target, parse
 from .subresources import Subresources
@@ -33,12 +34,14 @@ class API:
 
     def __init__(self, cluster: Cluster, address: Callable[[], str]) -> None:
         self._cluster = cluster
-        self._documents = Documents(cluster.registry, cluster.options.nature, address)
+        self._documents = Documents(cluster, address)
+        self._gate = Gate(cluster)
         self._subresources = Subresources(cluster)
 
     async def answer(self, call: Call) -> Reply:
         """Answer the request; failures are raised as `StatusError`."""
         target = parse(call.path)
+        self._gate.check(call, target)
         if target is None or not target.plural:
             return self._documents.answer(call, target)
         endpoint = self._cluster.registry.lookup(target.group, target.version, target.plural)
@@ -92,9 +95,9 @@ class API:
                 stored = self._cluster.writer.require(endpoint, key)
                 return self._show(call, endpoint, stored)
             case "PUT":
-                return await self._replace(call, endpoint, key)
+                return await self._replace(call, target, endpoint, key)
             case "PATCH":
-                return await self._patch(call, endpoint, key, "")
+                return await self._patch(call, target, endpoint, key)
             case "DELETE":
                 return await self._delete(call, endpoint, key)
         raise method_not_allowed()
@@ -112,7 +115,11 @@ class API:
                 stored = await writer.update(endpoint, key, "status", lambda _: body, options)
                 return self._show(call, endpoint, stored)
             case "PATCH":
-                return await self._patch(call, endpoint, key, "status")
+                options = write_options(call)
+                modify = parse_patch(call, endpoint, key, options, "status")
+                writer = self._cluster.writer
+                stored = await writer.update(endpoint, key, "status", modify, options)
+                return self._show(call, endpoint, stored)
         raise method_not_allowed()
 
     def _show(
@@ -166,25 +173,27 @@ class API:
         stored = await self._cluster.writer.create(endpoint, namespace, body, options)
         return self._show(call, endpoint, stored, 201)
 
-    async def _replace(self, call: Call, endpoint: Endpoint, key: Key) -> Reply:
+    async def _replace(self, call: Call, target: Target, endpoint: Endpoint, key: Key) -> Reply:
         options = write_options(call)
         body = _read_object(call, endpoint, options)
         options.replaced = True
         rules = endpoint.resource.rules
         if rules.create_on_update and endpoint.resource.store.get(key) is None:
+            self._gate.check_creation(call, target)
             stored = await self._cluster.writer.create(endpoint, key[0], body, options)
             return self._show(call, endpoint, stored, 201)
         stored = await self._cluster.writer.update(endpoint, key, "", lambda _: body, options)
         return self._show(call, endpoint, stored)
 
-    async def _patch(self, call: Call, endpoint: Endpoint, key: Key, sub: str) -> Reply:
+    async def _patch(self, call: Call, target: Target, endpoint: Endpoint, key: Key) -> Reply:
         options = write_options(call)
-        patch = parse_patch(call, endpoint, key, options, sub)
+        patch = parse_patch(call, endpoint, key, options, "")
         writer = self._cluster.writer
-        if options.applied is not None and endpoint.resource.store.get(key) is None and not sub:
+        if options.applied is not None and endpoint.resource.store.get(key) is None:
+            self._gate.check_creation(call, target)
             stored = await writer.create(endpoint, key[0], patch({}), options)
             return self._show(call, endpoint, stored, 201)
-        stored = await writer.update(endpoint, key, sub, patch, options)
+        stored = await writer.update(endpoint, key, "", patch, options)
         return self._show(call, endpoint, stored)
 
     async def _delete(self, call: Call, endpoint: Endpoint, key: Key) -> Reply:

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from kopf_kits.sandbox.access.users import User
 from kopf_kits.sandbox.base import jsons
 from kopf_kits.sandbox.base.statuses import bad_request, unsupported_media
 
@@ -35,6 +36,10 @@ class Call:
 
     groups: list[str] = field(default_factory=list)
     """The groups of that user."""
+
+    token: str = ""
+    user: User | None = None
+    """Who makes the request, if it is checked."""
 
     body: bytes = b""
     warnings: list[str] = field(default_factory=list)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kopf_kits.sandbox.base.nature import Nature
 from kopf_kits.sandbox.base.statuses import StatusError, method_not_allowed
-from kopf_kits.sandbox.store.resources import Registry
+from kopf_kits.sandbox.cluster import Cluster
 
 from . import discovery, openapi
 from .accessreviews import answer_review
@@ -31,9 +30,9 @@ _OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protob
 class Documents:
     """Answers requests for documents about the server itself."""
 
-    def __init__(self, registry: Registry, nature: Nature, address: Callable[[], str]) -> None:
-        self._registry = registry
-        self._nature = nature
+    def __init__(self, cluster: Cluster, address: Callable[[], str]) -> None:
+        self._cluster = cluster
+        self._registry = cluster.registry
         self._address = address
 
     def answer(self, call: Call, target: Target | None) -> Reply:
@@ -50,7 +49,7 @@ class Documents:
 
     def answer_unlisted(self, call: Call, target: Target) -> Reply:
         """Answer a request for a resource which is not in the registry."""
-        review = answer_review(call, target, self._nature)
+        review = answer_review(call, target, self._cluster)
         if review is not None:
             return review
         found = [e for e in self._registry.endpoints() if e.group == target.group]

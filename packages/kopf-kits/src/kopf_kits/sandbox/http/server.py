@@ -160,6 +160,7 @@ async def _read_call(request: web.BaseRequest) -> Call:
         agent=headers.get("User-Agent", ""),
         impersonated=headers.get("Impersonate-User", ""),
         groups=headers.getall("Impersonate-Group", []),
+        token=headers.get("Authorization", "").removeprefix("Bearer ").strip(),
         body=await request.read() if request.can_read_body else b"",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kopf_kits.sandbox.access.users import make_token
 from kopf_kits.sandbox.base.statuses import Cause, StatusError, invalid, method_not_allowed
 from kopf_kits.sandbox.cluster import Cluster
 from kopf_kits.sandbox.schemas.selectors import parse_labels
@@ -122,7 +123,7 @@ def _issue_token(call: Call, endpoint: Endpoint, key: Key) -> Reply:
     spec = body.get("spec") or {}
     seconds = int(spec.get("expirationSeconds") or 3600)
     status = {
-        "token": f"sandbox:{key[0]}:{key[1]}",
+        "token": make_token(*key),
         "expirationTimestamp": endpoint.nature.now(seconds),
     }
     full = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": {

@@ -187,6 +187,11 @@ def _validate_object(node: Node, value: dict[str, Any], path: str) -> Iterator[F
     for name in spec.get("required") or ():
         if name not in value:
             yield Cause("FieldValueRequired", f"{path}.{name}" if path else name, "Required value")
+    if spec.get("x-kubernetes-embedded-resource"):
+        for name in ("apiVersion", "kind"):
+            if not value.get(name):
+                text = "Required value: must not be empty"
+                yield Cause("FieldValueRequired", f"{path}.{name}", text)
     fewest, most = spec.get("minProperties"), spec.get("maxProperties")
     if fewest is not None and len(value) < fewest:
         text = f"{_in_body(path)} should have at least {fewest} properties"

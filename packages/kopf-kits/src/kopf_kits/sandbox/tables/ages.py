@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass
 from typing import Any
 
 
-def show_age(timestamp: Any, moment: datetime.datetime | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What is shown as the time that has passed since then, by the clock of the cluster."""
+
+    timestamp: Any
+
+
+def show_age(timestamp: Any, moment: datetime.datetime) -> str:
     """How long ago it was, as kubectl shows it: ``5s``, ``3m20s``, ``2d``."""
     if not isinstance(timestamp, str):
         return "<unknown>"
     then = datetime.datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
-    moment = moment or datetime.datetime.now(datetime.UTC)
     seconds = int((moment - then).total_seconds())
     if seconds < 0:
         return "0s"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .ages import show_age
+from .ages import Since
 
 Obj = dict[str, Any]
 
@@ -97,9 +97,9 @@ def _event_object(obj: Obj) -> str:
     return f"{str(involved.get('kind', '')).lower()}/{involved.get('name', '')}"
 
 
-def _event_seen(obj: Obj) -> str:
+def _event_seen(obj: Obj) -> Since:
     moments = (obj.get("lastTimestamp"), obj.get("eventTime"), obj.get("firstTimestamp"))
-    return show_age(next((moment for moment in moments if moment), None))
+    return Since(next((moment for moment in moments if moment), None))
 
 
 def _job_completions(obj: Obj) -> str:

@@ -10,7 +10,7 @@ from kopf_kits.sandbox.schemas.jsonpaths import compile_path
 from kopf_kits.sandbox.store.resources import Endpoint
 from kopf_kits.sandbox.store.views import View
 
-from .ages import show_age
+from .ages import Since, show_age
 from .columns import BUILTIN_COLUMNS, Column
 
 Obj = dict[str, Any]
@@ -26,7 +26,11 @@ def table_view(endpoint: Endpoint, include: str) -> View:
     columns = find_columns(endpoint)
 
     def make_row(obj: Obj) -> Obj:
-        row: Obj = {"cells": [column.cell(obj) for column in columns]}
+        now = endpoint.nature.clock()
+        cells = [column.cell(obj) for column in columns]
+        row: Obj = {
+            "cells": [show_age(x.timestamp, now) if isinstance(x, Since) else x for x in cells]
+        }
         if include == "Object":
             row["object"] = endpoint.encode(obj)
         elif include != "None":
@@ -66,8 +70,8 @@ def find_columns(endpoint: Endpoint) -> list[Column]:
     return [name, *own, age]
 
 
-def _created_ago(obj: Obj) -> str:
-    return show_age(obj["metadata"].get("creationTimestamp"))
+def _created_ago(obj: Obj) -> Since:
+    return Since(obj["metadata"].get("creationTimestamp"))
 
 
 def _make_column(column: Obj) -> Column:
@@ -91,7 +95,7 @@ def _cell_finder(find: Callable[[Any], list[Any]], kind: str) -> Callable[[Obj],
             return None
         value = found[0]
         if kind == "date":
-            return show_age(value) if isinstance(value, str) else "<invalid>"
+            return Since(value) if isinstance(value, str) else "<invalid>"
         if kind in ("integer", "number"):
             return value if isinstance(value, (int, float)) else None
         if kind == "boolean":

@@ -1,0 +1,170 @@
+# ruff: noqa: E501
+"""The defects that mutants have: one change of the code each, which is wrong by its meaning."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """One defect: this text in this file is replaced by that one."""
+
+    part: str
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+R, D = "kopf_core/reactor/", "kopf_core/engines/desired/"
+B, L, P = "kopf_core/engines/background/", "kopf_core/engines/leasing/", "kopf_cogs/clients/"
+MEMORIES, STORES, CYCLES = "kopf_core/engines/memories.py", f"{R}stores.py", f"{R}cycles.py"
+SPINE, DELIVERY, QUEUE = f"{R}reconciliation.py", f"{R}delivery.py", f"{R}queueing.py"
+WORK, SEEN, MISSED = f"{R}work.py", f"{R}seen_states.py", f"{R}missed_changes.py"
+FINALIZERS = "kopf_cogs/structs/finalizers.py"
+
+ECHOES = (
+    ("any later state is settled", MEMORIES,
+     'and self.settled_version == body["metadata"].get("resourceVersion")', "and True"),
+    ("settled though not finished", DELIVERY, "if turn.is_finished:", "if True:"),
+    ("settled whatever was changed", DELIVERY,
+     "elif is_only_marked(source, applied.body, turn):", "elif turn.is_changing or True:"),
+    ("the step is kept for any state", MEMORIES,
+     "        version = body[\"metadata\"].get(\"resourceVersion\")\n            self.step",
+     "        version = None\n            self.step"),
+    ("outdated states are trusted", MEMORIES,
+     "return version is not None and version < self.patched_version", "return False"),
+    ("nothing is awaited after patches", DELIVERY,
+     "until = self._clock.monotonic() + timeout", "until = self._clock.monotonic()"),
+    ("awaited whatever comes", WORK,
+     "return version == self.version or is_as_new(body, self.version)", "return True"),
+    ("never met", WORK,
+     "return version == self.version or is_as_new(body, self.version)", "return False"),
+    ("older states replace our own", DELIVERY,
+     "elif item.latest is not None and is_newer(item.latest, event[\"object\"]):", "elif False:"),
+    ("the reply is not the newest state", DELIVERY,
+     'turn.item.latest, turn.item.type = patched, "MODIFIED"\n        turn.memory.patched',
+     "turn.memory.patched"),
+    ("the last known step is never lost", DELIVERY,
+     "memory.settled_version = memory.step = None", "pass"),
+)  # fmt: skip
+
+GATES = (
+    ("cancelled turns are done", QUEUE,
+     "        item.generation += 1  # whatever it was, it is not done\n"
+     '        item.reasons |= {"interrupted"}\n', ""),
+    ("nothing is lined up when opened", QUEUE,
+     "            if item.stage is Stage.QUEUED:\n                self._line_up(item)\n\n"
+     "    def shut", "            pass\n\n    def shut"),
+    ("news amid a turn are forgotten", QUEUE,
+     "item.interruptions = item.interruptions + 1 if item.generation != item.observed else 0",
+     "item.interruptions = 0"),
+    ("dropped in spite of news", QUEUE,
+     "item.rest is DONE and item.wanted_at is None and item.generation == item.observed",
+     "item.rest is DONE and item.wanted_at is None"),
+    ("no timers for delays", QUEUE, "                times.append(at)\n", "                pass\n"),
+    ("no deadline for what is awaited", QUEUE,
+     "                times.append(until)\n", "                times.append(until + 1e6)\n"),
+    ("pauses do not shut the queues", QUEUE,
+     "        self._gate = gate\n        self._line.clear()", "        self._line.clear()"),
+    ("the door is always open", "kopf_core/actions/threads.py",
+     "return not self.is_shut and all(may_act() for may_act in self._guards)", "return True"),
+    ("the queue is not resumed", f"{R}pausing.py",
+     "        self._orchestrator.resume()\n", ""),
+    ("daemons are not resumed", f"{R}pausing.py",
+     'self._orchestrator.enqueue(key, "resumed", resource=resource, body=raw)', "pass"),
+    ("what is not sent is forgotten", SPINE,
+     "memory.pending = (turn.marks, turn.patch) if turn.is_changing else None",
+     "memory.pending = None"),
+    ("interrupted turns send nothing", SPINE,
+     "            await self._delivery.save(turn)\n            raise", "            raise"),
+    ("deletions are held, too", QUEUE,
+     "item.rest = DONE  # a deletion is never held", "pass"),
+)  # fmt: skip
+
+FENCES = (
+    ("the fence is always open", f"{L}fences.py",
+     "return self._clock.monotonic() < self._until", "return True"),
+    ("requests are never fenced", f"{L}fences.py", "        if left <= 0:", "        if False:"),
+    ("a lapsed fence can be extended", f"{L}fences.py",
+     "if self.is_open or not self._until:", "if True:"),
+    ("the fence is not closed on a loss", f"{L}fences.py", 'given up."""\n        self._until = 0.0\n', 'given up."""\n'),
+    ("a lost lease pauses nothing", f"{L}elector.py",
+     "            await self._on_following()\n", ""),
+    ("takeovers look at nothing", SPINE, "if self._takeovers is not None:", "if False:"),
+    ("others' leases are ignored", f"{L}elector.py",
+     "if self._observed.is_held_by_other(self._identity, self._clock.monotonic()):", "if False:"),
+)  # fmt: skip
+
+SEEN_STATES = (
+    ("missed changes are not found", MISSED,
+     "if len(seen.items) <= 1 or cause.reason is Reason.DELETE:", "if True:"),
+    ("nobody is named as over", SEEN,
+     "past[-1] = past[-1]._replace(by=frozenset(finished) - known)",
+     "past[-1] = past[-1]._replace(by=frozenset())"),
+    ("the newest state is the handled one", MISSED,
+     "essence = seen.items[earliest].essence\n    kept", "essence = seen.items[-1].essence\n    kept"),
+    ("nobody is kept", MISSED, "if position > earliest and id in interests", "if False"),
+    ("sub-handlers are not kept", MISSED, "    if ahead:\n", "    if False:\n"),
+    ("our own changes are foreign ones", CYCLES,
+     "return seen.change(self.build_essence(Body(turn.patch.transform(cause.body))))",
+     "return seen"),
+    ("the states are stored only in memory", CYCLES,
+     "storage.store_seen(body=cause.body, patch=planned, seen=encoded)", "pass"),
+    ("the essence is of the newest state", CYCLES,
+     "turn.essence = self._plan_essence(cause, seen.items[-1].essence)",
+     "turn.essence = self._plan_essence(cause, seen.items[0].essence)"),
+    ("the progress is not purged", CYCLES,
+     "state.purge(self._handlers.changing, body=cause.body, patch=marks, storage=storage)", "pass"),
+    ("the progress is not stored", CYCLES,
+     "state.store(body=cause.body, patch=turn.marks, storage=storage)", "pass"),
+)  # fmt: skip
+
+PRUNING = (
+    ("nothing is pruned", f"{D}passes.py", "            if self.prune:", "            if False:"),
+    ("everything is pruned", f"{D}passes.py",
+     "            if applier.is_wanted(resource, body):\n                continue\n", ""),
+    ("foreign changes of children are ours", f"{D}engine.py",
+     "is_ours = change is Change.OURS\n        handlers = self._find", "is_ours = True\n        handlers = self._find"),
+    ("replies are not put into stores", STORES, "        self._unconfirmed.add(key)\n        return True", "        return True"),
+    ("late events replace replies", STORES,
+     "is_late = known is not None and is_newer(known, body) and not is_next", "is_late = False"),
+    ("deletions are not remembered", STORES,
+     "            self._remember_deletion(key, None)\n", ""),
+    ("what is relisted is not compared", STORES,
+     "if key not in self._bodies}\n        if self.is_synced", "if False}\n        if self.is_synced"),
+)  # fmt: skip
+
+FINALIZING = (
+    ("the finalizer is never added", FINALIZERS,
+     "    meta[\"finalizers\"] = [*(meta.get(\"finalizers\") or ()), finalizer]", "    pass"),
+    ("others' finalizers are removed", FINALIZERS,
+     'remaining = [name for name in meta["finalizers"] if name != finalizer]', "remaining = []"),
+    ("the finalizer stays", FINALIZERS,
+     'remaining = [name for name in meta["finalizers"] if name != finalizer]',
+     'remaining = [*meta["finalizers"]]'),
+    ("let go while daemons run", SPINE,
+     "is_kept = cause.reason is Reason.DELETE and self._background.is_running(turn.memory)",
+     "is_kept = False"),
+    ("marks remain with a released object", f"{R}releases.py",
+     "    fields.apply_fields(body)\n", ""),
+    ("marks are removed before the release", f"{R}releases.py",
+     "    for field in fields:\n        del marks[field]\n    marks.fns.append(partial(release, finalizer=finalizer, fields=fields))",
+     "    marks.fns.append(partial(allow_deletion, finalizer=finalizer))"),
+    ("released objects are handled again", DELIVERY, "memory.stage = Stage.FREED", "pass"),
+    ("deleted objects are not forgotten", SPINE,
+     "                self._memories.forget(turn.item.key)\n", ""),
+    ("lost objects are kept", DELIVERY, "            turn.memory.lose(source)\n", ""),
+    ("daemons outlive objects", SPINE,
+     "            self._background.stop_deleted(memory, body)\n", "            pass\n"),
+)  # fmt: skip
+
+PARTS = {
+    "echoes": ECHOES,
+    "gates": GATES,
+    "fences": FENCES,
+    "seen states": SEEN_STATES,
+    "pruning": PRUNING,
+    "finalizers": FINALIZING,
+}
+MUTANTS = [Mutant(part, *fields) for part, mutants in PARTS.items() for fields in mutants]

@@ -1,0 +1,107 @@
+"""Mutants: defects put into a copy of the packages, each lived until it is found.
+
+``python -m e2e.simulation.mutants`` lives them all; ``--only NAME`` one of them. The copy is in
+a temporary folder. Each mutant is lived in a fresh process: in the swept scenarios at a few steps,
+and in random lives of the same seeds for all mutants.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from e2e.simulation.defects import MUTANTS, Mutant
+
+HERE = pathlib.Path(__file__).parents[2]
+PACKAGES = ("kopf-cogs", "kopf-core", "kopf-kits", "kopf")
+
+
+class Verdict(NamedTuple):
+    """How a mutant has ended."""
+
+    mutant: Mutant
+    lives: int
+    """After how many lives it was found; or how many have not found it."""
+
+    sign: str
+    """What was wrong; empty if nothing was."""
+
+
+def copy_packages(target: pathlib.Path) -> None:
+    """Copy what a simulated life is made of."""
+    for package in PACKAGES:
+        source = HERE / "packages" / package / "src"
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    for folder in ("simulation", "chaos"):
+        shutil.copytree(HERE / "e2e" / folder, target / "e2e" / folder)
+
+
+def mutate(root: pathlib.Path, mutant: Mutant) -> None:
+    """Put the defect into the copy. Raises :class:`ValueError` if the code has become different."""
+    path = root / mutant.file
+    text = path.read_text()
+    if text.count(mutant.old) != 1:
+        raise ValueError(f"{mutant.name}: there are {text.count(mutant.old)} such places.")
+    path.write_text(text.replace(mutant.old, mutant.new))
+
+
+def try_out(mutant: Mutant, lives: int, seconds: float) -> Verdict:
+    """Live until the mutant is found, in a copy of the packages."""
+    with tempfile.TemporaryDirectory(prefix="kopf-mutant-") as folder:
+        root = pathlib.Path(folder)
+        copy_packages(root)
+        mutate(root, mutant)
+        return _live(mutant, root, lives, seconds)
+
+
+def _live(mutant: Mutant, root: pathlib.Path, lives: int, seconds: float) -> Verdict:
+    command = [sys.executable, "-m", "e2e.simulation.hunts", str(lives), str(seconds)]
+    env = {**os.environ, "PYTHONPATH": str(root), "PYTHONHASHSEED": "0"}
+    limit = seconds * 2 + 60
+    try:
+        done = subprocess.run(
+            command, cwd=root, env=env, capture_output=True, text=True, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        return Verdict(mutant, 0, "O4: a life does not end")
+    if done.returncode:
+        return Verdict(mutant, 0, f"it fails at once: {done.stderr.strip().splitlines()[-1]}")
+    count, _, sign = done.stdout.strip().rpartition("\n")[2].partition(" ")
+    return Verdict(mutant, int(count), sign)
+
+
+def show(verdict: Verdict) -> str:
+    mutant, lives, sign = verdict
+    outcome = f"{lives} | {sign[:70]}" if sign else f"not in {lives} | "
+    return f"| {mutant.part} | {mutant.name} | {outcome} |".replace("\n", " ")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="the mutants with this in their names")
+    parser.add_argument("--lives", type=int, default=1000, help="at most, for each mutant")
+    parser.add_argument("--seconds", type=float, default=120.0, help="at most, for each mutant")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    args = parser.parse_args()
+    began, verdicts = time.monotonic(), []
+    chosen = [mutant for mutant in MUTANTS if args.only in mutant.name]
+    print("| part | mutant | found after lives | by |\n|---|---|---|---|", flush=True)
+    with ThreadPoolExecutor(args.processes) as pool:
+        for verdict in pool.map(lambda one: try_out(one, args.lives, args.seconds), chosen):
+            print(show(verdict), flush=True)
+            verdicts.append(verdict)
+    found = sum(bool(verdict.sign) for verdict in verdicts)
+    print(f"{found} of {len(chosen)} found in {time.monotonic() - began:.0f} s")
+    return 0 if found == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""The list of mutants: each must still be possible, when the code has changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e.simulation.defects import MUTANTS
+from e2e.simulation.mutants import HERE
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_mutants_can_be_made(mutant):
+    package = mutant.file.partition("/")[0].replace("_", "-")
+    text = (HERE / "packages" / package / "src" / mutant.file).read_text()
+    assert text.count(mutant.old) == 1
+    assert mutant.old != mutant.new
+
+
+def test_there_are_enough_mutants_of_different_names():
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 30

@@ -1,0 +1,187 @@
+"""Models: users' classes whose instances are made of objects, of their specs and statuses.
+
+They are models of pydantic (which is never imported here), or dataclasses. With a ``TypedDict``,
+there is nothing to be made: dictionaries remain what they are.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import types
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Union, get_args, get_origin
+
+from kopf_cogs.structs.dicts import json_copy
+
+if TYPE_CHECKING:  # most of the operators do without them
+    from kopf_cogs.structs.shapes import Reader
+
+_ORIGINS = (list, dict, tuple, Union, types.UnionType)
+_STANDARD = frozenset({"apiVersion", "kind", "metadata"})
+
+
+Where = tuple[str | int, ...]
+
+
+class Problem(NamedTuple):
+    """What is wrong in an object, and where."""
+
+    where: Where
+    text: str
+    found: str = ""
+    """The value that is there, as it is shown; empty if it is not shown, e.g. of a secret."""
+
+    def __str__(self) -> str:
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.where)
+        text = f"{self.text}, not {self.found}" if self.found else self.text
+        return f"{path.lstrip('.')}: {text}" if path else text
+
+
+class Problems(list[Problem]):
+    """The problems found until now."""
+
+    def add(self, where: Where, text: str) -> None:
+        self.append(Problem(where, text))
+
+    def expect(self, where: Where, what: str, value: Any) -> None:
+        shown = "null" if value is None else repr(value)
+        found = shown if len(shown) <= 50 else f"{shown[:47]}..."
+        self.append(Problem(where, f"must be {what}", found))
+
+
+def is_pydantic(cls: Any) -> bool:
+    """Whether it is a model or a dataclass of pydantic. Nothing is imported for that."""
+    return isinstance(cls, type) and hasattr(cls, "__pydantic_validator__")
+
+
+def is_model(cls: Any) -> bool:
+    """Whether instances are made of the class: a dataclass, or a model of pydantic."""
+    return is_pydantic(cls) or (isinstance(cls, type) and dataclasses.is_dataclass(cls))
+
+
+class Parsed(NamedTuple):
+    """What has come of one value: an instance, or the problems in it."""
+
+    raw: Any
+    value: Any
+    problems: Collection[Problem]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Model:
+    """An annotation that asks for instances: a class of a model, possibly optional, or in a list.
+
+    Instances of frozen classes are shared by all who ask for them; of other classes, copied.
+    """
+
+    annotation: Any
+    read: Reader
+    is_optional: bool
+    is_frozen: bool
+
+    def parse(self, raw: Any) -> Parsed:
+        """Make an instance of the value of JSON, which is never modified through that instance."""
+        problems = Problems()
+        value = self.read(json_copy(raw), (), problems)
+        return Parsed(raw, value, problems)
+
+    def take(self, parsed: Parsed) -> Any:
+        """The instance for one of those who ask for it."""
+        return parsed.value if self.is_frozen else copy.deepcopy(parsed.value)
+
+    def trim(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The object without those of the standard fields which the class says nothing of."""
+        known = get_field_names(_strip(self.annotation))
+        return {key: val for key, val in body.items() if key not in _STANDARD or key in known}
+
+
+def find_model(annotation: Any) -> Model | None:
+    """The model, if the annotation asks for instances of any; ``None`` for all other types."""
+    if not _mentions_model(annotation):
+        return None
+    from kopf_cogs.structs.shapes import Shapes
+
+    inner = _strip(annotation)
+    is_optional = type(None) in get_args(_unwrap(annotation))
+    return Model(annotation, Shapes().find(annotation), is_optional, _is_frozen(inner))
+
+
+def get_field_names(cls: Any) -> Collection[str]:
+    """The names of the fields of the class as they are in objects."""
+    if is_pydantic(cls):
+        fields = getattr(cls, "model_fields", None) or cls.__pydantic_fields__
+        return {getattr(field, "alias", None) or name for name, field in fields.items()}
+    return {field.name for field in dataclasses.fields(cls)} if is_model(cls) else ()
+
+
+def as_object(value: Any) -> dict[str, Any] | None:
+    """The object for the API, if it is an instance of a class with a definition.
+
+    What is ``None`` is left out: in the API, nulls are for removal of fields.
+    """
+    if not is_model(type(value)):
+        return None
+    from kopf_cogs.structs.definitions import definition_of
+    from kopf_cogs.structs.shapes import write
+
+    definition = definition_of(type(value))
+    if definition is None:
+        return None
+    body = without_nulls(write(value))
+    metadata = body.get("metadata") or {}
+    return {**body, "apiVersion": definition.api_version, "kind": definition.kind} | {
+        "metadata": metadata
+    }
+
+
+def without_nulls(value: Any) -> Any:
+    """The same JSON, with no nulls in its objects."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value
+
+
+def make_merge_patch(old: Any, new: Any) -> dict[str, Any]:
+    """What is to be changed in one JSON object to get the other one (RFC 7386)."""
+    patch: dict[str, Any] = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        known = old.get(key)
+        if isinstance(known, dict) and isinstance(value, dict):
+            inner = make_merge_patch(known, value)
+            if inner:
+                patch[key] = inner
+        elif key not in old or known != value or type(known) is not type(value):
+            patch[key] = value
+    return patch
+
+
+def _unwrap(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def _strip(annotation: Any) -> Any:
+    """The class itself, with no ``Annotated`` and ``Optional``; or the container of those."""
+    annotation = _unwrap(annotation)
+    if get_origin(annotation) in (Union, types.UnionType):
+        members = [arg for arg in get_args(annotation) if arg is not type(None)]
+        return _strip(members[0]) if len(members) == 1 else annotation
+    return annotation
+
+
+def _mentions_model(annotation: Any) -> bool:
+    annotation = _unwrap(annotation)
+    if get_origin(annotation) in _ORIGINS:
+        return any(_mentions_model(arg) for arg in get_args(annotation))
+    return is_model(annotation)
+
+
+def _is_frozen(cls: Any) -> bool:
+    if not isinstance(cls, type):
+        return False
+    params = getattr(cls, "__dataclass_params__", None)
+    if params is not None:
+        return bool(params.frozen)
+    return bool(getattr(cls, "model_config", {}).get("frozen"))

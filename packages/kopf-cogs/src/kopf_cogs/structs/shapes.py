@@ -1,0 +1,304 @@
+"""Shapes: how values of JSON become values of annotated Python types, and back. No pydantic in it.
+
+A reader is a function for one type. It takes a value of JSON and where that is, and gives what
+it is in Python; or it adds a problem. So, all problems of an object are found at once.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections.abc
+import dataclasses
+import datetime
+import decimal
+import enum
+import ipaddress
+import types
+import typing
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
+
+from kopf_cogs.structs.markers import Name
+from kopf_cogs.structs.models import Problems, Where, is_model, is_pydantic
+from kopf_cogs.structs.quantities import Quantity, format_duration, parse_duration
+
+Reader = Callable[[Any, Where, Problems], Any]
+
+
+class Shapes:
+    """Makes readers of types; those of classes are made once, so they can refer to themselves."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Reader] = {}
+
+    def find(self, annotation: Any) -> Reader:
+        """The reader of the type. What is not understood is given as it is."""
+        origin, args = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            return self.find(args[0])
+        if origin in (Union, types.UnionType):
+            return self._find_union(args)
+        if origin is Literal:
+            return _make_choice(args)
+        if isinstance(annotation, typing.NewType):
+            return self.find(annotation.__supertype__)
+        if origin is not None:
+            return self._find_container(origin, args)
+        if is_model(annotation):
+            return self._find_model(annotation)
+        return _find_plain(annotation)
+
+    def _find_model(self, cls: Any) -> Reader:
+        if cls not in self._known:
+            if is_pydantic(cls):
+                self._known[cls] = _make_pydantic(cls)
+            else:
+                shape = self._known[cls] = _Dataclass(cls)
+                hints = typing.get_type_hints(cls, include_extras=True)
+                shape.fields = [_Field.of(f, hints[f.name], self) for f in _get_init_fields(cls)]
+        return self._known[cls]
+
+    def _find_union(self, args: Iterable[Any]) -> Reader:
+        members = [arg for arg in args if arg is not type(None)]
+        readers, is_optional = [self.find(arg) for arg in members], len(members) < len([*args])
+
+        def read(value: Any, where: Where, problems: Problems) -> Any:
+            if value is None and is_optional:
+                return None
+            for reader in readers:
+                found = Problems()
+                result = reader(value, where, found)
+                if not found:
+                    return result
+            problems.extend(found)  # of the last one, which is the only one, as a rule
+            return None
+
+        return read
+
+    def _find_container(self, origin: Any, args: tuple[Any, ...]) -> Reader:
+        if not isinstance(origin, type):
+            return _read_anything
+        if issubclass(origin, collections.abc.Mapping):
+            return _make_mapping(self.find(args[1] if len(args) > 1 else Any))
+        if issubclass(origin, collections.abc.Iterable) and not issubclass(origin, str | bytes):
+            items = [arg for arg in args if arg is not Ellipsis]
+            if origin is tuple and len(items) != 1:
+                return _make_list(_read_anything, tuple)
+            make = origin if origin in (tuple, set, frozenset) else list
+            return _make_list(self.find(items[0] if items else Any), make)
+        return _read_anything
+
+
+class _Field(NamedTuple):
+    """A field of a dataclass, and how it is named in JSON."""
+
+    name: str
+    key: str
+    is_required: bool
+    read: Reader
+
+    @classmethod
+    def of(cls, field: dataclasses.Field[Any], hint: Any, shapes: Shapes) -> _Field:
+        missing = dataclasses.MISSING
+        is_required = field.default is missing and field.default_factory is missing
+        return cls(field.name, get_key(field.name, hint), is_required, shapes.find(hint))
+
+
+def get_key(name: str, hint: Any) -> str:
+    """How the field is named in objects: as in Python, or as it is said by :class:`Name`."""
+    args = get_args(hint) if get_origin(hint) is Annotated else ()
+    return next((arg.name for arg in args if isinstance(arg, Name)), name)
+
+
+class _Dataclass:
+    """The reader of a dataclass. Unknown fields are skipped: they are not of this model."""
+
+    def __init__(self, cls: Any) -> None:
+        self._cls = cls
+        self.fields: list[_Field] = []
+
+    def __call__(self, value: Any, where: Where, problems: Problems) -> Any:
+        if not isinstance(value, Mapping):
+            return problems.expect(where, "an object", value)
+        count, given = len(problems), {}
+        for field in self.fields:
+            if field.key in value:
+                given[field.name] = field.read(value[field.key], (*where, field.key), problems)
+            elif field.is_required:
+                problems.add((*where, field.key), "is required")
+        if len(problems) > count:
+            return None
+        try:
+            return self._cls(**given)
+        except (ValueError, TypeError) as e:  # of its own checks, e.g. in ``__post_init__()``
+            return problems.add(where, str(e))
+
+
+def _get_init_fields(cls: Any) -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(cls) if field.init]
+
+
+def _make_pydantic(cls: Any) -> Reader:
+    config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
+
+    def read(value: Any, where: Where, problems: Problems) -> Any:
+        validator = cls.__pydantic_validator__  # it can be made late, for the sake of references
+        try:
+            if config.get("strict"):  # the types that JSON lacks are made of strings only there
+                from kopf_cogs.helpers import jsons
+
+                return validator.validate_json(jsons.dumps(value))
+            return validator.validate_python(value)
+        except ValueError as e:
+            errors: Any = getattr(e, "errors", None)
+            if errors is None:
+                return problems.add(where, str(e))
+            for error in errors(include_url=False, include_context=False, include_input=False):
+                problems.add((*where, *error["loc"]), str(error["msg"]))
+        return None
+
+    return read
+
+
+def _make_mapping(read_value: Reader) -> Reader:
+    def read(value: Any, where: Where, problems: Problems) -> Any:
+        if not isinstance(value, Mapping):
+            return problems.expect(where, "an object", value)
+        return {key: read_value(item, (*where, key), problems) for key, item in value.items()}
+
+    return read
+
+
+def _make_list(read_item: Reader, make: Callable[[Iterable[Any]], Any]) -> Reader:
+    def read(value: Any, where: Where, problems: Problems) -> Any:
+        if not isinstance(value, list | tuple):
+            return problems.expect(where, "a list", value)
+        count = len(problems)
+        items = [read_item(item, (*where, index), problems) for index, item in enumerate(value)]
+        return make(items) if len(problems) == count else None
+
+    return read
+
+
+def _make_choice(choices: tuple[Any, ...]) -> Reader:
+    def read(value: Any, where: Where, problems: Problems) -> Any:
+        if any(type(value) is type(choice) and value == choice for choice in choices):
+            return value
+        return problems.expect(where, f"one of {', '.join(map(repr, choices))}", value)
+
+    return read
+
+
+def _read_anything(value: Any, _where: Where, _problems: Problems) -> Any:
+    return value
+
+
+def _find_plain(cls: Any) -> Reader:
+    if cls in _PLAIN:
+        accepted, title = _PLAIN[cls]
+        return _make_plain(cls, accepted, title)
+    if cls in _PARSERS:
+        return _make_parser(*_PARSERS[cls])
+    if isinstance(cls, type) and issubclass(cls, enum.Enum):
+        return _make_parser(cls, f"one of {', '.join(repr(item.value) for item in cls)}")
+    if cls in (dict, list, set, frozenset, tuple):
+        return Shapes().find({dict: dict[str, Any]}.get(cls, cls[Any]))
+    return _read_anything
+
+
+_PLAIN: Final[Mapping[Any, tuple[tuple[type, ...], str]]] = {
+    str: ((str,), "a string"),
+    bool: ((bool,), "true or false"),
+    int: ((int,), "an integer"),
+    float: ((int, float), "a number"),
+    type(None): ((type(None),), "null"),
+}
+
+
+def _make_plain(cls: Any, accepted: tuple[type, ...], title: str) -> Reader:
+    def read(value: Any, where: Where, problems: Problems) -> Any:
+        if type(value) not in accepted:
+            return problems.expect(where, title, value)
+        return float(value) if cls is float else value
+
+    return read
+
+
+def _make_parser(parse: Callable[[Any], Any], title: str) -> Reader:
+    def read(value: Any, where: Where, problems: Problems) -> Any:
+        try:
+            return parse(value)
+        except (ValueError, TypeError, ArithmeticError, AttributeError):
+            return problems.expect(where, title, value)
+
+    return read
+
+
+def _parse_number(value: Any) -> decimal.Decimal:
+    if isinstance(value, bool):
+        raise ValueError
+    return decimal.Decimal(str(value))
+
+
+def _parse_bytes(value: Any) -> bytes:
+    return base64.b64decode(value, validate=True)
+
+
+_PARSERS: Final[Mapping[Any, tuple[Callable[[Any], Any], str]]] = {
+    datetime.datetime: (datetime.datetime.fromisoformat, "a date with a time"),
+    datetime.date: (datetime.date.fromisoformat, "a date"),
+    datetime.timedelta: (parse_duration, "a duration such as '1h30m'"),
+    decimal.Decimal: (_parse_number, "a number"),
+    uuid.UUID: (uuid.UUID, "a UUID"),
+    Quantity: (Quantity.parse, "a quantity such as '1.5Gi'"),
+    bytes: (_parse_bytes, "a text in base64"),
+    ipaddress.IPv4Address: (ipaddress.IPv4Address, "an address of IPv4"),
+    ipaddress.IPv6Address: (ipaddress.IPv6Address, "an address of IPv6"),
+    ipaddress.IPv4Network: (ipaddress.IPv4Network, "a network of IPv4"),
+    ipaddress.IPv6Network: (ipaddress.IPv6Network, "a network of IPv6"),
+}
+_TEXTS: Final = (
+    decimal.Decimal,
+    uuid.UUID,
+    Quantity,
+    ipaddress.IPv4Address,
+    ipaddress.IPv6Address,
+    ipaddress.IPv4Network,
+    ipaddress.IPv6Network,
+)
+
+
+def write(value: Any) -> Any:
+    """The value as JSON: of instances of models, and of whatever can be in them."""
+    if is_pydantic(type(value)):
+        return _write_pydantic(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        hints = typing.get_type_hints(type(value), include_extras=True)
+        fields = _get_init_fields(type(value))
+        return {get_key(f.name, hints[f.name]): write(getattr(value, f.name)) for f in fields}
+    match value:
+        case enum.Enum():
+            return value.value
+        case datetime.datetime():
+            text = value.astimezone(datetime.UTC).isoformat()
+            return text.replace("+00:00", "Z")
+        case datetime.timedelta():
+            return format_duration(value)
+        case datetime.date():
+            return value.isoformat()
+        case bytes():
+            return base64.b64encode(value).decode("ascii")
+        case Mapping():
+            return {key: write(item) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [write(item) for item in value]
+    return str(value) if isinstance(value, _TEXTS) else value
+
+
+def _write_pydantic(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", by_alias=True)
+    from kopf_cogs.helpers import jsons
+
+    return jsons.loads(type(value).__pydantic_serializer__.to_json(value, by_alias=True))

@@ -1,0 +1,52 @@
+"""Statuses as models: what is changed in them goes to the patch of the handler."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kopf_cogs.structs.dicts import json_copy, resolve
+from kopf_cogs.structs.models import find_model, is_model, make_merge_patch, without_nulls
+from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.context import current_body, current_invocation
+from kopf_core.actions.effects import merge_into
+
+
+def update_status(status: Any, /) -> None:
+    """Change the status of the current object to be as this model says; only what differs.
+
+    It is an instance of a pydantic model or of a dataclass: usually, a changed copy of what
+    the handler was given as ``status``. A field which is ``None`` is removed from the object.
+    The fields which the model does not have are left as they are. Or it is a dictionary: then,
+    only the fields which it has are compared.
+
+    Nothing is sent at once: it goes to the ``patch`` of the handler, as usual. It is for
+    the ``status`` of Kubernetes objects, which usually is a subresource of them.
+
+    Raises :class:`LookupError` outside of the handlers of objects, :class:`TypeError` for what
+    is not a model and not a dictionary.
+    """
+    cause: Any = current_invocation().cause
+    patch: Patch = cause.patch
+    current = {"status": json_copy(resolve(current_body(), ("status",), {}))}
+    if isinstance(patch.get("status"), Mapping):
+        Patch({"status": patch["status"]}).apply_fields(current)
+    stored: dict[str, Any] = current.get("status") or {}
+    if is_model(type(status)):
+        changes = _compare(type(status), stored, status)
+    elif isinstance(status, Mapping):
+        wanted = json_copy(status)
+        changes = make_merge_patch({key: stored[key] for key in wanted if key in stored}, wanted)
+    else:
+        raise TypeError(f"A status is a model or a dictionary, not {status!r}.")
+    if changes:
+        merge_into(patch, {"status": changes})
+
+
+def _compare(cls: Any, stored: Mapping[str, Any], status: Any) -> dict[str, Any]:
+    from kopf_cogs.structs.shapes import write
+
+    model, new = find_model(cls), write(status)
+    assert model is not None
+    parsed = model.parse(stored)
+    old = stored if parsed.problems else write(parsed.value)
+    old = {key: old[key] for key in new if key in old}
+    return make_merge_patch(without_nulls(old), without_nulls(new))

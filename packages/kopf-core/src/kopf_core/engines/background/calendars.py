@@ -1,0 +1,98 @@
+"""The runs of one timer of one object by the calendar: which one is next, and which are missed."""
+
+import datetime
+import zlib
+
+from kopf_cogs.configs.progress import ProgressRecord
+from kopf_cogs.configs.settings import PersistenceSettings
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.ids import HandlerId
+from kopf_core.actions.marks import Marks
+from kopf_core.intents.crons import Cron
+
+LATE = datetime.timedelta(seconds=60)
+"""A run that could not start for so long is a missed one."""
+
+MOST_MISSED = 100
+"""How many missed runs are made up for at most. The older ones are dropped."""
+
+MOMENT = datetime.timedelta(milliseconds=1)
+"""Event loops can wake up slightly earlier than asked."""
+
+NAP = 60.0
+"""In seconds: longer waits are halved, so that a wall clock that was set forward is noticed."""
+
+
+class Calendar:
+    """The runs of one timer of one object. All times are those of the wall clock."""
+
+    __slots__ = ("_cron", "_done", "_key", "_offset", "_persistence", "scheduled")
+
+    def __init__(
+        self,
+        cron: Cron,
+        id: HandlerId,
+        body: Body,
+        persistence: PersistenceSettings,
+        *,
+        since: datetime.datetime,
+    ) -> None:
+        self._cron = cron
+        self._key = HandlerId(f"{id}/schedule")
+        self._persistence = persistence
+        self._offset = _get_offset(cron, f"{body.metadata.uid}/{id}")
+        self._done = self._fetch(body) or since
+        self.scheduled = self._done
+        """For what time the run is that is waited for, or that goes on."""
+
+    def plan(self, now: datetime.datetime) -> datetime.datetime:
+        """When the next run starts; in the past if it is a missed one that is made up for."""
+        self.scheduled = run = self._cron.get_next(self._done)
+        if run + self._offset < now - LATE:
+            self.scheduled = self._make_up(run, now - self._offset)
+        return self.scheduled + self._offset
+
+    def is_due(self, now: datetime.datetime) -> bool:
+        return self.scheduled + self._offset <= now + MOMENT
+
+    def finish(self) -> None:
+        """The run is over, whether it has succeeded or not."""
+        self._done = self.scheduled
+
+    def store(self, body: Body, marks: Marks) -> None:
+        """Let the object remember the run that is over, if missed runs are made up for."""
+        if self._cron.is_kept:
+            moment = self.scheduled.isoformat(timespec="seconds")
+            record = ProgressRecord(started=moment, stopped=moment, success=True)
+            storage = self._persistence.progress_storage
+            storage.store(key=self._key, record=record, body=body, patch=marks)
+
+    def _fetch(self, body: Body) -> datetime.datetime | None:
+        if not self._cron.is_kept:
+            return None
+        record = self._persistence.progress_storage.fetch(key=self._key, body=body)
+        try:
+            moment = datetime.datetime.fromisoformat((record or {}).get("stopped") or "")
+        except ValueError:
+            return None
+        return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+
+    def _make_up(self, run: datetime.datetime, now: datetime.datetime) -> datetime.datetime:
+        match self._cron.missed:
+            case "all":
+                return max(run, self._cron.get_latest(now, MOST_MISSED))
+            case "one":
+                return max(run, self._cron.get_latest(now))
+            case _:
+                return self._cron.get_next(now)
+
+
+def get_nap(left: float) -> float:
+    """For how long to wait at once, in seconds, if so much is left."""
+    return left if left <= NAP else max(NAP, left / 2)
+
+
+def _get_offset(cron: Cron, identity: str) -> datetime.timedelta:
+    """By how much the runs are late: objects differ, so they do not come all at once."""
+    share = zlib.crc32(identity.encode()) / 2**32
+    return datetime.timedelta(seconds=share * cron.jitter)

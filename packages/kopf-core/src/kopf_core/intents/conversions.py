@@ -1,0 +1,144 @@
+"""Conversions: functions that make objects of one version of a kind from those of another one."""
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.dicts import json_copy
+from kopf_cogs.structs.models import get_field_names, is_model, without_nulls
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.intents.views import Views
+
+_STANDARD = frozenset({"apiVersion", "kind", "metadata"})
+_CHANGEABLE = ("labels", "annotations")
+
+
+class ConversionError(Exception):
+    """An object cannot be converted: it is said to those who have asked for it."""
+
+    expected = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class ConversionHandler(BaseHandler):
+    """``@kopf.on.convert``: called for objects of one version that are needed in another one."""
+
+    kind: str
+    """The name of the definition, e.g. ``websites.example.com``."""
+
+    source: str
+    target: str
+    views: Views | None = None
+
+    def __str__(self) -> str:
+        return f"Conversion {self.id!r}"
+
+    @property
+    def group(self) -> str:
+        return self.kind.partition(".")[2]
+
+    def make_kwargs(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """What the function is called with: a copy of the object, or instances of models."""
+        body = json_copy(obj)
+        meta = body.setdefault("metadata", {})
+        kwargs: dict[str, Any] = {
+            "body": Body(obj),
+            "param": self.param,
+            "name": meta.get("name"),
+            "namespace": meta.get("namespace"),
+            "uid": meta.get("uid"),
+            "source": self.source,
+            "target": self.target,
+        }
+        views = {} if self.views is None else self.views.read(kwargs)
+        parts = {
+            "body": body,
+            "meta": meta,
+            "labels": meta.setdefault("labels", {}),
+            "annotations": meta.setdefault("annotations", {}),
+            "spec": body.setdefault("spec", {}),
+            "status": body.setdefault("status", {}),
+        }
+        return kwargs | parts | views
+
+    def finish(self, obj: Mapping[str, Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+        """The object in the other version, made of what the function has returned.
+
+        With nothing returned, it is the body which was given to the function, and changed there.
+        Raises :class:`ConversionError` if it is not an object.
+        """
+        if result is None and not (self.views and "body" in self.views.models):
+            converted = dict(kwargs["body"])
+        elif is_model(type(result)):
+            converted = _merge_model(obj, result)
+        elif isinstance(result, Mapping):
+            converted = json_copy(result)
+        else:
+            raise ConversionError(f"it has returned {type(result)} instead of an object")
+        for field in ("spec", "status"):
+            if not converted.get(field) and field not in obj:
+                converted.pop(field, None)
+        meta = dict(obj.get("metadata") or {})
+        wanted = converted.get("metadata")
+        wanted = wanted if isinstance(wanted, Mapping) else {}
+        for field in _CHANGEABLE:
+            if wanted.get(field):
+                meta[field] = wanted[field]
+            elif field in wanted:
+                meta.pop(field, None)
+        api_version = f"{self.group}/{self.target}"
+        return {**converted, "apiVersion": api_version, "kind": obj.get("kind"), "metadata": meta}
+
+
+def _merge_model(obj: Mapping[str, Any], instance: Any) -> dict[str, Any]:
+    """The fields of the model; and those of the object which the model says nothing of."""
+    from kopf_cogs.structs.shapes import write
+
+    known = {*get_field_names(type(instance)), *_STANDARD}
+    others = {key: json_copy(val) for key, val in obj.items() if key not in known}
+    made: dict[str, Any] = without_nulls(write(instance))
+    return others | made
+
+
+class Conversions:
+    """All conversions of one kind: versions, and ways from some of them to others."""
+
+    def __init__(self, handlers: Collection[ConversionHandler]) -> None:
+        self._edges: dict[str, list[ConversionHandler]] = {}
+        for handler in handlers:
+            self._edges.setdefault(handler.source, []).append(handler)
+
+    def find_chain(self, source: str, target: str) -> Sequence[ConversionHandler] | None:
+        """The shortest way: a function of its own, or through the version in between.
+
+        ``None`` if there is no way.
+        """
+        ways: dict[str, tuple[ConversionHandler, ...]] = {source: ()}
+        queue = deque([source])
+        while queue and target not in ways:
+            here = queue.popleft()
+            for handler in self._edges.get(here, ()):
+                if handler.target not in ways:
+                    ways[handler.target] = (*ways[here], handler)
+                    queue.append(handler.target)
+        return ways.get(target)
+
+    @property
+    def versions(self) -> Collection[str]:
+        """The versions that anything is converted from or to."""
+        ends = {handler.target for handlers in self._edges.values() for handler in handlers}
+        return sorted({*self._edges, *ends})
+
+    @property
+    def missing(self) -> Collection[tuple[str, str]]:
+        """The pairs of versions with no way from the first one to the second one."""
+        pairs = [(a, b) for a in self.versions for b in self.versions if a != b]
+        return [pair for pair in pairs if self.find_chain(*pair) is None]
+
+
+def group_by_kind(handlers: Collection[ConversionHandler]) -> Mapping[str, Conversions]:
+    """The conversions of each kind apart, by the names of definitions."""
+    kinds = {handler.kind for handler in handlers}
+    return {kind: Conversions([h for h in handlers if h.kind == kind]) for kind in sorted(kinds)}

@@ -1,0 +1,164 @@
+"""``kopf crds``: the custom resource definitions of the models in files and modules."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pathlib
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.exceptions import Exit
+
+from kopf_kits.cli.controls import CLIControls
+from kopf_kits.cli.duty.options import configure_output
+from kopf_kits.cli.targets import target_options
+
+if TYPE_CHECKING:
+    from kopf_cogs.clients.session import Client
+    from kopf_core.reactor.errands import Access
+    from kopf_kits.definitions.comparing import Change
+
+Obj = dict[str, Any]
+
+logger = logging.getLogger("kopf.cli")
+
+
+@click.command()
+@click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=pathlib.Path),
+    metavar="PATH",
+    help="Write to this file, or to a file for each kind in this folder.",
+)
+@click.option(
+    "--against",
+    metavar="FILE|cluster",
+    help="Show what they break there instead; exit with 1 if anything.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show also the tracebacks of users' code.")
+@target_options
+@click.argument("paths", nargs=-1)
+@click.make_pass_decorator(CLIControls, ensure=True)
+def crds(
+    controls: CLIControls,
+    /,
+    paths: Collection[str],
+    modules: Collection[str],
+    output: pathlib.Path | None,
+    against: str | None,
+    verbose: bool,
+) -> None:
+    """Show the custom resource definitions of the models. No cluster is needed."""
+    if not paths and not modules:
+        raise click.UsageError("Name a file or a module with models.")
+    if output is not None and against is not None:
+        raise click.UsageError("Use either --output or --against, not both.")
+    configure_output(verbose=verbose, debug=False, color=None)
+    definitions = load_definitions(paths, modules)
+    if against is None:
+        _write(definitions, output)
+        return
+    if against == "cluster":
+        changes = _compare_with_cluster(controls, definitions)
+    else:
+        changes = asyncio.run(_compare_with_file(pathlib.Path(against), definitions))
+    for change in changes:
+        click.echo(str(change))
+    click.echo(f"{len(changes)} breaking changes." if changes else "Nothing breaks.", err=True)
+    raise Exit(1 if changes else 0)
+
+
+def _compare_with_cluster(controls: CLIControls, definitions: Iterable[Obj]) -> list[Change]:
+    from kopf_kits.cli.duty.visiting import visit
+    from kopf_kits.definitions.applying import find_changes
+
+    async def errand(client: Client) -> list[Change]:
+        return [c for definition in definitions for c in await find_changes(client, definition)]
+
+    return visit(_make_access(controls), errand)
+
+
+async def _compare_with_file(path: pathlib.Path, definitions: Iterable[Obj]) -> list[Change]:
+    """What they break for the definitions and the objects in the file."""
+    from kopf_kits.definitions.comparing import compare
+    from kopf_kits.definitions.objects import find_misfits
+    from kopf_kits.manifests import read_manifests
+
+    known = [obj for _, obj in read_manifests([path])]
+    changes: list[Change] = []
+    for definition in definitions:
+        spec, name = definition["spec"], definition["metadata"]["name"]
+
+        async def select(spec: Obj = spec) -> AsyncIterator[Obj]:
+            for obj in known:
+                group = str(obj["apiVersion"]).partition("/")[0]
+                if (group, obj["kind"]) == (spec["group"], spec["names"]["kind"]):
+                    yield obj
+
+        for old in known:
+            if old["kind"] == definition["kind"] and old["metadata"].get("name") == name:
+                changes += compare(old, definition)
+                changes += await find_misfits(old, definition, select())
+    return changes
+
+
+def apply_models(controls: CLIControls, modules: Iterable[ModuleType], *, force: bool) -> None:
+    """Define the kinds of the models in the cluster, and wait until they are served."""
+    from kopf_kits.cli.duty.visiting import visit
+    from kopf_kits.definitions.applying import apply_definitions
+    from kopf_kits.definitions.collecting import collect_models
+    from kopf_kits.definitions.crds import make_definitions
+
+    definitions = make_definitions(collect_models(modules))
+    if not definitions:
+        logger.warning("There are no models with @kopf.resource() to be defined by --apply-crds.")
+        return
+    names = visit(
+        _make_access(controls), lambda client: apply_definitions(client, definitions, force=force)
+    )
+    logger.info(f"The definitions are applied: {', '.join(names)}")
+
+
+def _make_access(controls: CLIControls) -> Access:
+    from kopf_cogs.configs.settings import OperatorSettings
+    from kopf_core.intents.registries import get_default_registry
+    from kopf_core.reactor.errands import Access
+
+    registry = controls.registry or get_default_registry()
+    settings = controls.settings or OperatorSettings()
+    return Access(settings=settings, registry=registry, vault=controls.vault)
+
+
+def _write(definitions: Sequence[Obj], output: pathlib.Path | None) -> None:
+    from kopf_kits.definitions.writing import dump
+
+    if output is None:
+        click.echo(dump(definitions), nl=False)
+    elif output.is_dir() or not output.suffix:
+        output.mkdir(parents=True, exist_ok=True)
+        for definition in definitions:
+            path = output / f"{definition['metadata']['name']}.yaml"
+            path.write_text(dump([definition]), "utf-8")
+            click.echo(f"Written {path}", err=True)
+    else:
+        output.write_text(dump(definitions), "utf-8")
+        click.echo(f"Written {output}", err=True)
+
+
+def load_definitions(paths: Collection[str], modules: Collection[str]) -> list[Obj]:
+    """The definitions of all models there. Raises :class:`DefinitionError` if there are none."""
+    from kopf_kits.definitions.collecting import collect_models
+    from kopf_kits.definitions.crds import make_definitions
+    from kopf_kits.definitions.errors import DefinitionError
+    from kopf_kits.loading import preload
+
+    definitions = make_definitions(collect_models(preload(paths, modules)))
+    if not definitions:
+        names = ", ".join([*paths, *modules])
+        raise DefinitionError(f"There are no models with @kopf.resource() in {names}.")
+    return definitions

@@ -1,0 +1,100 @@
+"""``kopf init``: a project to begin with; and its updates by newer versions."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import TYPE_CHECKING
+
+import click
+from click.exceptions import Exit
+
+if TYPE_CHECKING:
+    from kopf_kits.scaffold.projects import Answers
+
+CONFLICTS = 1
+"""The exit code if there are conflicts to be resolved by people."""
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--group", default="example.com", help="The API group; example.com by default.")
+@click.option(
+    "--namespaced/--cluster-wide",
+    "is_namespaced",
+    default=False,
+    help="Serve one namespace, or all namespaces (the default).",
+)
+@click.option("--update", is_flag=True, help="Merge the newer scaffold into the current project.")
+@click.option(
+    "-d",
+    "--directory",
+    "folder",
+    type=click.Path(file_okay=False, path_type=pathlib.Path),
+    help="The folder of the project; by default, of its name, or the current one with --update.",
+)
+def init(
+    name: str | None, group: str, is_namespaced: bool, update: bool, folder: pathlib.Path | None
+) -> None:
+    """Make a project of an operator: handlers, tests, checks, an image, and manifests."""
+    if update and name is not None:
+        raise click.UsageError("Use either a NAME or --update, not both.")
+    if update:
+        _update(folder or pathlib.Path())
+        return
+    if name is None:
+        raise click.UsageError("Name the project: in small letters, such as 'website'.")
+    # It takes time, and is not needed for the help and for wrong options.
+    from kopf_cogs.helpers.versions import get_version
+    from kopf_kits.scaffold import projects
+
+    answers = projects.Answers(
+        name=name, group=group, version=get_version() or "1.46", is_namespaced=is_namespaced
+    )
+    folder = folder or pathlib.Path(name)
+    projects.create(folder, answers, render_project(answers))
+    click.echo(f"The project is in {folder}. Now: cd {folder} && make test demo")
+
+
+def _update(folder: pathlib.Path) -> None:
+    from kopf_cogs.helpers.versions import get_version
+    from kopf_kits.scaffold import projects
+
+    answers, base = projects.load(folder)
+    answers = dataclasses.replace(answers, version=get_version() or answers.version)
+    changed = projects.update(folder, answers, render_project(answers), base)
+    for path, has_conflicts in changed.items():
+        click.echo(f"{'Conflicts in' if has_conflicts else 'Updated'} {path}")
+    if not changed:
+        click.echo("Nothing is to be updated.")
+    if any(changed.values()):
+        raise Exit(CONFLICTS)
+
+
+def render_project(answers: Answers) -> dict[str, str]:
+    """All the files of the project: of the scaffold, and of its deployment."""
+    import yaml
+
+    from kopf_kits.cli.shipping import make_files, make_values
+    from kopf_kits.scaffold import projects
+    from kopf_kits.shipping.choosing import OWNING
+    from kopf_kits.shipping.writing import Deployment
+
+    files = projects.render(answers)
+    permissions = {
+        "kinds": [{"group": answers.group, "resources": [answers.plural]}],
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": [*OWNING]}],
+    }
+    values = make_values(
+        permissions,
+        image=answers.image,
+        namespaces=answers.namespaces,
+        replicas=1,
+        args=("-m", f"{answers.package}.handlers"),
+    )
+    definitions = [yaml.safe_load(files["manifests/crd.yaml"])]
+    deployment = Deployment(answers.name, answers.name, values, definitions)
+    for form, place in (("helm", "deploy/chart"), ("kustomize", "deploy/kustomize")):
+        made = make_files(form, deployment)
+        files |= {f"{place}/{path}": text for path, text in made.items()}
+    return files

@@ -1,0 +1,143 @@
+"""``kopf manifests``: the deployment of an operator, in the form that is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kopf_kits.cli.controls import CLIControls
+from kopf_kits.cli.interrupts import exiting_when_interrupted
+
+if TYPE_CHECKING:
+    from kopf_kits.shipping.writing import Deployment
+
+FORMS = ("plain", "kustomize", "helm")
+
+
+@click.command()
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    default="plain",
+    help="The form: 'plain' (by default), a base for 'kustomize', or a 'helm' chart.",
+)
+@click.option(
+    "-d",
+    "--directory",
+    "folder",
+    type=click.Path(file_okay=False, path_type=pathlib.Path),
+    help="Where to write the files; the plain ones are printed by default.",
+)
+@click.option("--name", required=True, help="The name of the operator, and of all its objects.")
+@click.option("--into", "home", default="default", help="The namespace to be deployed into.")
+@click.option("--image", required=True, metavar="REPOSITORY:TAG", help="The image to run.")
+@click.option(
+    "-n", "--namespace", "namespaces", multiple=True, help="Serve this namespace (repeatable)."
+)
+@click.option("--replicas", type=click.IntRange(min=0), default=1, help="1 by default.")
+@click.option("--arg", "args", multiple=True, help="A file or module in the image (repeatable).")
+@click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, path_type=pathlib.Path),
+    metavar="PATH",
+    help="A manifest with definitions of custom kinds (repeatable).",
+)
+@click.argument("paths", nargs=-1)
+@click.make_pass_decorator(CLIControls, ensure=True)
+def manifests(
+    controls: CLIControls,
+    /,
+    form: str,
+    folder: pathlib.Path | None,
+    name: str,
+    home: str,
+    files: Collection[pathlib.Path],
+    paths: Collection[str],
+    modules: Collection[str],
+    **options: Any,
+) -> None:
+    """Write how to deploy the operator with the handlers from the files and modules.
+
+    Its rights are for what is declared: the handled, owned, and related kinds.
+    """
+    if folder is None and form != "plain":
+        raise click.UsageError("Use --directory: there are several files.")
+    # It takes time, and is not needed for the help and for wrong options.
+    from kopf_kits.shipping import choosing, writing
+
+    definitions = choosing.read_definitions(files)
+    with exiting_when_interrupted():
+        permissions = asyncio.run(_find_permissions(controls, paths, modules, definitions))
+    values = make_values(permissions, **options)
+    deployment = writing.Deployment(name, home, values, definitions)
+    if folder is None:
+        click.echo(writing.write_plain(deployment), nl=False)
+        return
+    for path in save(make_files(form, deployment), folder):
+        click.echo(f"Written {path}", err=True)
+
+
+async def _find_permissions(
+    controls: CLIControls,
+    paths: Collection[str],
+    modules: Collection[str],
+    definitions: Collection[Mapping[str, Any]],
+) -> dict[str, Any]:
+    from kopf_core.intents.registries import get_default_registry, set_default_registry
+    from kopf_kits.loading import preload
+    from kopf_kits.shipping import choosing
+
+    if controls.registry is not None:
+        set_default_registry(controls.registry)
+    preload(paths, modules)
+    kinds = await choosing.list_kinds(definitions)
+    return choosing.make_permissions(get_default_registry(), kinds)
+
+
+def make_values(
+    permissions: Mapping[str, Any],
+    *,
+    image: str,
+    namespaces: Collection[str],
+    replicas: int,
+    args: Collection[str],
+) -> dict[str, Any]:
+    """The values of the chart that differ from its own ones."""
+    repository, _, tag = image.rpartition(":")
+    if not repository or "/" in tag:
+        repository, tag = image, "latest"
+    values = {"image": {"repository": repository, "tag": tag}, **permissions}
+    chosen = {"namespaces": [*namespaces], "args": [*args]}
+    values |= {key: value for key, value in chosen.items() if value}
+    return values | ({"replicas": replicas} if replicas != 1 else {})
+
+
+def make_files(form: str, deployment: Deployment) -> dict[str, str]:
+    """The files of the deployment in this form, by their paths."""
+    from kopf_kits.shipping import writing
+
+    if form == "helm":
+        return writing.write_chart(deployment)
+    if form == "kustomize":
+        return writing.write_kustomize(deployment)
+    return {"operator.yaml": writing.write_plain(deployment)}
+
+
+def save(files: Mapping[str, str], folder: pathlib.Path) -> list[pathlib.Path]:
+    """Write the files; get their paths."""
+    written = []
+    for name, text in sorted(files.items()):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written

@@ -1,0 +1,168 @@
+"""Bringing definitions to the cluster, and waiting until their kinds are served."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Collection
+from typing import Any, Final
+
+from kopf_cogs.clients.errors import APIError, APIForbiddenError, APINotFoundError
+from kopf_cogs.clients.session import Client
+from kopf_kits.definitions.comparing import Change, compare
+from kopf_kits.definitions.errors import DefinitionError
+from kopf_kits.definitions.objects import find_misfits
+
+Obj = dict[str, Any]
+
+URL: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MANAGER: Final = "kopf"
+TIMEOUT: Final = 60.0  # seconds for the cluster to accept the names of a kind
+_RIGHTS: Final = "get, list, watch, create, patch"
+_BROKEN: Final = (ConnectionError, APIError, json.JSONDecodeError, OSError)
+
+
+class BreakingChangesError(DefinitionError):
+    """The new definitions would break stored objects or clients; the message lists how."""
+
+
+async def apply_definitions(
+    client: Client,
+    definitions: Collection[Obj],
+    *,
+    force: bool = False,
+    timeout: float = TIMEOUT,
+) -> list[str]:
+    """Apply the definitions in order by server-side apply, and wait until all are established.
+
+    Returns their names. Raises :class:`BreakingChangesError` if something would be broken by them,
+    with nothing applied, unless ``force``; :class:`DefinitionError` if they are refused by the API,
+    or are not established in so many seconds.
+    """
+    if not force:
+        changes = [c for d in definitions for c in await find_changes(client, d)]
+        if changes:
+            raise BreakingChangesError(
+                f"The definitions are not applied, as they break what there is "
+                f"(use --force to apply): {'; '.join(str(change) for change in changes)}"
+            )
+    applied = [await _apply(client, definition) for definition in definitions]
+    for definition in applied:
+        try:
+            await asyncio.wait_for(_wait_until_established(client, definition), timeout)
+        except TimeoutError:
+            name = definition["metadata"]["name"]
+            raise DefinitionError(f"{name} is not established in {timeout:g} seconds.") from None
+    return [definition["metadata"]["name"] for definition in applied]
+
+
+async def get_definition(client: Client, name: str) -> Obj | None:
+    """The definition in the cluster, if there is one."""
+    try:
+        found: Obj = await client.get(f"{URL}/{name}")
+    except APINotFoundError:
+        return None
+    except APIForbiddenError as e:
+        raise _explain(name, "read", e) from e
+    return found
+
+
+async def find_changes(client: Client, definition: Obj) -> list[Change]:
+    """What the definition breaks in the cluster: clients by itself, and the stored objects."""
+    stored = await get_definition(client, definition["metadata"]["name"])
+    if stored is None:
+        return []
+    objects = _list_objects(client, stored)
+    return [*compare(stored, definition), *await find_misfits(stored, definition, objects)]
+
+
+async def _list_objects(client: Client, definition: Obj) -> AsyncIterator[Obj]:
+    """All the objects of the kind, in the version that they are stored in, page by page."""
+    spec = definition["spec"]
+    served = [v["name"] for v in spec["versions"] if v.get("served")]
+    stored = [v["name"] for v in spec["versions"] if v.get("storage") and v.get("served")]
+    if not served:
+        return
+    url = f"/apis/{spec['group']}/{(stored or served)[0]}/{spec['names']['plural']}"
+    params = {"limit": "500"}
+    while True:
+        try:
+            page = await client.get(url, params=params)
+        except APINotFoundError:
+            return  # it is not established, so there are no objects
+        except APIForbiddenError as e:
+            raise _explain(f"objects of {definition['metadata']['name']}", "list", e) from e
+        for item in page["items"]:
+            yield item
+        token = page["metadata"].get("continue")
+        if not token:
+            return
+        params = {"limit": "500", "continue": token}
+
+
+async def _apply(client: Client, definition: Obj) -> Obj:
+    name = definition["metadata"]["name"]
+    try:
+        applied: Obj = await client.patch(
+            f"{URL}/{name}",
+            definition,
+            content_type="application/apply-patch+yaml",
+            params={"fieldManager": MANAGER, "force": "true"},
+        )
+    except APIForbiddenError as e:
+        raise _explain(name, "applied", e) from e
+    except APIError as e:
+        raise DefinitionError(f"{name} is not applied: {e}") from e
+    return applied
+
+
+def _explain(name: str, verb: str, error: APIForbiddenError) -> DefinitionError:
+    return DefinitionError(
+        f"{name} cannot be {verb}, as the rights for that are missing ({_RIGHTS} "
+        f"customresourcedefinitions.apiextensions.k8s.io, list its objects): {error}"
+    )
+
+
+async def _wait_until_established(client: Client, definition: Obj) -> None:
+    name = definition["metadata"]["name"]
+    while not _is_established(definition):
+        async for state in _watch(client, definition):
+            if _is_established(state):
+                return
+        found = await get_definition(client, name)
+        if found is None:
+            raise DefinitionError(f"{name} is deleted while it is being applied.")
+        definition = found
+
+
+async def _watch(client: Client, definition: Obj) -> AsyncIterator[Obj]:
+    """The next states of the definition, until the stream breaks."""
+    metadata = definition["metadata"]
+    params = {
+        "watch": "true",
+        "fieldSelector": f"metadata.name={metadata['name']}",
+        "resourceVersion": metadata["resourceVersion"],
+    }
+    async with client.stream(URL, params=params) as response:
+        try:
+            async for line in response.content:
+                event = json.loads(line)
+                if event["type"] in ("ADDED", "MODIFIED"):
+                    yield event["object"]
+                else:
+                    return
+        except _BROKEN:
+            return
+
+
+def _is_established(definition: Obj) -> bool:
+    """Whether the kind is served. Raises :class:`DefinitionError` if it will never be."""
+    conditions = (definition.get("status") or {}).get("conditions") or []
+    known = {condition["type"]: condition for condition in conditions}
+    accepted = known.get("NamesAccepted", {})
+    if accepted.get("status") == "False":
+        raise DefinitionError(
+            f"{definition['metadata']['name']}: its names are not accepted: "
+            f"{accepted.get('message') or accepted.get('reason')}"
+        )
+    return bool(known.get("Established", {}).get("status") == "True")

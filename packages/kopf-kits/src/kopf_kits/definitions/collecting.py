@@ -1,0 +1,48 @@
+"""Finding the models in the modules of users, and in what those import from their own code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+
+from kopf_cogs.structs.definitions import definition_of
+
+
+def collect_models(modules: Iterable[ModuleType]) -> list[type]:
+    """The models with definitions, in the order of their appearance.
+
+    The modules that are imported there are looked through, too, except for those which are
+    installed: the kinds of others are theirs to define, unless named in the code of users.
+    """
+    found: dict[type, None] = {}
+    for module in _walk([*modules]):
+        for value in list(vars(module).values()):
+            if isinstance(value, type) and definition_of(value) is not None:
+                found.setdefault(value)
+    return list(found)
+
+
+def _walk(queue: list[ModuleType]) -> Iterator[ModuleType]:
+    seen: set[int] = set()
+    while queue:
+        module = queue.pop(0)
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        yield module
+        imported = [v for v in list(vars(module).values()) if isinstance(v, ModuleType)]
+        queue.extend(other for other in imported if _is_own(other))
+
+
+def _is_own(module: ModuleType) -> bool:
+    """Whether it is the code of users: neither the standard library nor installed packages."""
+    path = getattr(module, "__file__", None)
+    if path is None or module.__name__.partition(".")[0] in sys.stdlib_module_names:
+        return False
+    roots = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+    names = ("kopf", "kopf_cogs", "kopf_core", "kopf_kits")
+    is_installed = any(os.path.abspath(path).startswith(f"{root}{os.sep}") for root in roots)
+    return not is_installed and module.__name__.partition(".")[0] not in names

@@ -1,0 +1,60 @@
+"""Stored objects against new schemas: those that do not fit, and what they would lose."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from kopf_kits.definitions.comparing import Change
+from kopf_kits.sandbox.base.remarks import Doubt
+from kopf_kits.sandbox.schemas.schemarules import check_rules
+from kopf_kits.sandbox.schemas.schemas import Node, apply_defaults, compile_schema, prune
+from kopf_kits.sandbox.schemas.validation import validate
+
+Obj = Mapping[str, Any]
+
+
+class Judge:
+    """Tells what a definition has against objects, each in its version, or in the stored one."""
+
+    def __init__(self, definition: Obj) -> None:
+        super().__init__()
+        self.kind = definition["spec"]["names"]["kind"]
+        self.schemas = {
+            version["name"]: version["schema"]["openAPIV3Schema"]
+            for version in definition["spec"]["versions"]
+        }
+        self._nodes = {name: compile_schema(schema) for name, schema in self.schemas.items()}
+        self._stored = next(v["name"] for v in definition["spec"]["versions"] if v["storage"])
+
+    def judge(self, obj: dict[str, Any]) -> list[Change]:
+        """What is wrong with the object. What cannot be told here, is not wrong."""
+        version = obj["apiVersion"].rpartition("/")[2]
+        node = self._nodes.get(version) or self._nodes[self._stored]
+        metadata = obj["metadata"]
+        name = "/".join(filter(None, [metadata.get("namespace"), metadata["name"]]))
+        return [Change(f"{self.kind} {name}", text) for text in _find_problems(node, obj)]
+
+
+async def find_misfits(old: Obj, new: Obj, objects: AsyncIterator[dict[str, Any]]) -> list[Change]:
+    """What the new definition has against the objects, and the old one has not.
+
+    The objects are not even read if the schemas are the same.
+    """
+    before, after = Judge(old), Judge(new)
+    if before.schemas == after.schemas:
+        return []
+    found: list[Change] = []
+    async for obj in objects:
+        known = before.judge(obj)
+        found.extend(change for change in after.judge(obj) if change not in known)
+    return found
+
+
+def _find_problems(node: Node, obj: dict[str, Any]) -> list[str]:
+    lost: list[str] = []
+    kept = apply_defaults(node, prune(node, obj, lost))
+    causes = list(validate(node, kept))
+    rules = [] if causes else list(check_rules(node, kept))
+    wrong = [str(cause) for cause in (*causes, *rules) if not isinstance(cause, Doubt)]
+    return [*(f"{path} would be lost" for path in lost), *wrong]

@@ -1,0 +1,134 @@
+"""Kinds: what the selectors of handlers mean, as far as it is known with no cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from kopf_cogs.clients.discovery import scan
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_cogs.structs.resources import CLUSTER_PEERINGS, NAMESPACED_PEERINGS, Resource
+from kopf_cogs.structs.selectors import Marker, Selector
+from kopf_core.engines.peering.places import GROUPS as PEERING_GROUPS
+from kopf_core.intents.registries import OperatorRegistry
+from kopf_core.reactor.essentials import OperatorOptions
+from kopf_kits.manifests import ManifestError, read_manifests
+
+VERBS = frozenset({"list", "watch", "get", "patch", "create", "update", "delete"})
+
+
+class UnknownKindsError(Exception):
+    """It is not known what some of the selectors mean; the message says which, and what to do."""
+
+    expected = True
+
+
+@dataclass(frozen=True)
+class KnownKinds:
+    """All kinds that are known, and what is only presumed of some of them."""
+
+    resources: Collection[Resource]
+    presumed: Collection[Resource]
+
+
+async def list_kinds(paths: Collection[pathlib.Path]) -> Collection[Resource]:
+    """The built-in kinds, and those that are defined in the files; all other objects are skipped.
+
+    Raises :class:`ManifestError` if a file cannot be read, or if a definition is not valid.
+    """
+    from kopf_kits.sandbox import Sandbox, StatusError  # not for the help
+
+    async with Sandbox() as sandbox, Client(ConnectionInfo(server=sandbox.url)) as client:
+        for path, obj in read_manifests(paths):
+            if obj["kind"] == "CustomResourceDefinition":
+                try:
+                    await sandbox.apply(obj)
+                except StatusError as e:
+                    raise ManifestError(f"{path}: {e}") from None
+        return (await scan(client)).resources
+
+
+def choose_kinds(
+    known: Collection[Resource], options: OperatorOptions, *, is_all: bool = False
+) -> KnownKinds:
+    """Choose those of the known kinds that are meant by the handlers.
+
+    Besides, those that are not known, but are named in full: by their groups and plural names.
+    If it is not known that there are no others (``is_all``), everything is any kind.
+
+    Raises :class:`UnknownKindsError` if some of the selectors say too little.
+    """
+    peerings = {kind for kind in known if kind.group in PEERING_GROUPS}
+    chosen: set[Resource] = {*peerings, *_list_peerings(known, options)}
+    presumed: set[Resource] = set()
+    problems: list[str] = []
+    for selector in sorted(options.registry.selectors, key=repr):
+        if _is_for_everything(selector) and not is_all:
+            presumed.add(_presume(selector, "*"))
+            continue
+        found = selector.resolve(known)
+        chosen |= found.resources
+        if found.rivals:
+            rivals = ", ".join(sorted(rival.name for rival in found.rivals))
+            problems.append(f"{_show(selector, options.registry)} is any of these: {rivals}.")
+        elif not found.resources and not _is_for_everything(selector):
+            name = selector.plural or selector.any_name
+            if selector.group is not None and isinstance(name, str) and name == name.lower():
+                presumed.add(_presume(selector, name))
+            else:
+                problems.append(_explain(selector, options.registry))
+    if problems:
+        raise UnknownKindsError(" ".join(problems))
+    return KnownKinds(chosen | presumed, presumed)
+
+
+def _list_peerings(known: Collection[Resource], options: OperatorOptions) -> Iterator[Resource]:
+    """The peering is used if it is there; so, it is certainly needed only if it is mandatory."""
+    if options.settings.peering.mandatory:
+        for kind in (CLUSTER_PEERINGS, NAMESPACED_PEERINGS):
+            if kind not in known:
+                yield dataclasses.replace(kind, verbs=VERBS)
+
+
+def _is_for_everything(selector: Selector) -> bool:
+    return any(isinstance(name, Marker) for name in selector.names)
+
+
+def _presume(selector: Selector, plural: str) -> Resource:
+    return Resource(
+        group="*" if selector.group is None else selector.group,
+        version=selector.version or "",
+        plural=plural,
+        subresources=frozenset({"status"}),
+        namespaced=True,
+        verbs=VERBS,
+    )
+
+
+def _show(selector: Selector, registry: OperatorRegistry) -> str:
+    """The selector as in the code, with those who use it."""
+    values = {f.name: getattr(selector, f.name) for f in dataclasses.fields(selector)}
+    named = {key: val for key, val in values.items() if val is not None}
+    text = ", ".join(
+        repr(val) if key == "any_name" and isinstance(val, str) else f"{key}={val!r}"
+        for key, val in named.items()
+    )
+    users = [str(h) for h in registry.resource_handlers if h.selector == selector] + [
+        str(h) for h in registry.reconcilers if selector in {*h.owns, *h.related}
+    ]
+    return f"{text} of {', '.join(dict.fromkeys(users))}"
+
+
+def _explain(selector: Selector, registry: OperatorRegistry) -> str:
+    shown = _show(selector, registry)
+    others = "or name its definition by -f, or ask the cluster by --context or --verify."
+    name = selector.plural or selector.any_name
+    if selector.category is not None or callable(selector.any_name):
+        return f"It is not known which kinds are meant by {shown}: {others.removeprefix('or ')}"
+    if isinstance(name, str) and selector.group is None:
+        plural = name if name == name.lower() else "PLURAL"
+        return f"It is not known which group has {shown}: write '{plural}.GROUP', {others}"
+    return f"It is not known which plural name has {shown}: write it, {others}"

@@ -1,0 +1,112 @@
+"""Needing: what an operator needs for what is declared in it, offline or in a cluster."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Collection
+from typing import NamedTuple
+
+from kopf_cogs.clients.discovery import scan
+from kopf_cogs.clients.listing import list_objects
+from kopf_cogs.clients.rights import Right, Subject, make_rules, review
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.namespaces import match_namespace, select_specific_namespaces
+from kopf_cogs.structs.resources import NAMESPACES
+from kopf_core.reactor.essentials import OperatorOptions
+from kopf_core.reactor.needs import Needs, list_needs
+
+from .kinds import KnownKinds, choose_kinds, list_kinds
+from .usage import Usage
+from .writing import Account, describe
+
+PRESUMED = (
+    "It is not known whether these are in namespaces, and have the subresource status, so both "
+    "are presumed: {}. Name their definitions by -f, or ask the cluster by --context."
+)
+PATTERNS = (
+    "It is not known which namespaces match the patterns, so the role is for the whole cluster. "
+    "Ask the cluster by --context for roles in those that are there."
+)
+
+
+class Findings(NamedTuple):
+    """What is needed, and what is only presumed of that."""
+
+    needs: Needs
+    remarks: Collection[str]
+
+
+async def find_needs(
+    operator: OperatorOptions, files: Collection[pathlib.Path], usage: Usage
+) -> Findings:
+    """What is needed, as far as it is known without a cluster; and what was used in tests.
+
+    Raises :class:`UnknownKindsError` if that is too little.
+    """
+    kinds = choose_kinds(await list_kinds(files), operator)
+    exact = {*select_specific_namespaces(operator.namespaces)}
+    is_exact = len(exact) == len({*operator.namespaces}) > 0
+    scopes: Collection[str | None] = exact if is_exact else [None]
+    needs = _add_used(list_needs(operator, kinds.resources, scopes), usage, scopes)
+    remarks = [PATTERNS] if operator.namespaces and not is_exact else []
+    return Findings(needs, [*remarks, *_explain_presumed(kinds)])
+
+
+async def ask_needs(client: Client, operator: OperatorOptions, usage: Usage) -> Findings:
+    """The same with the kinds and the namespaces of the cluster."""
+    kinds = choose_kinds((await scan(client)).resources, operator, is_all=True)
+    exact: Collection[str | None] = {*select_specific_namespaces(operator.namespaces)}
+    if not operator.namespaces:
+        exact = [None]
+    elif len(exact) < len({*operator.namespaces}):
+        exact = await _list_namespaces(client, operator)
+    needs = _add_used(list_needs(operator, kinds.resources, exact), usage, exact)
+    return Findings(needs, [*_explain_presumed(kinds)])
+
+
+def _add_used(needs: Needs, usage: Usage, scopes: Collection[str | None]) -> Needs:
+    """The same needs with those of handlers themselves."""
+    result = {place: {**rights} for place, rights in needs.items()}
+    for (right, namespaced), users in sorted(usage.used.items()):
+        purposes = [f"{user} uses them" for user in sorted(users)]
+        for scope in scopes if namespaced else [None]:
+            rights = result.setdefault(scope, {})
+            rights[right] = [*rights.get(right, ()), *purposes]
+    return result
+
+
+async def verify(client: Client, needs: Needs, account: Account | None) -> list[str]:
+    """What is missing, and why it is needed, line by line.
+
+    Raises :class:`APIError` if the cluster does not say whether anything is missing.
+    """
+    subject = None if account is None else Subject.of_account(account.name, account.namespace)
+    lines = []
+    for place, rights in needs.items():
+        where = "cluster-wide" if place is None else f"in the namespace {place!r}"
+        purposes: dict[str, list[Right]] = {}
+        for right in await review(client, [*rights], place, subject):
+            purposes.setdefault(describe(rights[right]), []).append(right)
+        for purpose, missing in purposes.items():
+            for rule in make_rules(missing):
+                names = "".join(f" named {name!r}" for name in rule.get("resourceNames", ()))
+                lines.append(
+                    f"Missing: {', '.join(rule['verbs'])} of {', '.join(rule['resources'])}{names} "
+                    f"in the API group {rule['apiGroups'][0]!r}, {where}: {purpose}"
+                )
+    return lines
+
+
+async def _list_namespaces(client: Client, operator: OperatorOptions) -> Collection[str | None]:
+    names = [
+        str(item["metadata"]["name"])
+        async for page in list_objects(client, NAMESPACES, None)
+        for item in page.items
+    ]
+    patterns = operator.namespaces
+    return {name for name in names if any(match_namespace(name, one) for one in patterns)}
+
+
+def _explain_presumed(kinds: KnownKinds) -> list[str]:
+    unsure = sorted(kind.name for kind in kinds.presumed if kind.plural != "*")
+    return [PRESUMED.format(", ".join(unsure))] if unsure else []

@@ -1,0 +1,1 @@
+"""Access: who may do what, by the roles and their bindings."""

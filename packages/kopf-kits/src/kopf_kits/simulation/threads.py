@@ -1,0 +1,180 @@
+"""The threads of a simulated process: none of them runs but when the event loop lets it."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from .loop import VirtualLoop
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FIRST_LOOK, LONGEST_LOOK = 0.01, 1.0
+"""How often (in virtual seconds) it is checked whether the event of a thread has come."""
+
+
+class Buried(BaseException):
+    """The life is over: the thread must end, wherever it is."""
+
+
+class BatonThread:
+    """A real thread that works only while it has the baton; it waits in virtual time.
+
+    The event loop gives the baton to one thread at a time, and does nothing until it comes back.
+    So threads have the same order in each life of the same seed.
+    """
+
+    def __init__(self, loop: VirtualLoop, fn: Callable[[], object], name: str) -> None:
+        self._loop = loop
+        self._contexts = contextvars.copy_context(), contextvars.copy_context()
+        self._has_baton, self._is_back = threading.Lock(), threading.Lock()
+        self._has_baton.acquire()
+        self._is_back.acquire()
+        self._is_over = self._is_buried = False
+        self._thread = threading.Thread(target=self._run, args=(fn,), name=name, daemon=True)
+        self._thread.start()
+        self._loop.call_soon(self._give, context=self._contexts[0])
+
+    def wait(self, event: threading.Event, until: float) -> None:
+        """Let others work until the event or until the time; only from the thread itself."""
+        if self._is_buried:
+            raise Buried
+        look = functools.partial(self._look, event, until, FIRST_LOOK)
+        self._loop.call_soon(look, context=self._contexts[0])
+        self._is_back.release()
+        self._has_baton.acquire()
+        if self._is_buried:
+            raise Buried
+
+    def _look(self, event: threading.Event, until: float, pause: float) -> None:
+        now = self._loop.time()
+        if event.is_set() or now >= until:
+            self._loop.call_soon(self._give)
+        else:
+            pause, later = min(pause, until - now), min(pause * 2, LONGEST_LOOK)
+            self._loop.call_later(pause, self._look, event, until, later)
+
+    def bury(self) -> None:
+        """End the thread, if it is somewhere still."""
+        self._is_buried = True
+        self._has_baton.release()
+        self._thread.join()
+
+    def _give(self) -> None:
+        if not self._is_over:
+            self._has_baton.release()
+            self._is_back.acquire()
+
+    def _run(self, fn: Callable[[], object]) -> None:
+        self._has_baton.acquire()
+        with contextlib.suppress(Buried):
+            if not self._is_buried:
+                _current.thread = self
+                self._contexts[1].run(fn)
+        self._is_over = True
+        self._loop.batons.discard(self)
+        self._is_back.release()
+
+
+class _Current(threading.local):
+    thread: BatonThread | None = None
+
+
+_current = _Current()
+
+
+class VirtualThreads:
+    """All threads of one process. Those of pools are not there if they are ``inline``.
+
+    Then, the event loop calls their functions itself, between other things. It is much cheaper,
+    but these functions cannot wait for anything. Other threads always have a baton.
+    """
+
+    def __init__(self, loop: VirtualLoop, *, inline: bool = True) -> None:
+        self._loop = loop
+        self._inline = inline
+
+    def start(self, fn: Callable[[], None], *, name: str) -> None:
+        self._loop.batons.add(BatonThread(self._loop, fn, name))
+
+    def make_pool(self, max_workers: int | None = None, *, name: str) -> Executor:
+        call = _call_inline if self._inline else functools.partial(self.start, name=name)
+        return VirtualPool(self._loop, max_workers or 4, call)
+
+    def repeat(self, fn: Callable[[], object], *, period: float, name: str) -> Callable[[], None]:
+        handle = self._loop.call_later(period, lambda: run())
+
+        def run() -> None:
+            nonlocal handle
+            fn()
+            handle = self._loop.call_later(period, run)
+
+        return lambda: handle.cancel()
+
+    def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
+        thread = _current.thread
+        if thread is None:
+            raise RuntimeError("Nobody can wait in the event loop; use threads with a baton.")
+        thread.wait(event, float("inf") if timeout is None else self._loop.time() + timeout)
+        return event.is_set()
+
+
+class VirtualPool(Executor):
+    """A pool whose threads begin to work a bit later, as those of a busy machine do."""
+
+    def __init__(
+        self, loop: VirtualLoop, max_workers: int, call: Callable[[Callable[[], None]], object]
+    ) -> None:
+        self.max_workers = max_workers
+        self._loop = loop
+        self._call = call
+        self._busy = 0
+        self._jobs: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        self._jobs.append((future, functools.partial(fn, *args, **kwargs)))
+        self._loop.call_later(self._loop.network.weather.think(), self._begin)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        while cancel_futures and self._jobs:
+            self._jobs.popleft()[0].cancel()
+
+    def _begin(self) -> None:
+        if self._jobs and self._busy < self.max_workers:
+            self._busy += 1
+            self._call(functools.partial(self._work, *self._jobs.popleft()))
+
+    def _work(self, future: Future[Any], fn: Callable[[], Any]) -> None:
+        try:
+            run_into(future, fn)
+        finally:
+            self._busy -= 1
+            self._loop.call_soon(self._begin)
+
+
+def _call_inline(fn: Callable[[], None]) -> None:
+    fn()
+
+
+def run_into(future: Future[Any], fn: Callable[[], Any]) -> None:
+    """Call the function, and put what comes of it into the future."""
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = fn()
+    except Buried:
+        raise
+    except BaseException as e:
+        future.set_exception(e)
+    else:
+        future.set_result(result)

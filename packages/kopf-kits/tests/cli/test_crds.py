@@ -1,0 +1,204 @@
+"""The command `kopf crds`: the definitions of models in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click.testing
+import pytest
+import yaml
+
+from kopf_kits.cli.groups import main
+from kopf_kits.definitions.applying import BreakingChangesError
+from kopf_kits.definitions.errors import DefinitionError, SchemaError
+from kopf_kits.runner import KopfRunner
+from kopf_kits.sandbox import SandboxThread
+
+MODELS = '''
+import dataclasses
+import kopf
+
+@dataclasses.dataclass
+class Spec:
+    """What is wanted.
+
+    In two lines.
+    """
+    replicas: int = 1
+    "How many of them."
+
+@kopf.resource('websites.example.com/v1', kind='Website', short=['web'])
+@dataclasses.dataclass
+class Website:
+    spec: Spec
+
+@kopf.resource('blogs.example.com/v1')
+@dataclasses.dataclass
+class Blog:
+    spec: Spec
+'''
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> str:
+    path = tmp_path / "models.py"
+    path.write_text(MODELS)
+    return str(path)
+
+
+def run(*args: str) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(main, ["crds", *args], catch_exceptions=False)
+
+
+def test_definitions_are_printed_in_yaml(models: str) -> None:
+    result = run(models)
+    blog, website = yaml.safe_load_all(result.stdout)
+    assert blog["metadata"]["name"] == "blogs.example.com"
+    assert website["spec"]["names"] == {
+        "kind": "Website",
+        "listKind": "WebsiteList",
+        "plural": "websites",
+        "singular": "website",
+        "shortNames": ["web"],
+    }
+    (version,) = website["spec"]["versions"]
+    assert version["schema"]["openAPIV3Schema"]["properties"]["spec"] == {
+        "type": "object",
+        "description": "What is wanted.\n\nIn two lines.",
+        "properties": {
+            "replicas": {"type": "integer", "default": 1, "description": "How many of them."}
+        },
+    }
+    assert "description: |-" in result.stdout
+
+
+def test_models_are_found_where_they_are_imported_from(models: str, tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text("import models")
+    result = run(str(tmp_path / "main.py"))
+    names = [doc["metadata"]["name"] for doc in yaml.safe_load_all(result.stdout)]
+    assert names == ["blogs.example.com", "websites.example.com"]
+
+
+def test_definitions_are_written_to_a_file(models: str, tmp_path: Path) -> None:
+    result = run(models, "-o", str(tmp_path / "crds.yaml"))
+    assert len([*yaml.safe_load_all((tmp_path / "crds.yaml").read_text())]) == 2
+    assert result.stdout == ""
+
+
+def test_definitions_are_written_to_a_folder(models: str, tmp_path: Path) -> None:
+    run(models, "-o", str(tmp_path / "crds"))
+    paths = sorted(path.name for path in (tmp_path / "crds").iterdir())
+    assert paths == ["blogs.example.com.yaml", "websites.example.com.yaml"]
+
+
+def test_files_without_models_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "handlers.py"
+    path.write_text("import kopf")
+    with pytest.raises(DefinitionError, match=r"no models with @kopf\.resource\(\) in .*handlers"):
+        run(str(path))
+
+
+def test_nothing_to_load_is_an_error() -> None:
+    result = run()
+    assert result.exit_code == 2
+    assert "Name a file or a module with models." in result.output
+
+
+def test_types_with_no_schema_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "models.py"
+    path.write_text(MODELS.replace("replicas: int = 1", "replicas: complex = 1"))
+    with pytest.raises(SchemaError, match=r"Blog\.spec\.replicas: complex cannot be written"):
+        run(str(path))
+
+
+OBJECT = """
+---
+apiVersion: example.com/v1
+kind: Website
+metadata: {name: x, namespace: default}
+spec: {replicas: 1}
+"""
+
+
+def test_changes_are_compared_with_a_file(models: str, tmp_path: Path) -> None:
+    known = tmp_path / "known.yaml"
+    known.write_text(run(models).stdout + OBJECT)
+    assert run(models, "--against", str(known)).exit_code == 0
+    Path(models).write_text(MODELS.replace("replicas: int = 1", "replicas: str = '1'"))
+    result = run(models, "--against", str(known))
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "blogs.example.com v1 .spec.replicas: the type is changed from integer to string",
+        "blogs.example.com v1 .spec.replicas: the default is changed from 1 to '1'",
+        "websites.example.com v1 .spec.replicas: the type is changed from integer to string",
+        "websites.example.com v1 .spec.replicas: the default is changed from 1 to '1'",
+        'Website default/x: spec.replicas: Invalid value: "integer": '
+        'spec.replicas in body must be of type string: "integer"',
+    ]
+    assert "5 breaking changes." in result.stderr
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SandboxThread]:
+    with SandboxThread() as cluster:
+        path = cluster.write_kubeconfig(tmp_path / "kubeconfig")
+        monkeypatch.setenv("KUBECONFIG", str(path))
+        yield cluster
+
+
+def test_changes_are_compared_with_a_cluster(models: str, cluster: SandboxThread) -> None:
+    assert run(models, "--against", "cluster").exit_code == 0
+    cluster.apply([*yaml.safe_load_all(run(models).stdout)])
+    assert run(models, "--against", "cluster").exit_code == 0
+    Path(models).write_text(MODELS.replace("replicas: int = 1", "other: int = 1"))
+    result = run(models, "--against", "cluster")
+    assert result.exit_code == 1
+    assert "websites.example.com v1 .spec.replicas: the field is removed" in result.stdout
+
+
+HANDLERS = """
+@kopf.on.create('websites')
+def fn(spec, **_):
+    print('created', dict(spec))
+"""
+
+
+def test_operators_define_their_kinds_at_the_start(models: str, cluster: SandboxThread) -> None:
+    Path(models).write_text(MODELS + HANDLERS)
+    obj = next(yaml.safe_load_all(OBJECT))
+    with KopfRunner(["run", "-A", "--apply-crds", models]) as runner:
+        cluster.create({**obj, "spec": {}})
+        cluster.wait("websites", "x", lambda obj: "last-handled" in str(obj))
+    assert runner.exit_code == 0
+    assert "The definitions are applied: blogs.example.com, websites.example.com" in runner.output
+    assert "created {'replicas': 1}" in runner.output
+
+
+def test_operators_do_not_start_if_their_kinds_break_others(
+    models: str, cluster: SandboxThread
+) -> None:
+    with KopfRunner(["run", "-A", "--apply-crds", models]):
+        pass
+    Path(models).write_text(MODELS.replace("replicas: int = 1", "other: int = 1"))
+    with (
+        pytest.raises(BreakingChangesError, match=r"\.spec\.replicas: the field is removed"),
+        KopfRunner(["run", "-A", "--apply-crds", models]),
+    ):
+        pass
+    with KopfRunner(["run", "-A", "--apply-crds", "--force", models]) as runner:
+        pass
+    assert runner.exit_code == 0
+
+
+def test_force_is_for_definitions_only(models: str) -> None:
+    result = click.testing.CliRunner().invoke(main, ["run", "--force", models])
+    assert result.exit_code == 2
+    assert "Use --force with --apply-crds" in result.output
+
+
+def test_nothing_is_defined_in_rehearsals(models: str) -> None:
+    args = ["run", "--apply-crds", "--once", "--dry-run", models]
+    result = click.testing.CliRunner().invoke(main, args)
+    assert result.exit_code == 2
+    assert "Use either --apply-crds or --dry-run" in result.output

@@ -1,0 +1,118 @@
+"""Applying definitions to a cluster, and comparing them with what is there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import pytest
+
+import kopf
+from kopf import schema
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_kits.definitions.applying import (
+    URL,
+    BreakingChangesError,
+    apply_definitions,
+    find_changes,
+    get_definition,
+)
+from kopf_kits.definitions.crds import make_definitions
+from kopf_kits.definitions.errors import DefinitionError
+from kopf_kits.sandbox import Sandbox
+
+NAME = "websites.example.com"
+
+
+def declare(type_: Any, **options: Any) -> list[dict[str, Any]]:
+    spec = dataclasses.make_dataclass("Spec", [("n", type_)])
+    cls = dataclasses.make_dataclass("Website", [("spec", spec)])
+    return make_definitions([kopf.resource("websites.example.com/v1", **options)(cls)])
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with Sandbox() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+async def client(sandbox: Sandbox) -> AsyncIterator[Client]:
+    async with Client(ConnectionInfo(server=sandbox.url)) as client:
+        yield client
+
+
+async def create(sandbox: Sandbox, name: str, **spec: Any) -> None:
+    meta = {"name": name, "namespace": "default"}
+    await sandbox.create(
+        {"apiVersion": "example.com/v1", "kind": "Website", "metadata": meta, "spec": spec}
+    )
+
+
+async def test_kinds_are_served_when_they_are_applied(client: Client, sandbox: Sandbox) -> None:
+    assert await apply_definitions(client, declare(int)) == [NAME]
+    await create(sandbox, "x", n=1)
+    found = await get_definition(client, NAME)
+    assert found is not None
+    assert {entry["manager"] for entry in found["metadata"]["managedFields"]} >= {"kopf"}
+
+
+async def test_same_definitions_are_applied_again(client: Client, sandbox: Sandbox) -> None:
+    await apply_definitions(client, declare(int))
+    await create(sandbox, "x", n=1)
+    before = await get_definition(client, NAME)
+    sandbox.journal.clear()
+    await apply_definitions(client, declare(int))
+    after = await get_definition(client, NAME)
+    assert before is not None
+    assert after is not None
+    assert before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+    assert not sandbox.journal.select("GET", "/apis/example.com/*")
+
+
+async def test_breaking_changes_are_refused_and_listed(client: Client, sandbox: Sandbox) -> None:
+    await apply_definitions(client, declare(int))
+    await create(sandbox, "x", n=1)
+    narrowed = declare(Annotated[int, schema.Limits(ge=3)])
+    changes = [str(change) for change in await find_changes(client, narrowed[0])]
+    assert changes == [
+        "websites.example.com v1 .spec.n: minimum is narrowed from none to 3",
+        "Website default/x: spec.n: Invalid value: 1: "
+        "spec.n in body should be greater than or equal to 3",
+    ]
+    with pytest.raises(BreakingChangesError, match=r"use --force to apply\): .*narrowed.*x: spec"):
+        await apply_definitions(client, narrowed)
+    found = await get_definition(client, NAME)
+    assert "minimum" not in str(found)
+    await apply_definitions(client, narrowed, force=True)
+    assert "minimum" in str(await get_definition(client, NAME))
+
+
+async def test_nothing_is_applied_if_something_is_refused(client: Client) -> None:
+    await apply_definitions(client, declare(int))
+    other = dataclasses.make_dataclass("Blog", [("spec", dict[str, str])])
+    blogs = make_definitions([kopf.resource("blogs.example.com/v1")(other)])
+    with pytest.raises(BreakingChangesError):
+        await apply_definitions(client, [*blogs, *declare(str)])
+    assert await get_definition(client, "blogs.example.com") is None
+
+
+async def test_refusals_of_the_api_are_named(client: Client) -> None:
+    with pytest.raises(DefinitionError, match=r"websites\.example\.com is not applied: .*scope"):
+        await apply_definitions(client, declare(int, scope="Nowhere"))
+
+
+async def test_taken_names_are_named(client: Client) -> None:
+    await apply_definitions(client, declare(int, short=["web"]))
+    other = dataclasses.make_dataclass("Blog", [("spec", dict[str, str])])
+    blogs = make_definitions([kopf.resource("blogs.example.com/v1", short=["web"])(other)])
+    with pytest.raises(DefinitionError, match=r"blogs.*: its names are not accepted: .*\"web\""):
+        await apply_definitions(client, blogs)
+
+
+async def test_missing_rights_are_named(client: Client, sandbox: Sandbox) -> None:
+    sandbox.faults.fail(403, method="GET", path=f"{URL}/*")
+    with pytest.raises(DefinitionError, match=r"websites.* cannot be read, .* rights .* missing"):
+        await apply_definitions(client, declare(int))

@@ -1,0 +1,143 @@
+"""The deployment of an operator: rendering of our chart, its values, and the forms of files."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import click.testing
+import pytest
+import yaml
+
+from kopf_cogs.structs.resources import Resource
+from kopf_core.intents import decorators as on
+from kopf_core.intents.registries import (
+    OperatorRegistry,
+    get_default_registry,
+    set_default_registry,
+)
+from kopf_kits.cli.controls import CLIControls
+from kopf_kits.cli.groups import main
+from kopf_kits.shipping.choosing import UnknownKindError, make_permissions
+from kopf_kits.shipping.expressions import RenderingError
+from kopf_kits.shipping.rendering import Templates, render_chart
+from kopf_kits.shipping.writing import Deployment, write_chart, write_kustomize, write_plain
+
+KINDS = [Resource("example.com", "v1", "websites", "Website", namespaced=True)]
+KINDS += [Resource("", "v1", "secrets", "Secret"), Resource("", "v1", "pods", "Pod")]
+
+
+@pytest.fixture(autouse=True)
+def _registry() -> Iterator[None]:
+    """The commands replace the default one."""
+    default = get_default_registry()
+    yield
+    set_default_registry(default)
+
+
+def render(template: str, **values: Any) -> str:
+    return "".join(Templates([template]).render({"Values": values}))
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{ .Values.x }}", "1"),
+        ("a: {{- .Values.x }}", "a:1"),
+        ("{{ .Values.absent }}", ""),
+        ("{{ .Values.s | quote }}", '"text"'),
+        ('{{ printf "--x=%s" .Values.s | quote }}', '"--x=text"'),
+        ("{{ if gt (int .Values.x) 1 }}many{{ else }}one{{ end }}", "one"),
+        ("{{ if and .Values.x (not .Values.absent) }}yes{{ end }}", "yes"),
+        ("{{ with .Values.s }}<{{ . }}>{{ end }}", "<text>"),
+        ("{{ with .Values.absent }}<{{ . }}>{{ else }}none{{ end }}", "none"),
+        ("{{ range .Values.l }}{{ . }}{{ $.Values.x }};{{ else }}-{{ end }}", "a1;b1;"),
+        ("{{ range $i, $s := .Values.l }}{{ if $i }}, {{ end }}{{ $s }}{{ end }}", "a, b"),
+        ("a: {{- toYaml .Values.l | nindent 2 }}", "a:\n  - a\n  - b"),
+        ("{{ .Values.l | toJson }}", '["a","b"]'),
+        ('{{ define "f" }}<{{ . }}>{{ end }}{{ include "f" .Values.s }}', "<text>"),
+        ("{{/* nothing */}}x", "x"),
+    ],
+)
+def test_n_templates_are_rendered(template: str, expected: str) -> None:
+    assert render(template, x=1, s="text", l=["a", "b"]) == expected
+
+
+@pytest.mark.parametrize("template", ["{{ if .x }}", "{{ upper .Values.x }}", '{{ fail "no" }}'])
+def test_n_wrong_templates_are_refused(template: str) -> None:
+    with pytest.raises(RenderingError):
+        render(template)
+
+
+def test_n_the_chart_refuses_senseless_values() -> None:
+    with pytest.raises(RenderingError, match="either peering or several replicas"):
+        render_chart({"peering": "default", "replicas": 2}, name="x", namespace="ns")
+
+
+def make_registry() -> OperatorRegistry:
+    registry = OperatorRegistry()
+    on.create("websites.example.com", registry=registry)(lambda **_: None)
+    on.reconcile(
+        "websites", id="fn", registry=registry, owns=["pods"], related={"secrets": "spec.name"}
+    )(lambda **_: [])
+    return registry
+
+
+def test_n_rights_are_for_what_is_declared() -> None:
+    assert make_permissions(make_registry(), KINDS) == {
+        "kinds": [{"group": "example.com", "resources": ["websites"]}],
+        "rules": [
+            {
+                "apiGroups": [""],
+                "resources": ["pods"],
+                "verbs": ["create", "delete", "get", "list", "patch", "watch"],
+            },
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]},
+        ],
+    }
+
+
+def test_n_unknown_kinds_are_named() -> None:
+    with pytest.raises(UnknownKindError, match=r"websites.*by -f"):
+        make_permissions(make_registry(), [])
+
+
+DEPLOYMENT = Deployment(
+    "web",
+    "home",
+    {
+        "image": {"repository": "example.com/web", "tag": "1.0"},
+        "kinds": [{"group": "example.com", "resources": ["websites"]}],
+        "webhooks": {"enabled": True},
+    },
+)
+
+
+def test_n_all_forms_are_of_the_same_objects() -> None:
+    plain = [body for body in yaml.safe_load_all(write_plain(DEPLOYMENT)) if body]
+    files = write_kustomize(DEPLOYMENT)
+    (kustomization,) = yaml.safe_load_all(files["kustomization.yaml"])
+    based = [b for path in kustomization["resources"] for b in yaml.safe_load_all(files[path])]
+    assert plain[0]["kind"] == "Namespace"
+    assert sorted(map(json.dumps, plain[1:])) == sorted(map(json.dumps, based))
+    assert kustomization["images"] == [{"name": "example.com/web", "newTag": "1.0"}]
+    chart = write_chart(DEPLOYMENT)
+    values = yaml.safe_load(chart["values.yaml"])
+    assert values["webhooks"] == {"enabled": True, "port": 9443}
+    rendered = render_chart(values, name="web", namespace="home", chart="web")
+    assert sorted(map(json.dumps, plain[1:])) == sorted(map(json.dumps, rendered))
+    assert "# The kinds to serve" in chart["values.yaml"]
+
+
+@pytest.mark.parametrize("form", ["plain", "kustomize", "helm"])
+def test_n_manifests_are_written(form: str, tmp_path: pathlib.Path, crd_path: pathlib.Path) -> None:
+    code = tmp_path / "handlers.py"
+    code.write_text("import kopf\n@kopf.on.create('kopfexamples')\ndef fn(**_): ...\n")
+    command = ["manifests", "--format", form, "--name=web", "--image=example.com/web:1.0"]
+    command += [f"--directory={tmp_path / 'out'}", f"--file={crd_path}", str(code)]
+    controls = CLIControls(registry=OperatorRegistry())
+    result = click.testing.CliRunner().invoke(main, command, obj=controls)
+    assert result.exit_code == 0, result.output
+    text = "".join(path.read_text() for path in (tmp_path / "out").rglob("*.yaml"))
+    assert "kopfexamples" in text
+    assert "example.com/web" in text
