@@ -205,7 +205,6 @@ SCALAR_CASES = [
             "type": "number",
             "minimum": 0.5,
             "maximum": 5.5,
-            "exclusiveMaximum": True,
             "x-kubernetes-validations": [{"rule": "self >= 0.5"}, {"rule": "self < 5.5"}],
         },
         JSON,

@@ -20,7 +20,16 @@ from sphinx.environment import BuildEnvironment
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the extension."""
     app.connect("missing-reference", resolve)
+    app.connect("html-collect-pages", forget_sourceless, priority=400)  # before the pages of code
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def forget_sourceless(app: Sphinx) -> list[tuple[str, dict[str, str], str]]:
+    """Drop the modules without sources: they have no pages, and the list of modules links to them."""
+    modules = app.env._viewcode_modules
+    for name in [name for name, entry in modules.items() if not entry]:
+        del modules[name]
+    return []
 
 
 def resolve(

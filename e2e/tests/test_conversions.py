@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import kopf
+
 from e2e.clusters import Cluster
 from e2e.tests.harness import CRDS, GROUP, PATIENCE, World
 from kopf_core.intents import decorators as on
@@ -148,6 +150,8 @@ async def test_n8_objects_are_the_same_in_all_versions(kind: Kind) -> None:
 
     @on.create(f"{GROUP}/v1", PLURAL, registry=world.registry)
     async def created(name: str, spec: Any, **_: Any) -> None:
+        if "replicas" not in spec:  # the server has not taken up the conversion of this kind yet
+            raise kopf.TemporaryError("It is not converted.", delay=0.1)
         world.calls((name, spec["replicas"]))
 
     async with kind.serving():

@@ -60,10 +60,10 @@ def _add_bound(schema: Schema, name: str, bound: Any, place: Place) -> None:
     else:
         keyword = "minimum" if name in ("ge", "gt") else "maximum"
         schema[keyword] = bound
-        if name in ("gt", "lt"):
-            schema[f"exclusive{keyword.capitalize()}"] = True
-        if bound % 1:  # for integers in JSON, the API drops the fraction of the bound
+        if bound % 1:  # the API compares integers of JSON with the bound without its fraction
             add_rule(schema, {"rule": f"self {_OPERATORS[name]} {float(bound)!r}"})
+        elif name in ("gt", "lt"):
+            schema[f"exclusive{keyword.capitalize()}"] = True
 
 
 def _compare(schema: Schema, name: str, bound: Any, place: Place) -> str:
