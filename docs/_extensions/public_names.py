@@ -25,7 +25,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def forget_sourceless(app: Sphinx) -> list[tuple[str, dict[str, str], str]]:
-    """Drop the modules without sources: they have no pages, and the list of modules links to them."""
+    """Drop the modules without sources: they have no pages, but would be linked to."""
     modules = app.env._viewcode_modules
     for name in [name for name, entry in modules.items() if not entry]:
         del modules[name]

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import kopf
-
 from e2e.clusters import Cluster
 from e2e.tests.harness import CRDS, GROUP, PATIENCE, World
 from kopf_core.intents import decorators as on
