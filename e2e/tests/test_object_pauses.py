@@ -31,6 +31,39 @@ async def _settle(world):
     await world.until_handled(name="other")
 
 
+async def test_pauses_that_come_amid_a_turn_are_noticed_before_its_changes_are_handled(world):
+    calls, gate = world.calls, asyncio.Event()
+
+    @on.update(*KEX, registry=world.registry)
+    def update_fn(name, new, **_):
+        calls(("update", name, new["spec"]["n"]))
+
+    @on.event(*KEX, registry=world.registry)
+    async def event_fn(name, spec, **_):
+        if name == "obj":
+            calls(("event", spec["n"]))
+            if spec["n"] == 2:
+                await gate.wait()
+
+    async with world.operator():
+        await world.create({"n": 1})
+        await world.until_handled()
+        await world.patch({"spec": {"n": 2}})
+        await calls.until(lambda calls: ("event", 2) in calls)
+        await world.patch(PAUSE)
+        await world.patch({"spec": {"n": 3}})
+        await world.create({"n": -1}, name="other")
+        await world.until_handled(name="other")  # so, all before that has come, too
+        gate.set()
+        await world.patch({"spec": {"n": -2}}, name="other")
+        await world.until_handled(name="other", spec={"n": -2})
+        assert not [call for call in calls if call in (("event", 3), ("update", "obj", 3))]
+        await world.patch(UNPAUSE)
+        await world.until_handled(spec={"n": 3})
+    assert ("event", 3) in calls
+    assert calls.count(("update", "obj", 3)) == 1
+
+
 @pytest.mark.docs("cli/pause")
 async def test_changes_wait_while_the_object_is_paused(world, logged):
     calls = world.calls

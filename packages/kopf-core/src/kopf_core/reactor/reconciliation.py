@@ -132,6 +132,9 @@ class Reconciler:
                 await self.on_event(turn, item.events.popleft())
             if item.events:
                 await self._handle_more(turn)
+                pause = find_pause(turn)  # it could come after the turn has begun
+                if pause is not None:
+                    return self._pauses.leave_alone(turn, self.resource, pause)
             if item.rest is not DONE and item.held is not None:
                 return item.held
             is_behind = bool(item.events)
@@ -185,7 +188,7 @@ class Reconciler:
         are to be handled too, and the place to be given back from time to time.
         """
         item, until = turn.item, self._clock.monotonic() + EVENTS_TIME
-        while item.events:
+        while item.events and find_pause(turn) is None:
             if turn.is_changing and not item.held:
                 await self._delivery.apply_early(turn)
             if self._clock.monotonic() >= until:
