@@ -2,10 +2,20 @@
 
 import pathlib
 import sys
+from collections.abc import Iterator
 
 import pytest
 
+from kopf_kits.logs import preserved_logging
+
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _logging_preserved() -> Iterator[None]:
+    """The logs that a test configures are not configured in the tests after it."""
+    with preserved_logging():
+        yield
 
 
 @pytest.fixture(scope="session")
