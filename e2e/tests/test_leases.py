@@ -176,7 +176,7 @@ class Replica:
 
     @property
     def log(self) -> str:
-        return self._log.read_text()
+        return self._log.read_text() if self._log.exists() else f"{self.who} is not started."
 
     def send(self, signum: signal.Signals) -> None:
         assert self._process is not None
