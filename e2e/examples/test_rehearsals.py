@@ -105,9 +105,9 @@ async def check_step(name: str, namespace: str, client: Client, url: str) -> lis
     code, predicted = await rehearse(name, namespace)
     assert await take_snapshot(client, namespace, url) == before  # their versions included
     assert (code == 3) == bool(predicted)
-    await run_once(name, namespace)
+    _, text = await run_once(name, namespace)
     done = normalise(compare(before, await take_snapshot(client, namespace, url)))
-    assert done == predicted
+    assert done == predicted, text
     return done
 
 

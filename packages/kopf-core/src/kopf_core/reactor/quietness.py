@@ -24,14 +24,15 @@ class Quietness:
 
     async def wait(self) -> None:
         """Wait until it is quiet for long enough, or until the time is out."""
-        began = since = self._clock.monotonic()
-        seen = self._count_events()
+        began = before = self._clock.monotonic()
+        seen, quiet = self._count_events(), 0.0
         while True:
             now, count = self._clock.monotonic(), self._count_events()
             busy = next(self.find_work(), None)
-            if busy is not None or count != seen:
-                since, seen = now, count
-            elif now - since >= self._once.settle:
+            # While the process itself is suspended, or starves, nobody knows what has happened.
+            quiet = quiet + min(now - before, 2 * POLLING) if busy is None and count == seen else 0
+            before, seen = now, count
+            if quiet >= self._once.settle:
                 self._once.is_quiet = True
                 return
             if self._once.timeout is not None and now - began >= self._once.timeout:
