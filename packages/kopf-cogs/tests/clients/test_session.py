@@ -581,6 +581,34 @@ async def test_i_nothing_is_written_behind_a_closed_fence(server, client, method
     assert [request.method for request in server.requests] == ["GET"]
 
 
+@pytest.mark.parametrize("is_connected", [True, False])
+@pytest.mark.parametrize("payload", [{"a": 1}, None])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_k12_nothing_is_written_if_the_fence_is_closed_on_the_way_to_the_socket(
+    server, client, method, payload, is_connected
+):
+    if is_connected:  # otherwise, it takes time to connect
+        server.script(server.reply({"read": True}))
+        await client.get("/path")
+    server.script(server.reply({"written": True}))
+    client.fence = ClosingFence()
+    with pytest.raises(errors.APIError):
+        await client.request(method, "/path", payload=payload, backoffs=())
+    assert await client.get("/path") == {"written": True}  # it was not taken until now
+    assert {request.method for request in server.requests} == {"GET"}
+
+
+class ClosingFence(Fence):
+    """It is closed as soon as it has been looked at: e.g. the process is suspended right then."""
+
+    def __init__(self):
+        super().__init__(60)
+
+    def check(self):
+        left, self.left = super().check(), 0
+        return left
+
+
 async def test_i_the_free_client_does_not_wait_for_the_places_of_the_other(server, client):
     free = client.without_fence()
     server.script(server.reply({"renewed": True}), path="/lease")

@@ -70,7 +70,7 @@ class Connection:
         self,
         method: str,
         url: str,
-        data: bytes | None,
+        data: bytes | aiohttp.BytesPayload | None,
         headers: Mapping[str, str] | None,
         timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:

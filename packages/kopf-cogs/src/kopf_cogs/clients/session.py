@@ -39,7 +39,7 @@ class _Call(NamedTuple):
 
     method: str
     url: str
-    data: bytes | None
+    data: bytes | aiohttp.BytesPayload | None
     headers: Mapping[str, str] | None
     timeout: aiohttp.ClientTimeout
 
@@ -232,15 +232,16 @@ class Client:
             # and those who wait for them must not hold up those who do not.
             connection = await self._pool.acquire()
             async with self._slots:
+                sent = call
                 if self.fence is not None and call.method != "GET":
-                    call = _shorten(call, self.fence.check())
+                    sent = _guard(call, self.fence)
                 if not self._pool.is_usable(connection):
                     continue
                 with connection:
                     began = 0.0 if self.on_request is None else self.clock.monotonic()
                     self._unanswered.begin(call)
                     try:
-                        response = await connection.request(*call)
+                        response = await connection.request(*sent)
                         if response.status < 300:
                             body = await response.read()
                             self._measure(call, response.status, began)
@@ -251,6 +252,8 @@ class Client:
                         self._measure(call, response.status, began)
                     except _NETWORK_ERRORS as e:
                         self._measure(call, 0, began)
+                        if isinstance(e.__cause__, errors.APIError):  # of the fence
+                            raise e.__cause__ from None
                         raise self._pool.fail(connection, e) from e
                     finally:
                         self._unanswered.end(call)
@@ -326,15 +329,33 @@ def _encode(*params: tuple[str, str]) -> str:
     return urllib.parse.urlencode(params)
 
 
-def _shorten(call: _Call, left: float) -> _Call:
-    """Let nothing be sent later than that, e.g. if it takes that long to connect."""
+class _GuardedBody(aiohttp.BytesPayload):
+    """The body that is not written if the fence is closed by then; nothing is sent without it.
+
+    Between the request and its first byte, there are turns of the loop: to connect, or to write.
+    In any of them, the loop can be blocked, or the process suspended, for whatever time.
+    """
+
+    def __init__(self, data: bytes, fence: Fence) -> None:
+        super().__init__(data, content_type="application/json")
+        self._fence = fence
+
+    async def write_with_length(self, writer: Any, content_length: int | None) -> None:
+        self._fence.check()
+        await super().write_with_length(writer, content_length)
+
+
+def _guard(call: _Call, fence: Fence) -> _Call:
+    """Let nothing be sent when the fence is closed, nor waited for longer than until then."""
+    left = fence.check()
     total = left if call.timeout.total is None else min(call.timeout.total, left)
     limits = aiohttp.ClientTimeout(
         total=total,
         sock_connect=call.timeout.sock_connect,
         ceil_threshold=math.inf,  # it is not to be rounded up to a whole second
     )
-    return call._replace(timeout=limits)
+    data = call.data if isinstance(call.data, bytes) else b""
+    return call._replace(timeout=limits, data=_GuardedBody(data, fence))
 
 
 def _make_settings() -> "OperatorSettings":
