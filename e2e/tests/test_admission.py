@@ -17,6 +17,7 @@ from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
 from kopf_core.engines.admission import AdmissionSetupError
 from kopf_core.intents import decorators as on
 from kopf_core.intents.admission import AdmissionError
+from kopf_core.reactor.operator import Operator
 from kopf_core.reactor.running import operator as run_operator
 from kopf_kits.webhooks import WebhookServer
 
@@ -44,12 +45,12 @@ class Hooks:
         )
 
     @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[None]:
+    async def serving(self) -> AsyncIterator[Operator]:
         """Run the operator; it takes a while for API servers to know of the webhooks."""
         self.declare_probes()
-        async with self.world.operator():
+        async with self.world.operator() as operator:
             await self.until_called()
-            yield
+            yield operator
 
     def declare_probes(self) -> None:
         for decorator in (on.validate, on.mutate):
@@ -558,6 +559,23 @@ async def test_k13_a_replica_that_leaves_does_not_open_admission(
 
 def get_marks(body: Any) -> Any:
     return body["metadata"].get("annotations") or {}
+
+
+@pytest.mark.parametrize("case", ["no time is left", "the second signal"])
+async def test_k13_webhooks_are_removed_however_little_time_there_is(
+    hooks: Hooks, case: str
+) -> None:
+    """Otherwise, the API refuses all changes afterwards: there is nobody to check them."""
+    async with hooks.serving() as operator:
+        for type in ("validating", "mutating"):
+            await hooks.until_configured(get_names, type)
+        if case == "no time is left":  # it was all spent on a handler that hangs
+            operator.exit.get_left_for_work = lambda: 0.0  # type: ignore[method-assign]
+        else:
+            operator.exit.hastened.set()
+    for type in ("validating", "mutating"):
+        body = await hooks.until_configured(lambda body: not get_names(body), type)
+        assert not get_marks(body)
 
 
 # --- Exits and certificates ---

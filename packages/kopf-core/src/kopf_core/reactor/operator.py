@@ -280,11 +280,15 @@ class Operator:
         _log_stopped("Core", left)
 
     async def _close_admission(self) -> None:
-        """The webhooks are the last to go: until then, everything is checked as declared."""
+        """The webhooks are the last to go: until then, everything is checked as declared.
+
+        However little time is left, they are released: the API refuses changes if nobody answers.
+        """
         if self._admission is None:
             return
+        delay = await self._admission.release(self.exit.get_left() / 2)
         waiters = [
-            asyncio.create_task(self._admission.close()),
+            asyncio.create_task(self._admission.drain(delay)),
             asyncio.create_task(self.exit.hastened.wait()),
         ]
         await asyncio.wait(

@@ -131,8 +131,8 @@ class AdmissionEngine:
         for task in done:
             task.result()
 
-    async def close(self) -> None:
-        """Ask the API to call this server no more; serve for as long as it does, unless cancelled.
+    async def release(self, timeout: float) -> float:
+        """Ask the API to call this server no more; get for how many seconds it still may do so.
 
         The webhooks are removed from the cluster only if there are no other replicas.
         """
@@ -140,11 +140,15 @@ class AdmissionEngine:
             self._reviewer.is_leaving = True
         delays = await asyncio.gather(
             *(
-                keeper.release(self._build(type, persistent=True))
+                keeper.release(self._build(type, persistent=True), timeout)
                 for type, keeper in self._keepers.items()
             )
         )
-        await asyncio.sleep(max(delays, default=0.0))
+        return max(delays, default=0.0)
+
+    async def drain(self, delay: float) -> None:
+        """Serve for so many seconds, and then for as long as there are requests."""
+        await asyncio.sleep(delay)
         if self._reviewer is not None:
             await self._reviewer.drain()
 

@@ -198,7 +198,7 @@ class ConfigurationKeeper:
                 self._announced = self._wanted
                 await self._put(self._wanted or ())
 
-    async def release(self, webhooks: Sequence[Webhook]) -> float:
+    async def release(self, webhooks: Sequence[Webhook], timeout: float = EXIT_TIMEOUT) -> float:
         """Leave only these webhooks there, for ever; or all of them, to the other replicas.
 
         Get for how many seconds the API may still call the others. Never raises: there is nobody
@@ -208,7 +208,7 @@ class ConfigurationKeeper:
             return 0.0
         logger.info(f"Cleaning up the admission webhook {self._name}.")
         try:
-            async with asyncio.timeout(EXIT_TIMEOUT), self._lock:
+            async with asyncio.timeout(min(timeout, EXIT_TIMEOUT)), self._lock:
                 self._is_released = True
                 body = await self._sweep(get_names({"webhooks": webhooks}), is_leaving=True)
         except (APIError, TimeoutError) as e:
