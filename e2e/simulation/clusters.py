@@ -44,7 +44,7 @@ class Cluster(Protocol):
     @property
     def requests(self) -> Sequence[Request]: ...
     @property
-    def writes(self) -> int: ...
+    def last_write(self) -> float: ...
     @property
     def holder(self) -> str: ...
 
@@ -82,8 +82,12 @@ class SandboxCluster:
         ]
 
     @property
-    def writes(self) -> int:
-        return sum(is_write(e.method, e.path) for e in self._sandbox.journal)
+    def last_write(self) -> float:
+        """When the last of them came; zero if nothing was written."""
+        journal = self._sandbox.journal
+        entries = (journal[index] for index in range(len(journal) - 1, -1, -1))
+        times = (e.time - self._beginning for e in entries if is_write(e.method, e.path))
+        return next(times, 0.0)
 
     @property
     def holder(self) -> str:
@@ -167,8 +171,9 @@ class FakeCluster:
         ]
 
     @property
-    def writes(self) -> int:
-        return sum(is_write(e.request.method, e.request.path) for e in self._api.journal)
+    def last_write(self) -> float:
+        entries = reversed(self._api.journal.entries)
+        return next((e.time for e in entries if is_write(e.request.method, e.request.path)), 0.0)
 
     @property
     def holder(self) -> str:

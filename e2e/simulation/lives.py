@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from e2e.simulation.clusters import CLUSTERS, REFUSALS, Cluster, is_write
-from e2e.simulation.oracles import Evidence, judge
+from e2e.simulation.oracles import SETTLED, Evidence, judge
 from e2e.simulation.plans import Event, Plan
 from e2e.simulation.programs import Notebook, Program, make_options
 from kopf_kits.simulation import Process, Standstill, World, live
@@ -22,6 +22,12 @@ SETTLING = 400.0
 
 UNREACHABLE = frozenset({"drop", "drop-late", "fail", "lose-reply", "cut-reply"})
 """The faults by which the API can be out of reach for the time of an exit, which is bounded."""
+
+TOUCHED = 1000
+"""What is added to the values of all objects in the end: the operator must be alive still."""
+
+QUIET = 31.0
+"""How long (in virtual seconds) nothing may be written until the world counts as settled."""
 
 PEACE = 75.0
 """How long (in virtual seconds) nothing may be written in the settled world."""
@@ -37,7 +43,7 @@ class Result:
     requests: list[str] = field(default_factory=list)
     steps: int = 0
     sweep: int = 0
-    """How many steps the first operator made before the peace."""
+    """How many steps the first operator made, in all its runs, until the world was settled."""
 
     crashes: int = 0
     faults: int = 0
@@ -54,6 +60,7 @@ class Life:
         self.notebook = Notebook(self.world.loop.time, self._find_leader)
         self.result = Result(plan)
         self.operators: dict[int, Process] = {}
+        self.runs: dict[int, list[Process]] = {}
         self.kills = 0
         self.log = Log(self.world)
         self._values = random.Random(f"{plan.seed}:values")
@@ -94,13 +101,15 @@ class Life:
             self.world.weather.calm_down()
             self.cluster.recover()
             self.world.tell("peace")
-            self.result.sweep = self.operators[0].incarnation.steps
-            await self._settle()
+            quiet = await self._settle()
+            problems = judge(await self._collect(quiet), SETTLED)
             await self._touch()
             quiet = await self._settle()
+            self.result.sweep = sum(one.incarnation.steps for one in self.runs[0])
             self._calm_since = self.world.loop.time()
             await asyncio.sleep(PEACE)
-            self.result.problems = judge(await self._collect(quiet))
+            problems += judge(await self._collect(quiet))
+            self.result.problems = [*dict.fromkeys(problems)]
             for keeper in keepers:
                 keeper.cancel()
             await self._stop()
@@ -112,10 +121,11 @@ class Life:
         while True:
             process = self._start(crash_at)
             self.operators[index] = process
+            self.runs.setdefault(index, []).append(process)
             await process.wait()
             self.kills += process.incarnation.is_dead
             await asyncio.sleep(self._values.random() * 2)
-            crash_at = None
+            crash_at = None if crash_at is None else crash_at - process.incarnation.steps
 
     def _start(self, crash_at: int | None) -> Process:
         program = Program(self.plan.features, self.notebook, self._values)
@@ -232,18 +242,18 @@ class Life:
     async def _touch(self) -> None:
         """The operator must be alive: it handles the last changes."""
         for obj in await self.cluster.list("kexes"):
-            event = Event(0, "edit", obj["metadata"]["name"], 1000 + obj["spec"]["x"])
+            event = Event(0, "edit", obj["metadata"]["name"], TOUCHED + obj["spec"]["x"])
             await self._do(event)
 
     async def _settle(self) -> bool:
         """Wait until nothing is written for a while; get whether it has come to that."""
-        until, since, count = self.world.loop.time() + SETTLING, self.world.loop.time(), -1
-        while self.world.loop.time() < until:
-            if (writes := self.cluster.writes) != count:
-                count, since = writes, self.world.loop.time()
-            elif self.world.loop.time() - since > 61 and self._is_someone_alive():
+        since = self.world.loop.time()
+        until = since + SETTLING
+        while (now := self.world.loop.time()) < until:
+            left = max(since, self.cluster.last_write) + QUIET - now
+            if left <= 0 and self._is_someone_alive():
                 return True
-            await asyncio.sleep(1)
+            await asyncio.sleep(max(left, 1.0))
         return False
 
     async def _collect(self, quiet: bool) -> Evidence:

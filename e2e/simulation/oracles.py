@@ -17,6 +17,10 @@ MAX_RATE = 100
 
 PREFIX = "sim.kopf.dev/"
 
+ORACLES = ("O1", "O2", "O3", "O5", "O6", "O7", "O8", "O9")
+SETTLED = ("O1", "O7", "O8")
+"""What must hold as soon as the world has settled: later changes could hide what was lost."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -39,8 +43,8 @@ class Evidence:
     complaints: Sequence[str]
 
 
-def judge(evidence: Evidence) -> list[str]:
-    """What is wrong with the life."""
+def judge(evidence: Evidence, names: Collection[str] = ORACLES) -> list[str]:
+    """What is wrong with the life, by these oracles."""
     oracles = {
         "O1": _find_lost,
         "O2": _find_doubled,
@@ -51,7 +55,7 @@ def judge(evidence: Evidence) -> list[str]:
         "O8": _find_leftovers,
         "O9": _find_restlessness,
     }
-    return [f"{name}: {text}" for name, find in oracles.items() for text in find(evidence)]
+    return [f"{name}: {text}" for name in names for text in oracles[name](evidence)]
 
 
 def _find_lost(evidence: Evidence) -> Iterator[str]:
@@ -165,7 +169,7 @@ def _find_leftovers(evidence: Evidence) -> Iterator[str]:
         ticking = {
             note.uid
             for note in evidence.notes
-            if note.handler == "timer" and note.run in evidence.runs and note.at > evidence.now - 60
+            if note.handler == "timer" and note.run in evidence.runs and note.at > evidence.now - 30
         }
         if ticking != alive:
             yield f"timers tick for {ticking} instead of {alive}"

@@ -111,7 +111,10 @@ class Plan:
     """How many operators run at once; with a lease if there are several."""
 
     crash_at: int | None = None
-    """The step of the first operator at which it crashes, in exhaustive sweeps."""
+    """The step of the first operator at which it crashes, in exhaustive sweeps.
+
+    Its steps are counted in all its runs: it can crash after it has been started again.
+    """
 
     def __str__(self) -> str:
         lines = [

@@ -17,6 +17,9 @@ from kopf_core.reactor.operator import OperatorOptions
 from kopf_kits.simulation import incarnation_var
 
 KEXES = ("sim.kopf.dev", "v1", "kexes")
+DELAYS = (1, 1, 2, 3, 5, 8)
+"""The growing delays (in seconds) after failed turns: the world may be quiet for longer."""
+
 FINALIZING = frozenset({"deleted", "daemon", "sleeper", "timer"})
 """The features for which objects get the finalizer."""
 
@@ -237,6 +240,7 @@ def make_options(program: Program, url: str, values: Mapping[str, Any]) -> Calla
         settings.name = "sim.kopf.dev"
         settings.posting.enabled = False
         settings.peering.standalone = True
+        settings.queueing.error_delays = DELAYS
         for path, value in values.items():
             group, _, name = path.partition(".")
             setattr(getattr(settings, group), name, value)

@@ -47,7 +47,7 @@ SCENARIOS = {
 
 
 def sweep(plan: Plan, processes: int, share: float) -> list[Result]:
-    """Crash the operator at every step that it makes before the peace; get the failed lives.
+    """Crash the operator at every step that it makes until all is settled; get the failed lives.
 
     Or at a random share of the steps, other ones each time.
     """

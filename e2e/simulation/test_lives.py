@@ -8,7 +8,7 @@ import random
 import pytest
 
 from e2e.simulation.explore import show
-from e2e.simulation.lives import Life
+from e2e.simulation.lives import TOUCHED, Life
 from e2e.simulation.plans import make_plan
 from e2e.simulation.sweeps import SCENARIOS
 
@@ -46,3 +46,13 @@ def test_scenarios_end_well_undisturbed_and_crashed_once(name):
     crashed = Life(dataclasses.replace(plan, crash_at=step)).run()
     assert crashed.crashes == 1
     assert not crashed.problems, show(crashed)
+
+
+@pytest.mark.parametrize("name", ["create", "update", "exit"])
+def test_sweeps_go_on_until_the_last_changes_are_handled(name):
+    plan = SCENARIOS[name]
+    life = Life(dataclasses.replace(plan, crash_at=Life(plan).run().sweep))
+    life.run()
+    assert life.kills == 1
+    crashed = life.runs[0][-2].incarnation.name
+    assert any(note.run == crashed and note.x >= TOUCHED for note in life.notebook.notes)

@@ -164,14 +164,15 @@ class WatchStream:
             delay = self._visibility.get_delay(change, self._time())
             if delay > 0 or any(other.key == change.key for other in late):
                 late.append(change)
-                delays.append(delay)
+                if delay > 0:  # otherwise, it waits for an earlier change of the same object
+                    delays.append(delay)
             else:
                 presented = {**change.object, "apiVersion": self.kind.api_version}
                 await self.send(change.type, presented)
         self._pending = deque(late)
         if self._bookmarks and not late:
             await self._send_bookmark()
-        return min(max(delay, 0.001) for delay in delays)
+        return max(min(delays), 0.001)
 
     async def _send_bookmark(self) -> None:
         if self._time() >= self._shown_at + BOOKMARK_INTERVAL:
