@@ -190,3 +190,24 @@ def test_n_namesakes_in_other_groups_are_not_needed(registry, settings):
     assert {right.group for right in needs[None] if right.resource == "pods"} == {""}
     purposes = {right.verb: [*why] for right, why in needs[None].items() if right.group == ""}
     assert purposes["list"] == purposes["watch"] == ["Handler 'fn'"]
+
+
+@pytest.mark.parametrize("decorators", [[on.validate], [on.mutate], [on.validate, on.mutate], []])
+def test_k30_both_configurations_of_webhooks_are_needed_whatever_is_declared(
+    registry, settings, decorators
+):
+    """Those of the other type are cleaned up: they are left by an earlier version, or a crash."""
+    for decorator in decorators:
+
+        @decorator("kopfexamples", id=decorator.__name__, registry=registry)
+        def fn(**_: Any) -> None:
+            pass
+
+    settings.admission.managed = "hooks.example.com"
+    needs = list_needs(OperatorOptions(registry=registry, settings=settings), [], [None])
+    verbs: dict[str, set[str]] = {}
+    for right in needs[None]:
+        if right.group == "admissionregistration.k8s.io":
+            verbs.setdefault(right.resource, set()).add(right.verb)
+    kinds = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
+    assert verbs == {kind: {"list", "watch", "create", "patch"} for kind in kinds}

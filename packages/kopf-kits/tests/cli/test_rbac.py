@@ -182,6 +182,7 @@ def test_n_lease_peering_and_webhooks_are_permitted(write):
     role, lease = write(code, "-A", "--lease", "mine@ns")
     hooks = "validatingwebhookconfigurations.admissionregistration.k8s.io"
     assert get_rules(role)[hooks] == ["list", "watch", "create", "patch"]
+    assert get_rules(role)[hooks.replace("validating", "mutating")] == get_rules(role)[hooks]
     assert lease["metadata"]["namespace"] == "ns"
     assert [(rule["verbs"], rule.get("resourceNames")) for rule in lease["rules"]] == [
         (["get", "update"], ["mine"]),

@@ -9,10 +9,17 @@ from typing import NamedTuple
 from kopf_cogs.clients.rights import Right, find_ungranted, make_role
 from kopf_cogs.configs.settings import LeasingSettings, OperatorSettings
 from kopf_cogs.structs.namespaces import select_specific_namespaces
-from kopf_cogs.structs.resources import CRDS, EVENTS, LEASES, NAMESPACES, Resource
+from kopf_cogs.structs.resources import (
+    CRDS,
+    EVENTS,
+    LEASES,
+    MUTATING_WEBHOOK,
+    NAMESPACES,
+    VALIDATING_WEBHOOK,
+    Resource,
+)
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.engines.peering.places import GROUPS as PEERING_GROUPS
-from kopf_core.intents.admission import WebhookHandler
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.essentials import Essentials, OperatorOptions
 from kopf_core.reactor.refusals import list_rights
@@ -149,8 +156,7 @@ def _list_observed(options: OperatorOptions) -> Iterator[tuple[Right, str]]:
             for verb in ("get", "patch"):
                 right = Right(CRDS.group, CRDS.plural, verb)
                 yield right, "The webhook of conversions is kept in the definitions"
-        hooks = [h for h in options.registry.resource_handlers if isinstance(h, WebhookHandler)]
-        for type in sorted({str(hook.type) for hook in hooks}):
+        for kind in (VALIDATING_WEBHOOK, MUTATING_WEBHOOK):  # those not declared are cleaned up
             for verb in (*WATCHING, *KEEPING):
-                right = Right("admissionregistration.k8s.io", f"{type}webhookconfigurations", verb)
+                right = Right(kind.group, kind.plural, verb)
                 yield right, "The configurations of webhooks are kept"
