@@ -31,6 +31,7 @@ from kopf_core.reactor.once import Failures
 from kopf_core.reactor.pausing import PeeringBrakes
 from kopf_core.reactor.preflight import check_registry, check_settings
 from kopf_core.reactor.watchdog import Watchdog
+from kopf_core.reactor.work import LAST_MOMENT
 
 if TYPE_CHECKING:
     from kopf_core.engines.admission import AdmissionEngine
@@ -286,7 +287,7 @@ class Operator:
         """
         if self._admission is None:
             return
-        delay = await self._admission.release(self.exit.get_left() / 2)
+        delay = await self._admission.release(max(LAST_MOMENT, self.exit.get_left() / 2))
         waiters = [
             asyncio.create_task(self._admission.drain(delay)),
             asyncio.create_task(self.exit.hastened.wait()),
