@@ -3,11 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Collection
+from typing import cast
 
 from kopf_cogs.clients.errors import APIForbiddenError
+from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.background import BackgroundEngine
+from kopf_core.engines.background.backgrounds import ObjectBackground
 from kopf_core.reactor.assembly import HandlingFactory
 from kopf_core.reactor.essentials import Essentials
 from kopf_core.reactor.informers import StreamKey
@@ -184,8 +187,11 @@ class Handling:
         informers = self.pool.informers.items()
         return [str(key) for key, informer in informers if informer.freshness < since]
 
-    def _wake(self, key: ObjectKey) -> None:
-        self.orchestrator.enqueue(key, "background")
+    def _wake(self, obj: ObjectBackground) -> None:
+        is_known = self.orchestrator.enqueue(obj.key, "background")
+        if not (is_known or obj.is_deleted) and self._essentials.options.once is not None:
+            body = cast("RawBody", dict(obj.body))
+            self.orchestrator.enqueue(obj.key, "background", resource=obj.resource, body=body)
 
     def _forget(
         self, resource: Resource, namespace: str | None, keys: Collection[ObjectKey]

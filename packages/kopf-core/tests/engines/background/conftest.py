@@ -65,7 +65,7 @@ class Yard:
                 settings=self.settings,
                 indices={},  # type: ignore[arg-type]
                 execution=self.execution,
-                wake=self.woken.append,
+                wake=lambda obj: self.woken.append(obj.key),
             )
         self.body = copy.deepcopy(self.body)
         self.body["metadata"]["uid"] = uid

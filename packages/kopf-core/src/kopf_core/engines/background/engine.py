@@ -40,8 +40,9 @@ CANCEL_TIMEOUT = 1.0
 class BackgroundEngine:
     """Everything that works in background for the objects of one operator.
 
-    ``wake`` is called with the key of an object when something of it has been stopped:
-    maybe, it was the last one, and the object can be let go.
+    ``wake`` is called with an object when something of it has been stopped: maybe, it was
+    the last one, and the object can be let go. In a run that ends by itself, it is also called
+    when a timer is over, as nothing else can happen to the object until the end.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class BackgroundEngine:
         settings: OperatorSettings,
         indices: Mapping[str, Any],
         execution: Execution,
-        wake: Callable[[ObjectKey], None],
+        wake: Callable[[ObjectBackground], None],
         is_once: bool = False,
     ) -> None:
         self._is_once = is_once
@@ -317,15 +318,15 @@ class BackgroundEngine:
         handler = spawned.replacement
         if handler is not None and not background.is_deleted and self._stopping_reason is None:
             self._spawn(background, handler)
-        elif spawned.is_stopping and self._stopping_reason is None:
-            self._wake(background.key)
+        elif (spawned.is_stopping or self._is_once) and self._stopping_reason is None:
+            self._wake(background)
 
     def _on_abandoned(self, spawned: SpawnedHandler) -> None:
         background = self._orphans[spawned] = self._forget(spawned)
         if self._reporting is None:  # one line for all those abandoned at once
             self._reporting = asyncio.get_running_loop().call_soon(self._report_orphans)
         if self._stopping_reason is None:
-            self._wake(background.key)
+            self._wake(background)
 
     def _report_orphans(self) -> None:
         self._reporting = None

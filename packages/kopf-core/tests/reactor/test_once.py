@@ -1,0 +1,32 @@
+"""Runs that end by themselves, seen from inside the operator."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from idleness import until
+
+from kopf_core.intents import decorators as on
+from kopf_core.reactor.once import Once
+
+
+async def test_n5_timers_that_end_late_let_their_objects_go(cluster, operate, registry):
+    """Nothing else happens to the object since its finalizer was added."""
+    gate = asyncio.Event()
+
+    @on.timer("kopfexamples", interval=1, registry=registry)
+    async def fn(**_: Any) -> None:
+        await gate.wait()
+
+    await cluster.create("a")
+    async with operate(once=Once()) as operator:
+        intakes = operator.handling.orchestrator.intakes
+        await cluster.sandbox.wait("kopfexamples", "a", jsonpath="{.metadata.finalizers[0]}")
+        await until(lambda: intakes and not any(len(one.queue) for one in intakes.values()))
+        gate.set()
+        await cluster.sandbox.wait("kopfexamples", "a", lambda obj: not has_finalizers(obj))
+
+
+def has_finalizers(obj: Any) -> bool:
+    return bool(obj["metadata"].get("finalizers"))
