@@ -23,7 +23,7 @@ LIVES ?= 10000
 SECONDS ?= 420
 SHARE ?= 0.1
 
-.PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-k3d e2e-assets chaos chaos-all explore compat field deploy-check lint format typecheck imports \
+.PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-real-long e2e-k3d e2e-assets chaos chaos-all explore compat field deploy-check lint format typecheck imports \
 	bench docs changelog build sbom all clean
 
 help: ## Show this list
@@ -64,6 +64,11 @@ e2e-real: e2e-assets ## Run the end-to-end tests on a real kube-apiserver with e
 
 e2e-long: $(UV) ## Run those end-to-end tests that live through the lifetimes of real records (peering)
 	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster emulator -m long $(ARGS)
+
+# The roles of all examples take long to be tried: ROLES="least_roles" for them.
+ROLES ?= not least_roles or 17-admission or 18-website or 99-all-at-once
+e2e-real-long: e2e-assets ## The same on a real kube-apiserver; the least roles of some examples, or ROLES=least_roles for all
+	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster envtest -m long -k "$(ROLES)" $(ARGS)
 
 e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted here (K3S_VERSION=...)
 	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --ignore e2e/simulation --cluster k3d $(ARGS)
