@@ -82,8 +82,8 @@ def leading(**_):
 def following(**_):
     note("following")
 
-@kopf.on.create("kexes")
-@kopf.on.update("kexes")
+@kopf.on.create("e2e.kopf.dev", "kexes")
+@kopf.on.update("e2e.kopf.dev", "kexes")
 async def handle(name, spec, **_):
     note("begin", name, spec["n"])
     await asyncio.sleep(0.02)
