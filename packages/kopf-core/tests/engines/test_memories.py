@@ -8,10 +8,6 @@ from kopf_cogs.structs.memos import Memo
 from kopf_core.engines.memories import ObjectMemories, Stage
 
 
-def body(version):
-    return {"metadata": {} if version is None else {"resourceVersion": version}}
-
-
 @pytest.fixture
 def memories():
     return ObjectMemories(Memo(shared=[]))
@@ -84,24 +80,6 @@ def test_warnings_are_given_once_per_topic(memories):
         False,
         True,
     ]
-
-
-@pytest.mark.docs("configuration/consistency")
-@pytest.mark.parametrize(
-    ("patched", "version", "expected"),
-    [
-        (None, "5", False),
-        (10, "9", True),
-        (10, "10", False),
-        (10, "11", False),
-        (10, None, False),
-        (10, "abc", False),
-    ],
-)
-def test_c2_states_older_than_our_patch_are_outdated(memories, patched, version, expected):
-    memory = memories.recall("a")
-    memory.patched_version = patched
-    assert memory.is_outdated(body(version)) is expected
 
 
 def test_functions_are_carried_once(memories):

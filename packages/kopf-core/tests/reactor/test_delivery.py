@@ -17,9 +17,10 @@ from kopf_core.actions.lifecycles import asap
 from kopf_core.actions.marks import Marks
 from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import ObjectMemories, ObjectMemory, Stage
+from kopf_core.engines.records.writes import AwaitChange, LastWrite
 from kopf_core.reactor.delivery import Delivery, is_only_marked
 from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import AwaitChange, WorkItem
+from kopf_core.reactor.work import WorkItem
 
 BEFORE: Any = {
     "kind": "KopfExample",
@@ -127,12 +128,11 @@ def test_r2_a14_lists_from_the_past_do_not_make_us_forget_our_own_patches() -> N
     """The pages of a list are as old as the first one, and we patch the objects meanwhile."""
     delivery, turn = make_delivery(), make_turn()
     turn.item.latest = make_event("10")["object"]
-    turn.item.awaited = AwaitChange("10", 5)
-    turn.memory.patched_version = 10
+    turn.memory.write = LastWrite(floor=10, awaited=AwaitChange("10", 5))
     delivery.notice(turn, make_event("9"))
     assert turn.item.latest == make_event("10")["object"]
-    assert turn.item.awaited is not None
-    assert turn.memory.patched_version == 10
+    assert turn.memory.write.awaited is not None
+    assert turn.memory.write.floor == 10
 
 
 def test_k19_what_the_stream_contradicts_is_doubted_until_it_brings_something_newer() -> None:
@@ -148,17 +148,17 @@ def test_k19_what_the_stream_contradicts_is_doubted_until_it_brings_something_ne
     delivery.notice(turn, make_event("9", "MODIFIED"))
     delivery.notice(turn, make_event("11", "MODIFIED"))
     assert not delivery.is_doubtful(turn)
-    turn.memory.patched_version = 12
+    turn.memory.write = LastWrite(floor=12)
     assert delivery.is_doubtful(turn)
 
 
 def test_r2_lists_from_the_past_are_outdated_when_the_object_is_not_in_the_queue() -> None:
     delivery, turn = make_delivery(), make_turn()
-    turn.memory.patched_version = 10
+    turn.memory.write = LastWrite(floor=10)
     delivery.notice(turn, make_event("9"))
-    assert turn.memory.is_outdated(make_event("9")["object"])
+    assert turn.memory.write.outdates(make_event("9")["object"])
     delivery.notice(turn, make_event("10"))
-    assert not turn.memory.is_outdated(make_event("10")["object"])
+    assert not turn.memory.write.outdates(make_event("10")["object"])
 
 
 def test_r2_a14_lists_of_restored_clusters_are_the_newest_states() -> None:
@@ -166,16 +166,15 @@ def test_r2_a14_lists_of_restored_clusters_are_the_newest_states() -> None:
     delivery, turn = make_delivery(), make_turn()
     turn.memory = memories.recall("uid")
     turn.item.latest = make_event("10")["object"]
-    turn.item.awaited = AwaitChange("10", 5)
-    turn.memory.patched_version = 10
+    turn.memory.write = LastWrite(floor=10, awaited=AwaitChange("10", 5))
     memories.doubt_versions()
     delivery.notice(turn, make_event("9"))
     assert turn.item.latest == make_event("9")["object"]
-    assert turn.item.awaited is None
-    assert turn.memory.patched_version is None
-    turn.memory.patched_version = 11
+    assert turn.memory.write.awaited is None
+    assert turn.memory.write.floor is None
+    turn.memory.write = LastWrite(floor=11)
     delivery.notice(turn, make_event("9"))
-    assert turn.memory.patched_version == 11
+    assert turn.memory.write.floor == 11
 
 
 @pytest.mark.parametrize("stage", [Stage.RELEASED, Stage.FREED])
@@ -192,7 +191,7 @@ def test_c4_what_was_released_is_released_again_in_restored_clusters(
     turn.memory.stage = stage
     delivery.notice(turn, event)
     assert turn.memory.stage is stage  # it can be a list from the past
-    turn.memory.doubts_versions = True
+    turn.memory.write = turn.memory.write.doubted()
     delivery.notice(turn, event)
     assert turn.memory.stage is expected
 
@@ -209,13 +208,13 @@ async def test_o1_only_our_marks_prolong_the_wait(
     monkeypatch.setattr("kopf_core.reactor.delivery.apply_patches", accept)
     delivery, turn = make_delivery(), make_turn(marks, {"status": {"seen": 1}})
     turn.item.latest = make_event("9")["object"]
-    turn.item.awaited = AwaitChange("10", 3)
+    turn.memory.write = LastWrite(awaited=AwaitChange("10", 3))
     turn.marks.results["status"] = {"handler": 1}
-    assert await delivery.apply_early(turn) == turn.item.awaited == awaited
+    assert await delivery.apply_early(turn) == turn.memory.write.awaited == awaited
     assert turn.item.latest == make_event("20")["object"]
-    assert turn.memory.patched_version == 20
+    assert turn.memory.write.floor == 20
     delivery.notice(turn, make_event("10", "MODIFIED"))
-    assert (turn.item.awaited is None) == (awaited.version == "10")
+    assert (turn.memory.write.awaited is None) == (awaited.version == "10")
     assert turn.item.latest == make_event("20")["object"]
 
 
@@ -228,11 +227,11 @@ def test_o1_the_newest_states_are_known_before_they_are_handled(
 ) -> None:
     delivery, turn = make_delivery(), make_turn()
     turn.item.latest = make_event("9")["object"]
-    turn.item.awaited = AwaitChange("10", 3)
+    turn.memory.write = LastWrite(awaited=AwaitChange("10", 3))
     turn.item.events.extend(make_event(f"{n}", type) for n, type in enumerate(types, start=10))
     assert delivery.look_ahead(turn) == is_there
     assert turn.item.latest == make_event("11" if is_there else "9")["object"]
-    assert (turn.item.awaited is None) == is_there
+    assert (turn.memory.write.awaited is None) == is_there
     assert len(turn.item.events) == 2
 
 

@@ -6,10 +6,11 @@ import pytest
 
 from kopf_core.actions.effects import Applied
 from kopf_core.engines.memories import ObjectMemories
+from kopf_core.engines.records.writes import AwaitChange, LastWrite
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.echoes import Echoes
 from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import DONE, AwaitChange, Requeue, WorkItem
+from kopf_core.reactor.work import DONE, Requeue, WorkItem
 
 FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 
@@ -26,7 +27,7 @@ def usual_logs(caplog):
 @pytest.fixture
 def memories():
     memories = ObjectMemories(None)
-    memories.recall("a").settled_version = "5"
+    memories.recall("a").write = LastWrite(version="5", is_final=True)
     return memories
 
 
@@ -43,7 +44,7 @@ def echoes(settings, memories):
 
 
 def test_the_state_that_we_have_left_is_the_last_one(echoes, item):
-    assert echoes.is_last(item, event())
+    assert echoes.absorb(item, event())
 
 
 @pytest.mark.parametrize(
@@ -52,38 +53,38 @@ def test_the_state_that_we_have_left_is_the_last_one(echoes, item):
     ids=["changed", "older", "deleted", "listed"],
 )
 def test_all_other_events_need_turns(echoes, item, other):
-    assert not echoes.is_last(item, other)
+    assert not echoes.absorb(item, other)
 
 
 @pytest.mark.parametrize("rest", [DONE, Requeue(at=999), AwaitChange("4", until=999)])
 def test_those_who_wait_for_something_else_need_turns(echoes, item, rest):
     item.rest = rest
-    assert not echoes.is_last(item, event())
+    assert not echoes.absorb(item, event())
 
 
 def test_h3_the_same_object_in_another_version_of_its_kind_needs_turns(echoes, item, memories):
-    memories["a"].settle({"apiVersion": "x/v1", "metadata": {"resourceVersion": "5"}})
+    memories["a"].write = LastWrite(version="5", kind="x/v1", is_final=True)
     v1, v2 = event(), event()
     v1["object"]["apiVersion"], v2["object"]["apiVersion"] = "x/v1", "x/v2"
-    assert echoes.is_last(item, v1)
-    assert not echoes.is_last(item, v2)
+    assert echoes.absorb(item, v1)
+    assert not echoes.absorb(item, v2)
 
 
 def test_cycles_that_go_on_need_turns(echoes, item, memories):
-    memories["a"].settled_version = None
-    assert not echoes.is_last(item, event())
+    memories["a"].write = LastWrite(version="5")
+    assert not echoes.absorb(item, event())
 
 
 def test_unknown_objects_need_turns(echoes, item, memories):
     memories.forget("a")
-    assert not echoes.is_last(item, event())
+    assert not echoes.absorb(item, event())
 
 
 def test_objects_that_are_to_be_processed_anyway_need_turns(echoes, item):
     item.reasons = frozenset({"background"})
-    assert not echoes.is_last(item, event())
+    assert not echoes.absorb(item, event())
     item.reasons, item.wanted_at = frozenset(), 123.0
-    assert not echoes.is_last(item, event())
+    assert not echoes.absorb(item, event())
 
 
 @pytest.mark.parametrize("kind", ["watching", "spawning", "reconciling"])
@@ -92,12 +93,12 @@ def test_those_who_need_more_than_changes_need_turns(settings, item, memories, k
         changing = watching = spawning = reconciling = ()
 
     setattr(Handlers, kind, ("handler",))
-    assert not Echoes(settings, Handlers(), memories).is_last(item, event())
+    assert not Echoes(settings, Handlers(), memories).absorb(item, event())
 
 
 def test_turns_are_made_if_people_look_at_all_details(echoes, item, caplog):
     caplog.set_level(logging.DEBUG, logger="kopf.objects")
-    assert not echoes.is_last(item, event())
+    assert not echoes.absorb(item, event())
 
 
 class Plans:
@@ -129,7 +130,7 @@ def test_own_status_is_the_last_one_if_no_pass_is_to_be_made(
         changing = others
         reconciling = ("handler",)
 
-    assert Echoes(settings, Handlers(), memories, plans).is_last(item, event()) is is_last
+    assert Echoes(settings, Handlers(), memories, plans).absorb(item, event()) is is_last
 
 
 @pytest.mark.parametrize(
@@ -157,4 +158,4 @@ def test_k37_only_own_statuses_are_recognised(settings, item, change, is_settled
     turn = Turn(item, memories.recall("a"), settings)
     turn.applied = Applied(body=after)
     Echoes(settings, Handlers(), memories, Plans()).remember(turn, before)
-    assert memories["a"].is_settled(after) is (is_settled and not was_blocked)
+    assert memories["a"].write.has_left(after) is (is_settled and not was_blocked)

@@ -6,9 +6,10 @@ import contextlib
 import pytest
 from virtual_time import VirtualTime
 
+from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.reactor.places import HEADROOM, Occupancy
 from kopf_core.reactor.queueing import WorkQueue
-from kopf_core.reactor.work import DONE, AwaitChange, Requeue, Stage
+from kopf_core.reactor.work import DONE, Requeue, Stage
 
 
 def event(n=0, type="MODIFIED", **meta):
@@ -304,7 +305,7 @@ async def test_waking_up_of_unknown_objects_is_nothing(make_queue, process):
 
 
 async def test_no_turn_is_made_for_the_last_event_that_an_object_waits_for(make_queue, process):
-    queue = make_queue(is_last=lambda item, event: event["object"]["metadata"]["name"] == "last")
+    queue = make_queue(absorb=lambda item, event: event["object"]["metadata"]["name"] == "last")
     awaited = AwaitChange("3", until=999)
     process.responses["a"] = [awaited, awaited]
     queue.put("a", event(1, name="last"))  # it does not wait for anything yet
@@ -321,7 +322,7 @@ async def test_no_turn_is_made_if_the_last_event_has_come_in_the_middle_of_the_o
     make_queue, process
 ):
     """Usually, the stream is not slower than the reply."""
-    queue = make_queue(is_last=lambda item, event: item.rest is not DONE)
+    queue = make_queue(absorb=lambda item, event: item.rest is not DONE)
     process.responses["a"] = [AwaitChange("2", until=999)]
     process.gate.clear()
     queue.put("a", event(1))

@@ -9,11 +9,12 @@ from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import asap
 from kopf_core.engines.memories import ObjectMemories
+from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.intents import decorators as on
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.reconciliation import Reconciler
-from kopf_core.reactor.work import DONE, AwaitChange, Requeue, WorkItem
+from kopf_core.reactor.work import DONE, Requeue, WorkItem
 
 RESOURCE = Resource("kopf.dev", "v1", "kopfexamples", kind="KopfExample", namespaced=True)
 

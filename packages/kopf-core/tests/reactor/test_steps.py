@@ -16,12 +16,13 @@ from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import asap
 from kopf_core.engines.memories import ObjectMemories
+from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.intents import decorators as on
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.reconciliation import Reconciler
 from kopf_core.reactor.subhandling import execute, run_subhandlers
-from kopf_core.reactor.work import AwaitChange, Requeue, WorkItem
+from kopf_core.reactor.work import Requeue, WorkItem
 
 RESOURCE = Resource("kopf.dev", "v1", "kopfexamples", kind="KopfExample", namespaced=True)
 ROUNDS = 60
@@ -146,10 +147,10 @@ class World:
     async def run(self, *, forgets):
         for _ in range(ROUNDS):
             memory = self.memories.get("u")
-            if memory is not None and memory.step is not None:
+            if memory is not None and memory.write.state is not None:
                 self.hits += 1
                 if forgets:
-                    memory.step = None
+                    memory.write = memory.write.unknown()
             result = await self.reconciler.process(self.item)
             self.item.rest = result
             self.journal.append((type(result).__name__,))

@@ -14,10 +14,9 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.patches import Patch, PatchFn
 from kopf_cogs.structs.resources import Resource
-from kopf_cogs.structs.versions import parse_version
 from kopf_core.actions.marks import Marks
-from kopf_core.actions.states import State
 from kopf_core.actions.throttling import Throttler
+from kopf_core.engines.records.writes import UNWRITTEN
 
 _NOTHING: frozenset[str] = frozenset()  # one for all: each takes hundreds of bytes
 
@@ -56,26 +55,6 @@ class PackedStates(NamedTuple):
     text: str
 
 
-class Step(NamedTuple):
-    """How far a handling cycle has got, and of which state of the object that is true.
-
-    It is stored on the object, too; but it takes much longer to be read from there.
-    """
-
-    version: str | None
-    kind: str | None
-    """In which version of the kind: the same object can be handled in several of them."""
-
-    state: State
-
-    def is_of(self, body: RawBody) -> bool:
-        return (
-            self.version is not None
-            and self.version == body["metadata"].get("resourceVersion")
-            and self.kind == body.get("apiVersion")
-        )
-
-
 def copy_memo(origin: AnyMemo) -> AnyMemo:
     """The users' container for one object: a shallow copy of the operator's one."""
     return Memo(origin) if type(origin) is Memo else copy.copy(origin)
@@ -93,7 +72,6 @@ class ObjectMemory:
         "clock_offset",
         "complaint",
         "conflicts",
-        "doubts_versions",
         "finalized",
         "finalizer_until",
         "has_progress",
@@ -103,16 +81,13 @@ class ObjectMemory:
         "is_paused",
         "losses",
         "namespace",
-        "patched_version",
         "pending",
         "seen",
-        "settled_kind",
-        "settled_version",
         "stage",
-        "step",
         "throttler",
         "undone",
         "warned",
+        "write",
     )
 
     def __init__(self, origin: AnyMemo, *, is_listed: bool) -> None:
@@ -139,9 +114,6 @@ class ObjectMemory:
         self.seen: PackedStates | None = None
         """What the handlers that are over have seen, while the others go on: as it is stored."""
 
-        self.step: Step | None = None
-        """The latest step of the cycle, if nothing but our marks was changed by anybody since."""
-
         self.finalized: tuple[str | None, bool] | None = None
         """What we have done to the finalizer the last time: in which kind, and whether added."""
 
@@ -150,9 +122,6 @@ class ObjectMemory:
 
         self.undone = 0
         """How many times in a row, with no long pauses between them, they have done so."""
-
-        self.doubts_versions = False
-        """The server was restored from a backup: what was before is not older than what is now."""
 
         self.clock_offset: float | None = None
         """How far the wall clock was from the monotonic one when the progress was stored."""
@@ -169,17 +138,8 @@ class ObjectMemory:
         self.losses = 0
         """How many times our marks were removed from the object by others."""
 
-        self.patched_version: int | None = None
-        """The resource version of our own last patch: what is older is outdated for sure.
-
-        Of absent objects, it is the last known one: what is newer, means that they are there.
-        """
-
-        self.settled_version: str | None = None
-        """The version of our own last patch if it has ended the cycle and changed nothing else."""
-
-        self.settled_kind: str | None = None
-        """In which version of the kind: the same object can be handled in several of them."""
+        self.write = UNWRITTEN
+        """How we have left the object ourselves."""
 
         self.conflicts = 0
         """How many times in a row the transformation functions could not be applied."""
@@ -208,37 +168,10 @@ class ObjectMemory:
     def initial(self) -> bool:
         return self.is_listed and self.stage is Stage.NEW
 
-    def is_outdated(self, body: RawBody) -> bool:
-        """Whether the state is older than our own last patch. Unknown versions are trusted."""
-        if self.patched_version is None:
-            return False
-        version = parse_version(body)
-        return version is not None and version < self.patched_version
-
     def lose(self, body: RawBody) -> None:
         """The API does not know the object: what is not newer than this state, is of the past."""
         self.stage = Stage.ABSENT
-        self.patched_version = parse_version(body)
-
-    def is_settled(self, body: RawBody | None) -> bool:
-        """Whether the object is exactly as we have left it when everything was handled."""
-        return (
-            self.settled_version is not None
-            and body is not None
-            and self.settled_version == body["metadata"].get("resourceVersion")
-            and self.settled_kind == body.get("apiVersion")
-        )
-
-    def settle(self, body: RawBody) -> None:
-        """Remember how we have left the object, as everything is handled."""
-        self.settled_version = body["metadata"].get("resourceVersion")
-        self.settled_kind = body.get("apiVersion")
-
-    def keep_step(self, body: RawBody, state: State | None) -> None:
-        """Remember how we have left the object, as something is still to be handled."""
-        if state is not None and state.is_as_stored:
-            version = body["metadata"].get("resourceVersion")
-            self.step = Step(version, body.get("apiVersion"), state)
+        self.write = self.write.looked_up(body)
 
     def warn_once(self, topic: str) -> bool:
         """Whether this is the first time; remembers that it was."""
@@ -311,8 +244,7 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
     def doubt_versions(self) -> None:
         """The resource versions went back, so those that are known mean nothing anymore."""
         for memory in self._items.values():
-            memory.patched_version = memory.settled_version = memory.step = None
-            memory.doubts_versions = True
+            memory.write = memory.write.doubted()
 
     def restart(self, is_working: Callable[[ObjectMemory], bool]) -> None:
         """Forget everything, as after a restart; but not what works for the objects still."""

@@ -114,7 +114,7 @@ class HandlingFactory:
             occupancy=self._occupancy,
             lookup=lookup,
             is_known=self._memories.__contains__,
-            is_last=reconciler.echoes.is_last,
+            absorb=reconciler.echoes.absorb,
         )
         return Intake(
             queue,

@@ -21,7 +21,7 @@ from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.effects import deliver_results, merge_into, merge_patches
 from kopf_core.actions.execution import Execution, collect_results
 from kopf_core.actions.states import LEAST_JUMP, NO_JUMP, HandlerState, State
-from kopf_core.engines.memories import ObjectMemory, Stage, Step
+from kopf_core.engines.memories import ObjectMemory, Stage
 from kopf_core.intents.causes import TITLES, ChangingCause, Reason
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.registries import ResourceHandlers
@@ -65,7 +65,7 @@ class Cycles:
     def get_essence(self, turn: Turn) -> BodyEssence:
         """What is essential in the object as it is now. It is not shared with anybody."""
         packed = turn.memory.seen
-        if packed is None or self._find_step(turn) is None:
+        if packed is None or _find_step(turn) is None:
             return self.build_essence(turn.body)
         return SeenStates(packed=packed).items[-1].essence  # there is no quicker way to copy it
 
@@ -136,9 +136,9 @@ class Cycles:
     def _load(self, turn: Turn, cause: ChangingCause) -> State:
         execution, storage = self._prepare(turn), self._persistence.progress_storage
         now, jump = execution.clock.now(), execution.jump
-        step = self._find_step(turn)
-        if step is not None and not jump and step.state.now <= now:
-            return step.state.renew(now)
+        known = _find_step(turn)
+        if known is not None and not jump and known.now <= now:
+            return known.renew(now)
         state = State.from_storage(
             self._handlers.changing, body=cause.body, storage=storage, now=now, jump=jump
         )
@@ -150,17 +150,12 @@ class Cycles:
                     storage.store(key=id, record=moved, body=cause.body, patch=turn.marks)
         return state
 
-    def _find_step(self, turn: Turn) -> Step | None:
-        """The previous step of the cycle, if the object is as we have left it after that."""
-        step, latest = turn.memory.step, turn.item.latest
-        return step if step is not None and latest is not None and step.is_of(latest) else None
-
     def _load_seen(self, turn: Turn, cause: ChangingCause, state: State) -> SeenStates:
         """What those have seen who are over; and what everybody else sees now."""
         if cause.reason is Reason.DELETE or not state:
             return NOTHING_SEEN
         packed = turn.memory.seen
-        if packed is not None and self._find_step(turn) is not None:
+        if packed is not None and _find_step(turn) is not None:
             return SeenStates(packed=packed)  # the current state is the last one of them
         finished = state.finished | self._find_finished(state.all_subrefs, cause)
         if not finished:
@@ -211,7 +206,7 @@ class Cycles:
         What is stored already is better than nothing, unless the essence needs that place.
         """
         packed = seen.pack(state.started.isoformat()) if seen else None
-        if packed is turn.memory.seen and essence is None and self._find_step(turn) is not None:
+        if packed is turn.memory.seen and essence is None and _find_step(turn) is not None:
             return  # it is there, or there is no room for it
         turn.memory.seen = packed
         planned = self._plan_seen(cause, None if packed is None else packed.text)
@@ -360,6 +355,11 @@ class Cycles:
             cause.logger.debug(f"{title} is in progress: {show(self._resource, cause.body)}")
             if cause.diff and cause.old is not None:
                 cause.logger.debug(f"{title} diff: {show(self._resource, cause.diff)}")
+
+
+def _find_step(turn: Turn) -> State | None:
+    """How far the cycle has got, if the object is as we have left it after its previous step."""
+    return turn.memory.write.get_state(turn.item.latest)
 
 
 def _tell_of_end(cause: ChangingCause, state: State) -> None:

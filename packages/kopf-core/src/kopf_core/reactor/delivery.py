@@ -21,10 +21,11 @@ from kopf_cogs.structs.versions import is_newer, is_same, parse_version
 from kopf_core.actions.effects import Applied, apply_patches, tell_of_losses
 from kopf_core.actions.execution import Execution
 from kopf_core.engines.memories import Stage
+from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.reactor.conflicts import get_conflict_delay, keep_refused
 from kopf_core.reactor.cycles import FOREVER
 from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import DONE, LAST_MOMENT, AwaitChange, Requeue, TurnResult
+from kopf_core.reactor.work import DONE, LAST_MOMENT, Requeue, TurnResult
 
 NOTHING_CHANGED_DELAY = 1.0
 """The least delay in seconds before the next attempt if the progress cannot be stored."""
@@ -52,16 +53,14 @@ class Delivery:
 
     def notice(self, turn: Turn, event: RawEvent) -> None:
         """Keep the newest state of the object: streams can lag behind our own patches."""
-        item = turn.item
-        item.notice(event["object"])
-        is_restored = event["type"] is None and turn.memory.doubts_versions
+        item, memory = turn.item, turn.memory
+        memory.write = memory.write.streamed(event["object"])
+        is_restored = event["type"] is None and memory.write.are_versions_doubted
         if event["type"] == "DELETED" or is_restored:
-            if is_restored and turn.memory.stage in (Stage.RELEASED, Stage.FREED):
+            if is_restored and memory.stage in (Stage.RELEASED, Stage.FREED):
                 is_ongoing = is_deletion_ongoing(event["object"])
-                turn.memory.stage = Stage.RELEASED if is_ongoing else Stage.HANDLED
-            turn.memory.patched_version = None
-            turn.memory.doubts_versions = False
-            item.awaited = None
+                memory.stage = Stage.RELEASED if is_ongoing else Stage.HANDLED
+            memory.write = memory.write.restored()
         elif item.latest is not None and is_same(item.latest, event["object"]):
             # Ours is preferred: when it removes the last finalizer, the version can be the same.
             item.is_contradicted = False
@@ -69,16 +68,16 @@ class Delivery:
         elif item.latest is not None and is_newer(item.latest, event["object"]):
             item.is_contradicted = event["type"] is not None
             return
-        is_back = turn.memory.stage is Stage.ABSENT and _is_present(turn, event)
+        is_back = memory.stage is Stage.ABSENT and _is_present(turn, event)
         if is_back and event["type"] is None:
-            turn.memory.stage = Stage.HANDLED  # it was a mistake, or the list is from the past
+            memory.stage = Stage.HANDLED  # it was a mistake, or the list is from the past
         item.latest, item.type = event["object"], event["type"]
         item.is_contradicted = is_back and event["type"] is not None  # or it is late
 
     def is_doubtful(self, turn: Turn) -> bool:
         """Whether the stream brings states older than our own patch, as if they were new."""
         item = turn.item
-        is_older = item.latest is not None and turn.memory.is_outdated(item.latest)
+        is_older = item.latest is not None and turn.memory.write.outdates(item.latest)
         return item.is_contradicted or (is_older and item.type is not None)
 
     async def look(self, turn: Turn) -> None:
@@ -97,7 +96,7 @@ class Delivery:
         if turn.memory.stage is Stage.ABSENT:
             turn.memory.stage = Stage.HANDLED
         if is_sane(body) and object_key(self._resource, body) == item.key:
-            turn.memory.patched_version = parse_version(body)
+            turn.memory.write = turn.memory.write.looked_up(body)
             item.latest, item.type = body, "MODIFIED"
             turn.renew()
 
@@ -110,14 +109,14 @@ class Delivery:
         if newest["type"] == "DELETED" or item.type == "DELETED" or item.latest is None:
             return False
         if newest["type"] is not None:
-            item.notice(newest["object"])
+            turn.memory.write = turn.memory.write.streamed(newest["object"])
             if is_newer(newest["object"], item.latest):
                 item.latest, item.type = newest["object"], newest["type"]
         return True
 
     def get_awaited(self, turn: Turn) -> AwaitChange | None:
         """What to wait for until the state is settled; ``None`` if it is."""
-        return turn.item.get_awaited(self._clock.monotonic())
+        return turn.memory.write.get_awaited(self._clock.monotonic())
 
     async def apply_early(self, turn: Turn) -> TurnResult:
         """Send the changes made by handlers of events, while the state is not settled yet.
@@ -126,12 +125,13 @@ class Delivery:
         if every event leads to a patch, and every patch to an event, the wait would never end.
         It is safe: the reply to the patch is the newest state, with all that was sent before.
         """
-        awaited = turn.item.awaited
+        memory = turn.memory
+        awaited = memory.write.awaited
         has_marks = bool(turn.marks.keys() or turn.marks.fns)
         result = await self.apply(turn)
         if has_marks or not isinstance(result, AwaitChange):
             return result
-        turn.item.awaited, turn.applied = awaited, None
+        memory.write, turn.applied = memory.write._replace(awaited=awaited), None
         return awaited or DONE
 
     async def apply(self, turn: Turn, delay: float | None = None) -> TurnResult:
@@ -163,10 +163,9 @@ class Delivery:
             return self._requeue(None if delay is None else max(delay, NOTHING_CHANGED_DELAY))
         timeout = self._settings.persistence.consistency_timeout
         turn.item.latest, turn.item.type = patched, "MODIFIED"
-        turn.memory.patched_version = parse_version(patched)
-        until = self._clock.monotonic() + timeout
-        turn.item.awaited = AwaitChange(_get_version(patched) or "", until)
-        return turn.item.awaited
+        write = turn.memory.write.answered(patched, self._clock.monotonic() + timeout)
+        turn.memory.write = write
+        return write.awaited or DONE
 
     async def save(self, turn: Turn) -> None:
         """Send what was done before the turn was interrupted, if that is possible.
@@ -195,7 +194,7 @@ class Delivery:
             patch=patch,
             logger=turn.logger,
         )
-        memory.settled_version = memory.step = None
+        memory.write = memory.write.unknown()
         memory.warned = tell_of_losses(applied, self._resource, memory.warned, turn.logger)
         turn.applied = applied
         if applied.body is not None:
@@ -208,9 +207,9 @@ class Delivery:
                     memory.stage = Stage.FREED
             elif is_only_marked(source, applied.body, turn):
                 if turn.is_finished:
-                    memory.settle(applied.body)
-                else:
-                    memory.keep_step(applied.body, turn.state)
+                    memory.write = memory.write.finished(applied.body)
+                elif turn.state is not None and turn.state.is_as_stored:
+                    memory.write = memory.write.stepped(applied.body, turn.state)
         patch.clear()
         marks.clear()
         keep_refused(memory, applied, turn.logger, has_news=bool(turn.item.events))
@@ -221,7 +220,7 @@ def _is_present(turn: Turn, event: RawEvent) -> bool:
     """Whether the object that the API did not know is there: it is listed, or goes on to change."""
     if event["type"] == "DELETED":
         return False
-    known, version = turn.memory.patched_version, parse_version(event["object"])
+    known, version = turn.memory.write.floor, parse_version(event["object"])
     return event["type"] is None or known is None or version is None or version > known
 
 

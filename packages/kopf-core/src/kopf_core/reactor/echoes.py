@@ -9,10 +9,11 @@ from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.finalizers import is_deletion_blocked
 from kopf_core.actions.loggers import ObjectLogger, objects_logger
 from kopf_core.engines.memories import ObjectMemories
+from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.cycles import FOREVER, NOT_INTERESTED
 from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import AwaitChange, WorkItem
+from kopf_core.reactor.work import WorkItem
 
 if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
     from kopf_core.engines.desired.engine import DesiredStates
@@ -43,28 +44,31 @@ class Echoes:
         can_be_last = self._are_final or self._is_status_free
         self._are_skipped = can_be_last and not handlers.watching
 
-    def is_last(self, item: WorkItem, event: RawEvent) -> bool:
-        """Whether the object waits only for this event, and a turn for it would do nothing.
+    def absorb(self, item: WorkItem, event: RawEvent) -> bool:
+        """Take the event if the object waits only for it, and a turn for it would do nothing.
 
-        It is so at the end of most of the cycles, and turns are not cheap. They are still made
+        Most of the cycles end so, and turns are not cheap. They are still made
         if people look at every detail in the log.
         """
         rest = item.rest
         if not self._are_skipped or not isinstance(rest, AwaitChange) or item.has_wishes:
             return False
         memory = self._memories.get(item.key)
-        return (
+        is_absorbed = (
             memory is not None
             and event["type"] == "MODIFIED"
-            and memory.is_settled(event["object"])
-            and memory.settled_version == rest.version
+            and memory.write.has_left(event["object"])
+            and memory.write.version == rest.version
             and not objects_logger.isEnabledFor(logging.DEBUG)
             and (self._desired is None or self._desired.get_rest(item.key) == FOREVER)
         )
+        if memory is not None and is_absorbed:
+            memory.write = memory.write.streamed(event["object"])
+        return is_absorbed
 
     def is_own(self, turn: Turn) -> bool:
         """Whether this is how we have left the object, so that there is nothing to be done."""
-        if not self._are_final or not turn.memory.is_settled(turn.item.latest):
+        if not self._are_final or not turn.memory.write.has_left(turn.item.latest):
             return False
         if objects_logger.isEnabledFor(logging.DEBUG):
             ObjectLogger(body=turn.body, settings=self._settings).debug(NOT_INTERESTED)
@@ -73,7 +77,7 @@ class Echoes:
 
     def get_rest(self, turn: Turn) -> float:
         """For how long to do nothing: if passes have left the object so, with its new status."""
-        is_settled = self._is_status_free and turn.memory.is_settled(turn.item.latest)
+        is_settled = self._is_status_free and turn.memory.write.has_left(turn.item.latest)
         if self._desired is None or not is_settled:
             return 0.0
         return self._desired.get_rest(turn.item.key)
@@ -88,7 +92,7 @@ class Echoes:
             return
         is_blocked = is_deletion_blocked(after, self._settings.persistence.finalizer)
         if not is_blocked and _is_same_but_status(before, after):
-            turn.memory.settle(after)
+            turn.memory.write = turn.memory.write.finished(after)
 
 
 def _is_same_but_status(before: RawBody, after: RawBody) -> bool:

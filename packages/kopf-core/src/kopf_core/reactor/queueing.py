@@ -21,11 +21,11 @@ from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.actions.threads import TakenBack
+from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.reactor.places import PATIENCE, WORKING_PATIENCE, Backlog, Gate, Line, Occupancy
 from kopf_core.reactor.work import (
     DONE,
     LAST_MOMENT,
-    AwaitChange,
     Lookup,
     Process,
     Requeue,
@@ -47,7 +47,7 @@ class WorkQueue:
     and says what comes next. Nothing is processed until the queue is opened.
     ``lookup`` finds the states of objects that are to be processed with no events.
     ``is_known`` tells whether an object was ever processed: its deletion must be noticed then.
-    ``is_last`` tells whether an object waits only for this event, with nothing to be done for it.
+    ``absorb`` takes the event if an object waits only for it, with nothing to be done for it.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class WorkQueue:
         occupancy: Occupancy | None = None,
         lookup: Lookup | None = None,
         is_known: Callable[[ObjectKey], bool] = lambda _: True,
-        is_last: Callable[[WorkItem, RawEvent], bool] = lambda *_: False,
+        absorb: Callable[[WorkItem, RawEvent], bool] = lambda *_: False,
     ) -> None:
         self._process = process
         self._limit = limit
@@ -69,7 +69,7 @@ class WorkQueue:
         self._occupancy = occupancy or Occupancy()
         self._lookup = lookup
         self._is_known = is_known
-        self._is_last = is_last
+        self._absorb = absorb
         self._gate = Gate.SHUT
         self._items: dict[ObjectKey, WorkItem] = {}
         self._line = Line(self._clock)
@@ -112,7 +112,7 @@ class WorkQueue:
             self.backlog.leave(item)
             if item.stage is Stage.QUEUED:
                 self._line_up(item)
-        elif item.stage is Stage.DELAYED and self._is_last(item, event):
+        elif item.stage is Stage.DELAYED and self._absorb(item, event):
             return self._drop(item)
         is_paused = self._gate is Gate.PAUSED
         item.take(event, keep=self._keeps_events and not is_paused)
@@ -308,7 +308,7 @@ class WorkQueue:
                 item.rest = await self._process(item)
             except (Exception, asyncio.CancelledError) as e:
                 item.rest = self._recover(item, e)
-            if item.events and self._is_last(item, item.events[-1]):  # it has come already
+            if item.events and self._absorb(item, item.events[-1]):  # it has come already
                 item.events.clear()
                 item.rest, item.observed = DONE, item.generation
             if item.is_backlog:

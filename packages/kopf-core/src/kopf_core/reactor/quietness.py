@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Iterator
 
+from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.intents.handlers import TimerHandler
 from kopf_core.reactor.essentials import Essentials
 from kopf_core.reactor.handling import Handling
 from kopf_core.reactor.once import Once
-from kopf_core.reactor.work import AwaitChange, Requeue, Stage, WorkItem
+from kopf_core.reactor.work import Requeue, Stage, WorkItem
 
 POLLING = 0.05
 """In seconds: how often to look. Nothing else depends on it, as it must be quiet for longer."""

@@ -341,7 +341,7 @@ class Reconciler:
             return await self._delivery.apply_early(turn) if turn.is_changing else awaited
         if self._delivery.is_doubtful(turn):
             await self._delivery.look(turn)
-        if turn.memory.is_outdated(item.latest) or self.echoes.is_own(turn):
+        if turn.memory.write.outdates(item.latest) or self.echoes.is_own(turn):
             return await self._delivery.apply(turn)
         rest = self.echoes.get_rest(turn)
         if rest:

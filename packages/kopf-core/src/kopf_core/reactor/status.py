@@ -12,6 +12,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.background.spawned import SpawnedHandler
 from kopf_core.engines.memories import PausedObject
+from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.engines.serving.snapshots import (
     NOT_SHOWN,
     BackgroundSnapshot,
@@ -204,7 +205,11 @@ def _snap_paused(paused: PausedObject) -> PausedSnapshot:
 def _select_retried(queue: WorkQueue) -> list[WorkItem]:
     """The objects that wait for their time, though not for our own patch to come back."""
     waiting = (Stage.DELAYED, Stage.HELD)
-    return [item for item in queue.items if item.stage in waiting and item.awaited is None]
+    return [
+        item
+        for item in queue.items
+        if item.stage in waiting and not isinstance(item.rest, AwaitChange)
+    ]
 
 
 def _snap_queue(key: StreamKey, queue: WorkQueue) -> QueueSnapshot:

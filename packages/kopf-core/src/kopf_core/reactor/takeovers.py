@@ -34,10 +34,11 @@ from kopf_cogs.structs.finalizers import is_deletion_blocked
 from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_as_new, is_newer, parse_version
+from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.intents.causes import ChangingCause, Reason
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import DONE, AwaitChange, Requeue, TurnResult
+from kopf_core.reactor.work import DONE, Requeue, TurnResult
 
 MANY = 50
 """How many objects are requested one by one; if there are more, they are listed."""
@@ -145,7 +146,7 @@ class Takeovers:
 
     def _is_current(self, turn: Turn, body: RawBody) -> bool:
         """Whether whatever the previous leader has done is in this state for sure."""
-        if turn.memory.patched_version is not None:
+        if turn.memory.write.floor is not None:
             return True
         return self._written is not None and is_as_new(body, self._written)
 
@@ -184,7 +185,7 @@ class Takeovers:
         if object_key(self._resource, body) != key:
             return _Sight.REPLACED
         self._missing.pop(key, None)
-        turn.memory.patched_version = parse_version(body)
+        turn.memory.write = turn.memory.write.looked_up(body)
         if body is not known and not is_newer(known, body):
             turn.item.latest, turn.item.type, turn.body = body, "MODIFIED", Body(body)
         return _Sight.THERE

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from kopf_cogs.structs.bodies import RawBody, RawEvent, RawEventType
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_cogs.structs.versions import is_as_new
+from kopf_core.engines.records.writes import AwaitChange
 
 LAST_MOMENT = 1.0
 """For how long (in seconds) an interrupted turn can send what was done in it before that."""
@@ -33,21 +33,6 @@ class Requeue(NamedTuple):
 
     is_held: bool = False
     """Whether to wait for that time even if something happens to it before; but a deletion."""
-
-
-class AwaitChange(NamedTuple):
-    """Our own patch is to come back in the stream: until then, the state is inconsistent."""
-
-    version: str
-    """The resource version of the object after the patch."""
-
-    until: float
-    """The monotonic time of the operator's clock: when to give up, and to work with what is."""
-
-    def is_met_by(self, body: RawBody) -> bool:
-        """Whether this state has our patch in it, for sure."""
-        version = body["metadata"].get("resourceVersion")
-        return version == self.version or is_as_new(body, self.version)
 
 
 TurnResult: TypeAlias = Done | Requeue | AwaitChange
@@ -78,7 +63,6 @@ class WorkItem:
     """One object in the work queue, from the first thing to be done for it to the last one."""
 
     __slots__ = (
-        "awaited",
         "events",
         "generation",
         "interruptions",
@@ -130,9 +114,6 @@ class WorkItem:
         self.reasons: frozenset[str] = frozenset()
         """Why it was put into the queue, except for its own changes."""
 
-        self.awaited: AwaitChange | None = None
-        """The state is inconsistent until our own patch comes back, or until its deadline."""
-
         self.rest: TurnResult = DONE
         """What the latest turn has resulted in: how the object waits for the next one."""
 
@@ -158,17 +139,6 @@ class WorkItem:
         if self.timer is not None:
             self.timer.cancel()
         self.timer = timer
-
-    def notice(self, body: RawBody) -> None:
-        """A state has come from the stream: maybe, this is the one we waited for."""
-        if self.awaited is not None and self.awaited.is_met_by(body):
-            self.awaited = None
-
-    def get_awaited(self, now: float) -> AwaitChange | None:
-        """What to wait for until the state can be relied on; ``None`` if it can be now."""
-        if self.awaited is None or self.awaited.until <= now:
-            return None
-        return self.awaited
 
     @property
     def newest(self) -> RawBody | None:
