@@ -247,7 +247,7 @@ async def test_c20_d7_daemons_of_one_version_end_whichever_version_tells_of_the_
     world, rare, monkeypatch, one, other
 ):
     """There is no finalizer: somebody has removed it."""
-    monkeypatch.setattr("kopf_core.reactor.conflicts.LOST_MARKS_DELAYS", (3600.0,))
+    monkeypatch.setattr("kopf_core.engines.records.holds.LOST_MARKS_DELAYS", (3600.0,))
     kind = rare[:-1].capitalize()
     definition = make_crd(rare, kind)
     version = definition["spec"]["versions"][0]

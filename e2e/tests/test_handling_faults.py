@@ -751,7 +751,7 @@ async def test_c14_corrupted_last_handled_state_heals(world, value):
 @pytest.mark.parametrize("delay", [0.01, 3600])
 async def test_c15_reverted_annotations_are_not_a_storm(world, logged, monkeypatch, delay):
     """Another tool restores the object as it was, again and again; and changes it further."""
-    monkeypatch.setattr("kopf_core.reactor.conflicts.LOST_MARKS_DELAYS", (0.0, delay))
+    monkeypatch.setattr("kopf_core.engines.records.holds.LOST_MARKS_DELAYS", (0.0, delay))
 
     @on.create(*KEX, id="fn", registry=world.registry)
     def fn(name, **_):
@@ -834,7 +834,7 @@ async def test_c15_c16_undone_finalizers_are_not_a_storm(
     world, logged, monkeypatch, is_wanted, delay
 ):
     """Another operator has its own opinion; or another tool. The changes are handled meanwhile."""
-    monkeypatch.setattr("kopf_core.reactor.conflicts.LOST_MARKS_DELAYS", (0.0, delay))
+    monkeypatch.setattr("kopf_core.engines.records.holds.LOST_MARKS_DELAYS", (0.0, delay))
     ours, theirs = ([FINALIZER], []) if is_wanted else ([], [FINALIZER])
 
     @on.update(*KEX, id="fn", registry=world.registry)

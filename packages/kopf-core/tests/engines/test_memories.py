@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from kopf_cogs.structs.memos import Memo
-from kopf_core.engines.memories import ObjectMemories, Stage
+from kopf_core.engines.memories import ObjectMemories
+from kopf_core.engines.records.stages import HANDLED
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_custom_memos_decide_how_they_are_copied():
 def test_objects_are_initial_until_handled(memories):
     memory = memories.recall("a", is_listed=True)
     assert memory.initial
-    memory.stage = Stage.HANDLED
+    memory.cycle = HANDLED
     assert not memory.initial
     assert not memories.recall("b", is_listed=False).initial
 
@@ -80,10 +81,3 @@ def test_warnings_are_given_once_per_topic(memories):
         False,
         True,
     ]
-
-
-def test_functions_are_carried_once(memories):
-    memory = memories.recall("a")
-    memory.carried = (print,)
-    assert memory.take_carried() == (print,)
-    assert not memory.take_carried()

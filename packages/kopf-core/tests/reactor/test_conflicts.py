@@ -3,23 +3,21 @@
 import logging
 from functools import partial
 
-import pytest
-
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.effects import Applied
 from kopf_core.actions.loggers import objects_logger
 from kopf_core.engines.memories import ObjectMemory
+from kopf_core.engines.records.holds import FREE, LOST_MARKS_DELAYS, PEACE
+from kopf_core.engines.records.owed import NOTHING
 from kopf_core.reactor.conflicts import (
-    LOST_MARKS_DELAYS,
     MAX_CONFLICT_DELAY,
     MAX_CONFLICTS,
-    PEACE,
     get_conflict_delay,
-    get_lost_marks_delay,
-    get_lost_progress_delay,
     keep_refused,
     must_leave_finalizer,
+    tell_of_lost_marks,
+    tell_of_lost_progress,
 )
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import WorkItem
@@ -27,36 +25,43 @@ from kopf_core.reactor.work import WorkItem
 REFUSED = partial(Applied, is_refused=True)
 
 
-@pytest.fixture
-def memory():
-    return ObjectMemory(Memo(), is_listed=False)
+def lose_repeatedly(tell):
+    holds, delays = FREE, []
+    for _ in range(10):
+        holds = holds.lost(1000.0)
+        tell(holds, 1000.0, objects_logger)
+        delays.append(holds.until - 1000.0)
+    return delays
 
 
-def test_c15_lost_marks_are_handled_slower_and_slower(memory, logged):
-    delays = [get_lost_marks_delay(memory, objects_logger) for _ in range(10)]
+def test_c15_lost_marks_are_handled_slower_and_slower(logged):
+    delays = lose_repeatedly(tell_of_lost_marks)
     assert delays[0] == 0
     assert delays == sorted(delays)
     assert delays[-1] == LOST_MARKS_DELAYS[-1] > 10
     assert len(logged(logging.WARNING)) == 10
 
 
-def test_c12_handlers_with_lost_progress_are_called_slower_and_slower(memory, logged):
-    delays = [get_lost_progress_delay(memory, objects_logger) for _ in range(10)]
+def test_c12_handlers_with_lost_progress_are_called_slower_and_slower(logged):
+    delays = lose_repeatedly(tell_of_lost_progress)
     assert delays[0] == 0
     assert delays == sorted(delays)
     assert delays[-1] == LOST_MARKS_DELAYS[-1]
     assert len(logged(logging.WARNING)) == 9  # it can be removed by a person, once
 
 
-def test_c15_finalizers_are_added_slower_and_slower_only_if_undone_in_a_row(memory, logged):
+def test_c15_finalizers_are_added_slower_and_slower_only_if_undone_in_a_row(logged):
+    memory = ObjectMemory(Memo(), is_listed=False)
     turn = Turn(WorkItem("u"), memory, OperatorSettings())
     turn.item.latest = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {}}
 
     def lose(now):
-        memory.finalized = ("kopf.dev/v1", True)  # we have just added it
+        hold = memory.holds.finalizer.changed("kopf.dev/v1", is_added=True)
+        memory.holds = memory.holds._replace(finalizer=hold)
         is_undone = must_leave_finalizer(turn, now, wanted=True)
-        assert is_undone == (memory.finalizer_until > now)
-        return memory.finalizer_until - now
+        until = memory.holds.finalizer.until
+        assert is_undone == (until > now)
+        return until - now
 
     now, delays = 1000.0, []
     for _ in range(10):
@@ -70,13 +75,16 @@ def test_c15_finalizers_are_added_slower_and_slower_only_if_undone_in_a_row(memo
     assert len(logged(logging.WARNING)) == 9
 
 
-def test_b10_functions_refused_too_many_times_in_a_row_are_dropped(memory, logged):
+def test_b10_functions_refused_too_many_times_in_a_row_are_dropped(logged):
+    owed = NOTHING
+
     def fn(body):
         pass
 
     def send(applied, has_news=False):
-        keep_refused(memory, applied, objects_logger, has_news=has_news)
-        return memory.take_carried()
+        nonlocal owed
+        owed = keep_refused(owed.taken(), applied, objects_logger, has_news=has_news)
+        return owed.carried
 
     for _ in range(MAX_CONFLICTS - 1):
         assert send(REFUSED(carried=(fn,))) == (fn,)
@@ -90,11 +98,11 @@ def test_b10_functions_refused_too_many_times_in_a_row_are_dropped(memory, logge
     assert "fn" in message
 
 
-def test_b10_refused_finalizers_are_reported_from_time_to_time(memory, logged):
-    delays = []
+def test_b10_refused_finalizers_are_reported_from_time_to_time(logged):
+    owed, delays = NOTHING, []
     for _ in range(MAX_CONFLICTS * 2):
-        keep_refused(memory, REFUSED(refusal="No!"), objects_logger, has_news=False)
-        delays.append(get_conflict_delay(memory))
+        owed = keep_refused(owed, REFUSED(refusal="No!"), objects_logger, has_news=False)
+        delays.append(get_conflict_delay(owed))
     messages = logged(logging.ERROR)
     assert len(messages) == 2
     assert "finalizer" in messages[0]
@@ -103,8 +111,8 @@ def test_b10_refused_finalizers_are_reported_from_time_to_time(memory, logged):
     assert max(delays) == MAX_CONFLICT_DELAY
 
 
-def test_b10_functions_of_several_patches_are_carried_together(memory):
-    keep_refused(memory, REFUSED(carried=(print,)), objects_logger, has_news=True)
-    keep_refused(memory, Applied(), objects_logger, has_news=True)
-    keep_refused(memory, REFUSED(carried=(repr,)), objects_logger, has_news=True)
-    assert memory.take_carried() == (print, repr)
+def test_b10_functions_of_several_patches_are_carried_together():
+    owed = NOTHING
+    for applied in [REFUSED(carried=(print,)), Applied(), REFUSED(carried=(repr,))]:
+        owed = keep_refused(owed, applied, objects_logger, has_news=True)
+    assert owed.carried == (print, repr)

@@ -16,7 +16,9 @@ from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import asap
 from kopf_core.actions.marks import Marks
 from kopf_core.engines.leasing.fences import FencedError
-from kopf_core.engines.memories import ObjectMemories, ObjectMemory, Stage
+from kopf_core.engines.memories import ObjectMemories, ObjectMemory
+from kopf_core.engines.records.owed import Owed
+from kopf_core.engines.records.stages import Cycle, Stage
 from kopf_core.engines.records.writes import AwaitChange, LastWrite
 from kopf_core.reactor.delivery import Delivery, is_only_marked
 from kopf_core.reactor.turns import Turn
@@ -47,7 +49,7 @@ def make_after() -> Any:
 def make_turn(marks: Any = MARKS, patch: Any = ()) -> Turn:
     key: Any = ObjectKey
     memory = ObjectMemory(None, is_listed=False)
-    memory.pending = Marks(copy.deepcopy(marks)), Patch(patch)
+    memory.owed = Owed(Marks(copy.deepcopy(marks)), Patch(patch))
     return Turn(WorkItem(key), memory, OperatorSettings())
 
 
@@ -188,12 +190,12 @@ def test_c4_what_was_released_is_released_again_in_restored_clusters(
     event = make_event("9")
     if is_ongoing:
         event["object"]["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
-    turn.memory.stage = stage
+    turn.memory.cycle = Cycle(stage)
     delivery.notice(turn, event)
-    assert turn.memory.stage is stage  # it can be a list from the past
+    assert turn.memory.cycle.stage is stage  # it can be a list from the past
     turn.memory.write = turn.memory.write.doubted()
     delivery.notice(turn, event)
-    assert turn.memory.stage is expected
+    assert turn.memory.cycle.stage is expected
 
 
 @pytest.mark.parametrize(

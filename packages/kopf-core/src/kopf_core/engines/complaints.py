@@ -12,9 +12,9 @@ REASON = "InvalidObject"
 
 def complain(cause: ResourceCause, memory: ObjectMemory, text: str) -> None:
     """Log the reason, and post an event, unless the last ones were the same."""
-    if memory.complaint == text:
+    if memory.told.complaint == text:
         return
-    memory.complaint = text
+    memory.told = memory.told._replace(complaint=text)
     logger = LocalObjectLogger(body=cause.body, settings=cause.settings)
     logger.error(f"{text}. The handlers which rely on its model wait until it is changed.")
     ref = build_object_reference(cause.body)

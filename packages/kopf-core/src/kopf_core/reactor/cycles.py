@@ -21,11 +21,12 @@ from kopf_cogs.structs.secrecy import show
 from kopf_core.actions.effects import deliver_results, merge_into, merge_patches
 from kopf_core.actions.execution import Execution, collect_results
 from kopf_core.actions.states import LEAST_JUMP, NO_JUMP, HandlerState, State
-from kopf_core.engines.memories import ObjectMemory, Stage
+from kopf_core.engines.memories import ObjectMemory
+from kopf_core.engines.records.stages import Stage
 from kopf_core.intents.causes import TITLES, ChangingCause, Reason
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.conflicts import get_lost_marks_delay, get_lost_progress_delay
+from kopf_core.reactor.conflicts import tell_of_lost_marks, tell_of_lost_progress
 from kopf_core.reactor.missed_changes import Missed, find_missed
 from kopf_core.reactor.seen_states import NOTHING_SEEN, SeenStates
 from kopf_core.reactor.sizes import has_room, is_too_large, surely_has_room
@@ -64,7 +65,7 @@ class Cycles:
 
     def get_essence(self, turn: Turn) -> BodyEssence:
         """What is essential in the object as it is now. It is not shared with anybody."""
-        packed = turn.memory.seen
+        packed = turn.memory.cycle.seen
         if packed is None or _find_step(turn) is None:
             return self.build_essence(turn.body)
         return SeenStates(packed=packed).items[-1].essence  # there is no quicker way to copy it
@@ -80,7 +81,7 @@ class Cycles:
         if cause.reason is Reason.NOOP:
             cause.logger.debug(NOT_INTERESTED)
             turn.is_finished = True
-            if turn.memory.has_progress:  # what was handled can be reverted in the meantime
+            if turn.memory.cycle.has_progress:  # what was handled can be reverted in the meantime
                 known = self._load(turn, cause)
                 self._finish(turn, cause, known, self._load_seen(turn, cause, known))
             self._conclude(turn, cause)
@@ -129,7 +130,7 @@ class Cycles:
         if turn.execution is None:
             clock = SteadyClock(self._clock)
             turn.clock_offset = clock.offset
-            jump = _measure_jump(turn.memory.clock_offset, turn.clock_offset)
+            jump = _measure_jump(turn.memory.cycle.clock_offset, turn.clock_offset)
             turn.execution = self._execution.timed(clock, jump)
         return turn.execution
 
@@ -154,7 +155,7 @@ class Cycles:
         """What those have seen who are over; and what everybody else sees now."""
         if cause.reason is Reason.DELETE or not state:
             return NOTHING_SEEN
-        packed = turn.memory.seen
+        packed = turn.memory.cycle.seen
         if packed is not None and _find_step(turn) is not None:
             return SeenStates(packed=packed)  # the current state is the last one of them
         finished = state.finished | self._find_finished(state.all_subrefs, cause)
@@ -186,8 +187,7 @@ class Cycles:
             self._store_seen(turn, cause, state, seen)
         storage = self._persistence.progress_storage
         state.store(body=cause.body, patch=turn.marks, storage=storage)
-        turn.memory.has_progress = True
-        turn.memory.clock_offset = turn.clock_offset
+        turn.memory.cycle = turn.memory.cycle.stored(turn.clock_offset)
         if keeps_progress_as_is(storage) and keeps_essence_as_is(
             self._persistence.diffbase_storage
         ):
@@ -206,9 +206,10 @@ class Cycles:
         What is stored already is better than nothing, unless the essence needs that place.
         """
         packed = seen.pack(state.started.isoformat()) if seen else None
-        if packed is turn.memory.seen and essence is None and _find_step(turn) is not None:
+        if packed is turn.memory.cycle.seen and essence is None and _find_step(turn) is not None:
             return  # it is there, or there is no room for it
-        turn.memory.seen = packed
+        if packed is not turn.memory.cycle.seen:
+            turn.memory.cycle = turn.memory.cycle._replace(seen=packed)
         planned = self._plan_seen(cause, None if packed is None else packed.text)
         marks = planned if essence is None else merge_patches(planned, essence)
         if seen and not has_room(cause.body, marks):
@@ -259,7 +260,8 @@ class Cycles:
                 turn.essence = self._plan_essence(cause, seen.items[-1].essence)
         else:
             turn.essence = self._leave(turn, cause, missed)
-        turn.memory.has_progress = missed is not None and bool(missed.kept)
+        is_kept = missed is not None and bool(missed.kept)
+        turn.memory.cycle = turn.memory.cycle.ended(has_progress=is_kept)
         turn.is_finished = missed is None
 
     def _load_subhandlers(
@@ -299,7 +301,8 @@ class Cycles:
     def _conclude(self, turn: Turn, cause: ChangingCause) -> None:
         if turn.essence is not None:
             merge_into(turn.marks, turn.essence)
-        turn.memory.stage, turn.memory.held_until = Stage.HANDLED, 0.0
+        turn.memory.cycle = turn.memory.cycle.at(Stage.HANDLED)
+        turn.memory.holds = turn.memory.holds.handled()
         if not turn.is_changing and cause.reason is not Reason.DELETE:
             turn.logger.debug("Handling cycle is finished, waiting for new changes.")
 
@@ -330,16 +333,17 @@ class Cycles:
 
     def _get_hold(self, memory: ObjectMemory, cause: ChangingCause, known: State) -> float:
         """For how long not to handle the object anew, if it has lost our marks."""
-        now, was_stored = self._clock.monotonic(), memory.clock_offset is not None
-        if cause.reason is Reason.CREATE and memory.stage is Stage.HANDLED:
-            memory.stage = Stage.LOST
-            memory.held_until = now + get_lost_marks_delay(memory, cause.logger)
-        elif was_stored and memory.has_progress and not known:
-            memory.has_progress = False
-            memory.held_until = now + get_lost_progress_delay(memory, cause.logger)
-        elif memory.stage is Stage.LOST and cause.reason is not Reason.CREATE:
+        now, cycle = self._clock.monotonic(), memory.cycle
+        if cause.reason is Reason.CREATE and cycle.stage is Stage.HANDLED:
+            memory.cycle, memory.holds = cycle.at(Stage.LOST), memory.holds.lost(now)
+            tell_of_lost_marks(memory.holds, now, cause.logger)
+        elif cycle.was_stored and cycle.has_progress and not known:
+            memory.cycle = cycle._replace(has_progress=False)
+            memory.holds = memory.holds.lost(now)
+            tell_of_lost_progress(memory.holds, now, cause.logger)
+        elif cycle.stage is Stage.LOST and cause.reason is not Reason.CREATE:
             return 0.0
-        return max(0.0, memory.held_until - now)
+        return max(0.0, memory.holds.until - now)
 
     def _announce(self, cause: ChangingCause, state: State) -> None:
         title = TITLES[cause.reason].capitalize()

@@ -20,7 +20,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_newer, is_same, parse_version
 from kopf_core.actions.effects import Applied, apply_patches, tell_of_losses
 from kopf_core.actions.execution import Execution
-from kopf_core.engines.memories import Stage
+from kopf_core.engines.records.stages import Stage
 from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.reactor.conflicts import get_conflict_delay, keep_refused
 from kopf_core.reactor.cycles import FOREVER
@@ -57,9 +57,9 @@ class Delivery:
         memory.write = memory.write.streamed(event["object"])
         is_restored = event["type"] is None and memory.write.are_versions_doubted
         if event["type"] == "DELETED" or is_restored:
-            if is_restored and memory.stage in (Stage.RELEASED, Stage.FREED):
+            if is_restored and memory.cycle.stage in (Stage.RELEASED, Stage.FREED):
                 is_ongoing = is_deletion_ongoing(event["object"])
-                memory.stage = Stage.RELEASED if is_ongoing else Stage.HANDLED
+                memory.cycle = memory.cycle.at(Stage.RELEASED if is_ongoing else Stage.HANDLED)
             memory.write = memory.write.restored()
         elif item.latest is not None and is_same(item.latest, event["object"]):
             # Ours is preferred: when it removes the last finalizer, the version can be the same.
@@ -68,9 +68,10 @@ class Delivery:
         elif item.latest is not None and is_newer(item.latest, event["object"]):
             item.is_contradicted = event["type"] is not None
             return
-        is_back = memory.stage is Stage.ABSENT and _is_present(turn, event)
+        is_back = memory.cycle.stage is Stage.ABSENT and _is_present(turn, event)
         if is_back and event["type"] is None:
-            memory.stage = Stage.HANDLED  # it was a mistake, or the list is from the past
+            # It was a mistake, or the list is from the past.
+            memory.cycle = memory.cycle.at(Stage.HANDLED)
         item.latest, item.type = event["object"], event["type"]
         item.is_contradicted = is_back and event["type"] is not None  # or it is late
 
@@ -93,8 +94,8 @@ class Delivery:
             return
         except APIForbiddenError:
             body = None  # then, the stream is to be believed
-        if turn.memory.stage is Stage.ABSENT:
-            turn.memory.stage = Stage.HANDLED
+        if turn.memory.cycle.stage is Stage.ABSENT:
+            turn.memory.cycle = turn.memory.cycle.at(Stage.HANDLED)
         if is_sane(body) and object_key(self._resource, body) == item.key:
             turn.memory.write = turn.memory.write.looked_up(body)
             item.latest, item.type = body, "MODIFIED"
@@ -138,8 +139,9 @@ class Delivery:
         """Send the changes to the API, and decide on when to get back to the object."""
         if delay == FOREVER:
             delay = None
-        if turn.memory.carried:
-            turn.patch.fns[:0] = turn.memory.take_carried()
+        if turn.memory.owed.carried:
+            turn.patch.fns[:0] = turn.memory.owed.carried
+            turn.memory.owed = turn.memory.owed.taken()
         if not turn.is_changing:
             if delay:
                 turn.logger.debug(f"Sleeping for {delay} seconds for the delayed handlers.")
@@ -148,7 +150,7 @@ class Delivery:
             turn.logger.debug(f"Sleeping was skipped because of the patch, {delay} seconds left.")
         source: RawBody | Any = turn.item.latest
         if not self._door.is_open:  # e.g. a thread has ended in the middle of a pause
-            turn.memory.base = source
+            turn.memory.owed = turn.memory.owed.held(source)
             self._door.check()
         applied = await self._send(turn, source)
         if applied.is_gone:  # what was on its way at that moment is not to be handled
@@ -158,7 +160,7 @@ class Delivery:
         if patched is None or _get_version(patched) == _get_version(source):
             if applied.is_refused and delay is None:
                 # The newer state is usually on its way; if it is not, there is another reason.
-                return self._requeue(get_conflict_delay(turn.memory))
+                return self._requeue(get_conflict_delay(turn.memory.owed))
             # If nothing has changed though it should have, a new attempt would be the same.
             return self._requeue(None if delay is None else max(delay, NOTHING_CHANGED_DELAY))
         timeout = self._settings.persistence.consistency_timeout
@@ -195,16 +197,20 @@ class Delivery:
             logger=turn.logger,
         )
         memory.write = memory.write.unknown()
-        memory.warned = tell_of_losses(applied, self._resource, memory.warned, turn.logger)
+        topics = tell_of_losses(applied, self._resource, memory.told.topics, turn.logger)
+        if topics is not memory.told.topics:
+            memory.told = memory.told._replace(topics=topics)
         turn.applied = applied
         if applied.body is not None:
             finalizer = self._settings.persistence.finalizer
             is_blocked = is_deletion_blocked(applied.body, finalizer)
             if is_blocked is not is_deletion_blocked(source, finalizer):
-                memory.finalized = (applied.body.get("apiVersion"), is_blocked)
-            if memory.stage is Stage.RELEASED:
+                kind, holds = applied.body.get("apiVersion"), memory.holds
+                changed = holds.finalizer.changed(kind, is_added=is_blocked)
+                memory.holds = holds._replace(finalizer=changed)
+            if memory.cycle.stage is Stage.RELEASED:
                 if not is_blocked:
-                    memory.stage = Stage.FREED
+                    memory.cycle = memory.cycle.at(Stage.FREED)
             elif is_only_marked(source, applied.body, turn):
                 if turn.is_finished:
                     memory.write = memory.write.finished(applied.body)
@@ -212,7 +218,8 @@ class Delivery:
                     memory.write = memory.write.stepped(applied.body, turn.state)
         patch.clear()
         marks.clear()
-        keep_refused(memory, applied, turn.logger, has_news=bool(turn.item.events))
+        has_news = bool(turn.item.events)
+        memory.owed = keep_refused(memory.owed, applied, turn.logger, has_news=has_news)
         return applied
 
 

@@ -28,8 +28,8 @@ def tell_of_problems(
         if conditions is not None:
             conditions.set(VALID, False, reason=REASON, message=text)
         return
-    if turn.memory.complaint is not None:
-        turn.memory.complaint = None
+    if turn.memory.told.complaint is not None:
+        turn.memory.told = turn.memory.told._replace(complaint=None)
         turn.logger.info("The object is valid again: its handlers wait no more.")
     if conditions is not None and conditions.get(VALID, {}).get("reason") == REASON:
         conditions.set(VALID, True)

@@ -29,7 +29,9 @@ from kopf_core.actions.execution import Execution
 from kopf_core.actions.invocation import is_being_cancelled
 from kopf_core.actions.retrying import safe_repr
 from kopf_core.engines.leasing.fences import FencedError
-from kopf_core.engines.memories import ObjectMemories, Stage
+from kopf_core.engines.memories import ObjectMemories
+from kopf_core.engines.records.owed import NOTHING
+from kopf_core.engines.records.stages import Stage
 from kopf_core.intents.causes import (
     ChangingCause,
     Reason,
@@ -41,7 +43,7 @@ from kopf_core.intents.detection import detect_reason
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.conflicts import get_finalizer_hold, judge_pending, must_leave_finalizer
+from kopf_core.reactor.conflicts import get_finalizer_hold, judge_owed, must_leave_finalizer
 from kopf_core.reactor.cycles import Cycles, sooner
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.echoes import Echoes
@@ -119,13 +121,15 @@ class Reconciler:
             item.events.clear()
             return DONE
         memory = self._memories.recall(item.key, is_listed=item.is_listed)
-        if memory.base is not None:
-            judge_pending(memory, item.newest, self._handlers, self.settings.persistence)
+        if memory.owed.base is not None:
+            memory.owed = judge_owed(
+                memory.owed, item.newest, self._handlers, self.settings.persistence
+            )
         turn = Turn(item, memory, self.settings)
         pause = find_pause(turn)
         if pause is not None:
             return self._pauses.leave_alone(turn, self.resource, pause)
-        if memory.is_paused:
+        if memory.holds.is_paused:
             self._pauses.go_on(turn)
         try:
             if item.events:
@@ -160,8 +164,9 @@ class Reconciler:
         except Exception as e:
             return throttle(turn, Failure(safe_repr(e), exc=e), self._clock.monotonic())
         finally:  # what is not sent now is sent by the next turn: nothing is called again for it
-            memory.pending = (turn.marks, turn.patch) if turn.is_changing else None
-        if memory.throttler is not None:
+            if turn.is_changing or memory.owed is not NOTHING:
+                memory.owed = memory.owed.unsent(turn.marks, turn.patch)
+        if memory.holds.throttling is not None:
             unthrottle(turn, self._denials)
         return result
 
@@ -225,7 +230,7 @@ class Reconciler:
                     cause.logger.debug("Deletion, but we are done with it, and we do not care.")
                     turn.logger.debug("Handling cycle is finished, waiting for new changes.")
                 return await self._delivery.apply(turn)
-            case Reason.DELETE if turn.memory.stage is Stage.FREED:
+            case Reason.DELETE if turn.memory.cycle.stage is Stage.FREED:
                 return await self._delivery.apply(turn)  # an echo of what was before the release
             case Reason.DELETE if not await self._clean_up(turn, cause):
                 return await self._delivery.apply(turn, delay=CLEANING_POLLING)
@@ -233,7 +238,8 @@ class Reconciler:
             return await self._delivery.apply(turn)
         is_kept = cause.reason is Reason.DELETE and self._background.is_running(turn.memory)
         delay = hold = get_finalizer_hold(turn, cause.reason, self._clock.monotonic())
-        if is_ours and turn.memory.stage is not Stage.RELEASED:  # others are left without our marks
+        is_released = turn.memory.cycle.stage is Stage.RELEASED
+        if is_ours and not is_released:  # others are left without our marks
             delay = sooner(hold, await self._cycles.step(turn, cause, is_kept=is_kept))
             turn.is_finished &= hold is None
         if self.desired is not None and not (cause.reason is Reason.DELETE or is_being_cancelled()):
@@ -253,7 +259,7 @@ class Reconciler:
 
     async def _clean_up(self, turn: Turn, cause: ChangingCause) -> bool:
         """Delete what is owned out of reach of garbage collection; get whether it is all gone."""
-        if self.desired is None or turn.memory.stage is Stage.RELEASED:
+        if self.desired is None or turn.memory.cycle.stage is Stage.RELEASED:
             return True
         return await self.desired.clean_up(self._make_step(turn, cause))
 
@@ -271,13 +277,13 @@ class Reconciler:
 
     def _release(self, turn: Turn, cause: ChangingCause, *, is_kept: bool) -> None:
         """Everything is done about the deletion: let the object go, unless it is kept for now."""
+        cycle = turn.memory.cycle
+        turn.memory.cycle = cycle.at(Stage.RELEASED)
         if is_kept:
-            turn.memory.stage = Stage.RELEASED
             return
         turn.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
-        if turn.memory.stage is Stage.RELEASED:  # but the finalizer could not be removed until now
+        if cycle.stage is Stage.RELEASED:  # but the finalizer could not be removed until now
             self._cycles.purge(turn, cause)
-        turn.memory.stage = Stage.RELEASED
         plan_release(turn.marks, self.settings.persistence.finalizer)
 
     def _fix_finalizer(self, turn: Turn, cause: ChangingCause) -> bool:
@@ -309,7 +315,7 @@ class Reconciler:
         return not (
             item.latest is None
             or item.type == "DELETED"
-            or (turn.is_changing or turn.memory.carried)
+            or (turn.is_changing or turn.memory.owed.carried)
             or self._can_be_marked(item.latest)
         )
 
@@ -325,12 +331,12 @@ class Reconciler:
         turn.renew()
         if turn.type == "DELETED":
             return await self.reconcile(turn)
-        if turn.memory.stage is Stage.ABSENT:
+        if turn.memory.cycle.stage is Stage.ABSENT:
             if item.is_contradicted:
                 await self._delivery.look(turn)
-            if turn.memory.stage is Stage.ABSENT:
+            if turn.memory.cycle.stage is Stage.ABSENT:
                 return DONE  # its deletion is on its way
-        if turn.memory.pending is not None:  # its handlers must not be called again for that
+        if turn.memory.owed.marks is not None:  # its handlers must not be called again for that
             result = await self._delivery.apply(turn)
             if not isinstance(result, Done):
                 return result

@@ -14,7 +14,7 @@ from kopf_cogs.helpers.jsons import loads
 from kopf_cogs.structs.bodies import BodyEssence
 from kopf_cogs.structs.dicts import json_copy
 from kopf_cogs.structs.ids import HandlerId
-from kopf_core.engines.memories import PackedStates
+from kopf_core.engines.records.stages import PackedStates
 
 
 class SeenState(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kopf_cogs.clients.errors import APIError, APIForbiddenError
 from kopf_cogs.clients.rights import Right, explain_refusal, hint_at_role
 from kopf_cogs.clients.session import Client
-from kopf_core.actions.throttling import Throttler
+from kopf_core.engines.records.holds import Throttling
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import DONE, Requeue, TurnResult
 
@@ -56,11 +56,12 @@ class Denials:
 
 def throttle(turn: Turn, failure: Failure, now: float) -> TurnResult:
     """Leave the object alone for a while: something is wrong with it, or with us."""
-    throttler = turn.memory.throttler
-    if throttler is None:
-        throttler = turn.memory.throttler = Throttler()
-    is_news = throttler.is_news(failure.reason) and not failure.is_known
-    delay = throttler.fail(turn.settings.queueing.error_delays)
+    memory = turn.memory
+    before = memory.holds.throttling or Throttling()
+    throttling = before.failed(failure.reason)
+    memory.holds = memory.holds._replace(throttling=throttling)
+    is_news = failure.reason != before.reason and not failure.is_known
+    delay = throttling.get_delay(turn.settings.queueing.error_delays)
     if delay is None:
         turn.logger.error(f"Processing has failed: {failure.reason}", exc_info=failure.exc)
         return DONE
@@ -74,7 +75,7 @@ def throttle(turn: Turn, failure: Failure, now: float) -> TurnResult:
 
 def unthrottle(turn: Turn, denials: Denials) -> None:
     """The object is processed with no errors: the next one starts from the shortest delay."""
-    if turn.memory.throttler is not None:
+    if turn.memory.holds.throttling is not None:
         denials.clear()
-        turn.memory.throttler = None
+        turn.memory.holds = turn.memory.holds._replace(throttling=None)
         turn.logger.info("Throttling is over. Switching back to normal operations.")

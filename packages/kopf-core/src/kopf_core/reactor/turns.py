@@ -100,11 +100,10 @@ class Turn:
         self.applied: Applied | None = None
         """What has come of the latest patch, if there was any."""
 
-        self._patch: Patch | None = None
-        self._marks: Marks | None = None
+        self._patch: Patch | None
+        self._marks: Marks | None
         self._logger: LocalObjectLogger | None = None
-        if memory.pending is not None:
-            self._marks, self._patch = memory.pending
+        self._marks, self._patch = memory.owed.marks, memory.owed.patch
         if memory.namespace is None:
             memory.namespace = item.namespace
 
