@@ -5,6 +5,7 @@ the views given to handlers are read-only, and iterating over them goes over a s
 """
 
 import asyncio
+from collections.abc import Mapping
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import call
@@ -19,7 +20,7 @@ from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.complaints import complain
-from kopf_core.engines.memories import ObjectMemories, ObjectMemory
+from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.causes import IndexingCause
 from kopf_core.intents.handlers import IndexingHandler
 from kopf_core.intents.indices import Indices
@@ -53,6 +54,7 @@ class ResourceIndexer:
         self._execution = execution
         self._settings: OperatorSettings = execution.settings
         self._keys: set[ObjectKey] = set()
+        self._failures: dict[ObjectKey, Mapping[HandlerId, HandlerState]] = {}
         self._patience: dict[HandlerId, float] = {}  # of those who were interrupted
 
     async def index(self, key: ObjectKey, event: RawEvent) -> None:
@@ -65,6 +67,7 @@ class ResourceIndexer:
                 self._indices.discard(handler.id, key)
         if not handlers:  # the objects that nobody is interested in leave no trace in the memory
             self._keys.discard(key)
+            self._failures.pop(key, None)
             return
         self._keys.add(key)
         memory = self._memories.recall(key, is_listed=event["type"] is None)
@@ -78,7 +81,7 @@ class ResourceIndexer:
         )
         for handler in handlers:
             try:
-                await self._index_one(key, handler, cause, memory)
+                await self._index_one(key, handler, cause)
             except InvalidObjectError as e:
                 self._indices.discard(handler.id, key)
                 complain(cause, memory, str(e))
@@ -94,20 +97,17 @@ class ResourceIndexer:
             for handler in self._handlers:
                 self._indices.discard(handler.id, key)
         self._keys.clear()
+        self._failures.clear()
 
     async def _index_one(
-        self,
-        key: ObjectKey,
-        handler: IndexingHandler,
-        cause: IndexingCause,
-        memory: ObjectMemory,
+        self, key: ObjectKey, handler: IndexingHandler, cause: IndexingCause
     ) -> None:
         if not matches(handler, cause):
             self._indices.discard(handler.id, key)
             return
         clock = self._execution.clock
         now = clock.now()
-        state = (memory.indexing or {}).get(handler.id)
+        state = self._failures.get(key, {}).get(handler.id)
         state = state or HandlerState(started=now, since=clock.monotonic())
         if not state.is_awake(now):
             return
@@ -115,7 +115,7 @@ class ResourceIndexer:
         if outcome is None:
             self._indices.discard(handler.id, key)
             return
-        self._remember(handler, state, outcome, memory)
+        self._remember(key, handler, state, outcome)
         if outcome.exception is not None:
             self._indices.discard(handler.id, key)
         elif type(outcome.result) is dict:  # the keys are compared by users' code
@@ -148,17 +148,13 @@ class ResourceIndexer:
         return None
 
     def _remember(
-        self,
-        handler: IndexingHandler,
-        state: HandlerState,
-        outcome: Outcome,
-        memory: ObjectMemory,
+        self, key: ObjectKey, handler: IndexingHandler, state: HandlerState, outcome: Outcome
     ) -> None:
         """Keep the failures only: a success starts everything anew."""
-        failures = dict(memory.indexing or {})
+        failures = {**self._failures.pop(key, {})}
         if outcome.exception is None:
             failures.pop(handler.id, None)
         else:
-            now = self._execution.clock.now()
-            failures[handler.id] = state.with_outcome(outcome, now)
-        memory.indexing = failures or None
+            failures[handler.id] = state.with_outcome(outcome, self._execution.clock.now())
+        if failures:
+            self._failures[key] = failures

@@ -5,8 +5,8 @@ of a record is an immutable value; of most objects, it is the same value, which 
 """
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
 
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
@@ -30,10 +30,8 @@ class ObjectMemory:
     __slots__ = (
         "_memo",
         "_origin",
-        "background",
         "cycle",
         "holds",
-        "indexing",
         "is_listed",
         "namespace",
         "owed",
@@ -66,12 +64,6 @@ class ObjectMemory:
         self.told: Told = SILENCE
         """What people were told of it already."""
 
-        self.background: Any = None
-        """The daemons and timers of the object, if any."""
-
-        self.indexing: Any = None
-        """The failures of indexing of the object, if any."""
-
     @property
     def memo(self) -> AnyMemo:
         """The users' container: a shallow copy of the operator's one."""
@@ -96,10 +88,9 @@ class ObjectMemory:
         return True
 
     def renew(self) -> "ObjectMemory":
-        """The record as after a restart, with the same daemons and timers, and their memo."""
+        """The record as after a restart, with the same memo: its daemons and timers use it."""
         memory = ObjectMemory(self._origin, is_listed=True)
-        memory._memo, memory.background = self._memo, self.background
-        memory.namespace = self.namespace
+        memory._memo, memory.namespace = self._memo, self.namespace
         return memory
 
 
@@ -158,13 +149,12 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
         for memory in self._items.values():
             memory.write = memory.write.doubted()
 
-    def restart(self, is_working: Callable[[ObjectMemory], bool]) -> None:
-        """Forget everything, as after a restart; but not what works for the objects still."""
-        kept = {key: memory for key, memory in self._items.items() if is_working(memory)}
+    def restart(self, working: Collection[ObjectKey]) -> None:
+        """Forget everything, as after a restart; but not the memos which are used still."""
+        kept = {key: self._items[key].renew() for key in working if key in self._items}
         self._items.clear()
         self._paused.clear()
-        for key, memory in kept.items():
-            self._items[key] = memory.renew()
+        self._items.update(kept)
 
     def forget(self, key: ObjectKey) -> None:
         self._items.pop(key, None)

@@ -198,11 +198,10 @@ class Handling:
     ) -> None:
         """The objects are not served anymore: stop everything, remember nothing."""
         self.background.stop_resource(resource, namespace)
-        memories = self._essentials.memories
         for key in keys:
-            memory = memories.get(key)
-            if memory is not None and not self.background.is_running(memory):
-                memories.forget(key)
+            if not self.background.is_running(key):
+                self.background.forget(key)
+                self._essentials.memories.forget(key)
 
     def _on_interrupted(self, stream: StreamKey) -> None:
         intake = self.orchestrator.intakes.get(stream)

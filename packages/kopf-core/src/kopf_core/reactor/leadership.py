@@ -126,7 +126,7 @@ class Leadership:
 
     async def _follow(self) -> None:
         await self._handling.interrupt(PAUSE)
-        self._essentials.memories.restart(self._handling.background.is_running)
+        self._essentials.memories.restart(self._handling.background.restart())
         self._handling.orchestrator.forget_plans()
         self._handling.relist()
         try:

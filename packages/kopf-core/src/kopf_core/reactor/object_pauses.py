@@ -40,7 +40,7 @@ class ObjectPauses:
         while item.events:
             self.delivery.notice(turn, item.events.popleft())
         turn.body = Body(item.latest or {})
-        self.background.suspend(turn.memory, turn.body)
+        self.background.suspend(item.key, turn.body)
         if self.desired is not None:
             self.desired.suspend(item.key)
         meta = turn.body.metadata

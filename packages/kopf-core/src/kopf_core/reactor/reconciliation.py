@@ -183,7 +183,7 @@ class Reconciler:
                 if result is not None:
                     deliver_results({handler.id: result}, marks=turn.marks, logger=watching.logger)
         is_deleted = event["type"] == "DELETED"  # in all versions of its kind at once
-        if self._handlers.spawning or (is_deleted and turn.memory.background is not None):
+        if self._handlers.spawning or is_deleted:
             await self._adjust_background(turn)
 
     async def _handle_more(self, turn: Turn) -> None:
@@ -204,14 +204,14 @@ class Reconciler:
     async def _adjust_background(self, turn: Turn) -> None:
         """Start and stop daemons and timers in accordance with the newest state of the object."""
         turn.renew()
-        memory, body = turn.memory, turn.body
+        key, body = turn.item.key, turn.body
         if turn.item.type == "DELETED" or is_deletion_ongoing(body):
-            self._background.stop_deleted(memory, body)
+            self._background.stop_deleted(key, body)
         else:
             spawning = self._make_cause(SpawningCause, turn, body)
-            self._background.adjust(turn.item.key, memory, spawning, self._handlers)
-        if self._background.is_stopping(memory):
-            await self._background.settle(memory)
+            self._background.adjust(key, spawning, self._handlers)
+        if self._background.is_stopping(key):
+            await self._background.settle(key)
 
     async def reconcile(self, turn: Turn) -> TurnResult:
         """Bring the object to the state where all its changes are handled. One step of that."""
@@ -222,6 +222,7 @@ class Reconciler:
                 if is_ours:
                     cause.logger.debug("Deleted, really deleted, and we are notified.")
                 self._memories.forget(turn.item.key)
+                self._background.forget(turn.item.key)
                 if self.desired is not None:
                     self.desired.forget(turn.item.key)
                 return DONE
@@ -236,7 +237,7 @@ class Reconciler:
                 return await self._delivery.apply(turn, delay=CLEANING_POLLING)
         if cause.reason is not Reason.DELETE and self._fix_finalizer(turn, cause):
             return await self._delivery.apply(turn)
-        is_kept = cause.reason is Reason.DELETE and self._background.is_running(turn.memory)
+        is_kept = cause.reason is Reason.DELETE and self._background.is_running(turn.item.key)
         delay = hold = get_finalizer_hold(turn, cause.reason, self._clock.monotonic())
         is_released = turn.memory.cycle.stage is Stage.RELEASED
         if is_ours and not is_released:  # others are left without our marks
@@ -246,7 +247,7 @@ class Reconciler:
             delay = sooner(delay, await self.desired.make_passes(self._make_step(turn, cause)))
         if cause.reason is Reason.DELETE and delay is None:
             self._release(turn, cause, is_kept=is_kept)
-        if self._background.is_stopping(turn.memory):
+        if self._background.is_stopping(turn.item.key):
             delay = sooner(delay, self._background_polling)
         if self._handlers.viewing and cause.reason is not Reason.DELETE:
             tell_of_problems(turn, self._handlers, cause, is_patched=True)
@@ -290,14 +291,14 @@ class Reconciler:
         """Add or remove the finalizer; get whether there is anything to be done about it."""
         finalizer = self.settings.persistence.finalizer
         is_blocked = is_deletion_blocked(cause.body, finalizer)
-        finished = self._background.get_finished(turn.memory)
+        finished = self._background.get_finished(turn.item.key)
         is_required = self._handlers.requires_finalizer(cause, finished) or (
             self.desired is not None
             and self.desired.needs_finalizer(turn.item.key, is_held=is_blocked)
         )
         if is_required is is_blocked:
             return False
-        if is_blocked and self._background.is_running(turn.memory):
+        if is_blocked and self._background.is_running(turn.item.key):
             return False  # not before they end; everything else does not wait for them
         if must_leave_finalizer(turn, self._clock.monotonic(), wanted=is_required):
             return False

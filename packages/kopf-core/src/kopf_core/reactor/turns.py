@@ -23,32 +23,29 @@ from kopf_core.reactor.work import WorkItem
 class Background(Protocol):
     """Daemons and timers, as the spine needs them."""
 
-    def adjust(
-        self,
-        key: ObjectKey,
-        memory: ObjectMemory,
-        cause: SpawningCause,
-        handlers: ResourceHandlers,
-    ) -> None:
+    def adjust(self, key: ObjectKey, cause: SpawningCause, handlers: ResourceHandlers) -> None:
         """Spawn what matches and is not there yet, stop what does not match anymore."""
 
-    def stop_deleted(self, memory: ObjectMemory, body: Body) -> None:
+    def stop_deleted(self, key: ObjectKey, body: Body) -> None:
         """Stop everything of the object that is being deleted."""
 
-    def suspend(self, memory: ObjectMemory, body: Body) -> None:
+    def suspend(self, key: ObjectKey, body: Body) -> None:
         """Stop everything of the object that is paused; it can be spawned again later."""
 
-    def is_running(self, memory: ObjectMemory) -> bool:
+    def is_running(self, key: ObjectKey) -> bool:
         """Whether there is anything that must end before the object is let go."""
 
-    def is_stopping(self, memory: ObjectMemory) -> bool:
+    def is_stopping(self, key: ObjectKey) -> bool:
         """Whether there is anything that is going to end; the object is woken up then."""
 
-    def get_finished(self, memory: ObjectMemory) -> Collection[HandlerId]:
+    def get_finished(self, key: ObjectKey) -> Collection[HandlerId]:
         """Those that have ended on their own and will never run for the object again."""
 
-    async def settle(self, memory: ObjectMemory) -> None:
+    async def settle(self, key: ObjectKey) -> None:
         """Let those functions end that do so at once when asked."""
+
+    def forget(self, key: ObjectKey) -> None:
+        """Remember nothing of the object."""
 
 
 NOTHING = Body({})

@@ -71,24 +71,23 @@ class Yard:
         self.body["metadata"]["uid"] = uid
         for key, val in changes.items():
             self.body.setdefault(key, {}).update(val)
-        memory = self.memories.recall(uid)
         cause = SpawningCause(
             resource=self.resource,
             body=Body(self.body),
             patch=Patch(),
             settings=self.settings,
-            memo=memory.memo,
+            memo=self.memories.recall(uid).memo,
             indices={},
         )
         handlers = self.registry.get_resource_handlers(self.resource)
-        self.engine.adjust(uid, memory, cause, handlers)
-        return memory
+        self.engine.adjust(uid, cause, handlers)
+        return uid
 
     def label(self, value: str | None) -> Any:
         return self.see(metadata={"labels": {} if value is None else {"label": value}})
 
     def delete(self, uid: str = "uid1") -> None:
-        self.engine.stop_deleted(self.memories.recall(uid), Body(self.body))
+        self.engine.stop_deleted(uid, Body(self.body))
 
     async def apply(self, *, body: Any, marks: Any, patch: Any, **_: Any) -> Applied:
         """In place of the requests to the API: they take time, and can be interrupted."""

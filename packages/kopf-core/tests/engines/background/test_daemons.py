@@ -58,14 +58,14 @@ async def test_daemon_is_not_restarted_after_it_exits(yard, logged, error):
         if error:
             raise error
 
-    memory = yard.label("yes")
+    key = yard.label("yes")
     await asyncio.sleep(1)
     yard.label("no")
     yard.label("yes")
     await asyncio.sleep(1)
     assert yard.ticks == [0]
     assert logged()[-1] == OWN
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
     assert not yard.woken
 
 
@@ -147,10 +147,10 @@ async def test_postponed_daemon_is_stopped_at_once(yard, logged):
     async def fn(**_):
         yard.tick()
 
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(1)
     yard.delete()
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
     assert logged()[-1] == REQUEST
     await asyncio.sleep(100)
     assert not yard.ticks
@@ -229,12 +229,12 @@ async def test_instantly_exiting_daemon_ends_within_the_same_cycle_of_processing
         reasons.append(stopped.reason)
 
     reasons = []
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(1)
     yard.delete()
-    assert yard.engine.is_stopping(memory)
-    await yard.engine.settle(memory)
-    assert not yard.engine.is_stopping(memory)
+    assert yard.engine.is_stopping(key)
+    await yard.engine.settle(key)
+    assert not yard.engine.is_stopping(key)
     assert yard.time() == 1
     assert reasons == [DELETED]
     assert logged()[-1] == REQUEST
@@ -249,12 +249,12 @@ async def test_instant_exit_is_by_time_if_set(yard, settings, logged):
 
     settings.background.instant_exit_timeout = 3
     settings.background.instant_exit_zero_time_cycles = None
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(1)
     yard.delete()
-    await yard.engine.settle(memory)
+    await yard.engine.settle(key)
     assert yard.time() == 3
-    assert not yard.engine.is_stopping(memory)
+    assert not yard.engine.is_stopping(key)
     assert not any("force" in message for message in logged())
 
 
@@ -272,15 +272,15 @@ async def test_three_stages_of_termination(yard, logged):
                 reasons.append((yard.time(), "cancelled"))
 
     reasons = []
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(1)
     yard.delete()
     await asyncio.sleep(29)
-    assert yard.engine.is_running(memory)
+    assert yard.engine.is_running(key)
     assert not yard.woken
     with pytest.warns(ResourceWarning, match="Daemon 'fn' did not exit in time"):
         await asyncio.sleep(3)
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
     assert yard.woken == ["uid1"]
     assert len(yard.engine.orphans) == 1
     assert reasons == [
@@ -330,14 +330,14 @@ async def test_daemon_cancelled_before_its_first_step_is_over(yard, settings):
         await asyncio.sleep(100)
 
     settings.background.instant_exit_zero_time_cycles = 0
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(0)  # the task is made, but not started
     (run,) = yard.engine.spawned
     assert run.is_working
     yard.delete()
-    assert yard.engine.is_running(memory)
+    assert yard.engine.is_running(key)
     await asyncio.sleep(1)
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
     assert yard.woken == ["uid1"]
 
 
@@ -347,11 +347,11 @@ async def test_zero_cancellation_timeout_still_lets_the_daemon_end(yard):
     async def fn(stopped, **_):
         await asyncio.sleep(100)
 
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(1)
     yard.delete()
     await asyncio.sleep(1)
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
     assert not yard.engine.orphans
 
 
@@ -369,12 +369,12 @@ async def test_k37_zero_cancellation_timeout_lets_the_daemon_clean_up(yard, logg
             ended.append(yard.time())
 
     ended = []
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(1)
     yard.delete()
     await asyncio.sleep(1)
     assert ended == [1]
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
     assert logged()[-2:] == ["Daemon 'fn' is cancelled. Will escalate.", REQUEST]
 
 
@@ -388,14 +388,14 @@ async def test_daemon_with_no_timeout_is_waited_for_with_reminders(yard, setting
         await asyncio.sleep(50)
 
     settings.background.cancellation_polling = 20 if where == "settings" else 60
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(1)
     yard.delete()
     await asyncio.sleep(49)
-    assert yard.engine.is_running(memory)
+    assert yard.engine.is_running(key)
     assert not yard.woken
     await asyncio.sleep(2)
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
     assert yard.woken == ["uid1"]
     assert logged() == [
         "Daemon 'fn' is invoked.",
@@ -429,7 +429,7 @@ async def test_d7_daemon_that_ignores_everything_is_abandoned(yard, logged, styl
     if style == "async":
         yard.registry = OperatorRegistry()
         yard.daemon(**options)(async_fn)
-    memory = yard.label("yes")
+    key = yard.label("yes")
     await started.wait()
 
     async def stop():
@@ -447,7 +447,7 @@ async def test_d7_daemon_that_ignores_everything_is_abandoned(yard, logged, styl
 
     with pytest.warns(ResourceWarning):
         await stop()
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
     assert not yard.engine.spawned
     assert yard.woken == ([] if how in ("pause", "exit") else ["uid1"])
     count = 1 if style == "sync" else 0
@@ -499,17 +499,17 @@ async def test_d10_flapping_filters_never_make_two_instances(yard):
         active -= 1
 
     for number in range(1001):
-        memory = yard.label("yes" if number % 2 == 0 else "no")
+        key = yard.label("yes" if number % 2 == 0 else "no")
         await asyncio.sleep(0.01)
     assert highest == 1
     await asyncio.sleep(1)
     assert active == 1
-    assert yard.engine.is_running(memory)
-    assert not yard.engine.is_stopping(memory)
+    assert yard.engine.is_running(key)
+    assert not yard.engine.is_stopping(key)
     yard.label("no")
     await asyncio.sleep(1)
     assert active == 0
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
 
 
 @pytest.mark.docs("daemons/filtering")
@@ -578,11 +578,11 @@ async def test_a15_deletion_reported_after_the_fact_stops_everything(yard):
     async def fn(stopped, **_):
         await stopped.wait()
 
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(1)
     yard.delete()  # the same for the real and synthetic events
     await asyncio.sleep(1)
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
     assert not yard.engine.spawned
 
 
@@ -815,10 +815,10 @@ async def test_object_with_nothing_matching_has_no_record(yard):
     @yard.daemon(labels={"label": "yes"})
     async def fn(**_): ...
 
-    memory = yard.label("no")
-    assert memory.background is None
-    assert not yard.engine.is_running(memory)
-    assert not yard.engine.is_stopping(memory)
+    key = yard.label("no")
+    assert not yard.engine._objects
+    assert not yard.engine.is_running(key)
+    assert not yard.engine.is_stopping(key)
     yard.delete()
 
 
@@ -832,11 +832,11 @@ async def test_sleep_ends_by_time_or_when_the_daemon_is_stopped(yard):
             await stopped.wait(3600)
         yard.tick()
 
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(4000)
     yard.delete()
-    await yard.engine.settle(memory)
-    assert not yard.engine.is_running(memory)
+    await yard.engine.settle(key)
+    assert not yard.engine.is_running(key)
     assert yard.ticks == [0, 3600, 4000]
 
 
@@ -851,11 +851,11 @@ async def test_sleep_in_a_thread_ends_when_the_daemon_is_stopped(yard):
         loop.call_soon_threadsafe(started.set)
         reasons.append(stopped.wait(3600).reason)
 
-    memory = yard.see()
+    key = yard.see()
     await started.wait()
     yard.delete()
     await asyncio.wait([run.task for run in yard.engine.spawned], timeout=10)
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
     assert DaemonStoppingReason.RESOURCE_DELETED in reasons[0]
 
 
@@ -889,12 +889,12 @@ async def test_r5_the_last_patch_is_not_interrupted(yard):
         patch.status["last"] = "word"
 
     yard.latency = 3
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(1)
     yard.delete()
     await asyncio.sleep(4)
     assert yard.patches == [{"status": {"last": "word"}}]
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
 
 
 @timeless
@@ -907,12 +907,12 @@ async def test_r5_the_last_patch_of_cancelled_functions_is_sent(yard):
             patch.status["last"] = "word"
 
     yard.latency = 3
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(1)
     yard.delete()
     await asyncio.sleep(4)
     assert yard.patches == [{"status": {"last": "word"}}]
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
 
 
 @timeless
@@ -932,3 +932,22 @@ async def test_r5_hanging_patches_do_not_hold_the_exit(yard):
     await asyncio.sleep(0)
     assert yard.patches == []
     assert asyncio.all_tasks() == before
+
+
+@timeless
+async def test_l_objects_are_forgotten_as_after_a_restart_but_not_those_in_work(yard):
+    @yard.daemon()
+    async def fn(name, **_):
+        await asyncio.sleep(10 if yard.running is None else 0)
+
+    yard.running = None
+    working = yard.see("a")
+    await asyncio.sleep(1)
+    yard.running = "b"
+    finished = yard.see("b")
+    await asyncio.sleep(1)
+    assert yard.engine.get_finished(finished) == {"fn"}
+    assert [*yard.engine.restart()] == [working]
+    assert not yard.engine.get_finished(finished)
+    yard.engine.forget(working)
+    assert not yard.engine.is_running(working)

@@ -242,13 +242,13 @@ async def test_permanent_error_stops_the_timer_for_ever(yard):
         yard.tick()
         raise PermanentError()
 
-    memory = yard.label("yes")
+    key = yard.label("yes")
     await asyncio.sleep(100)
     yard.label("no")
     yard.label("yes")
     await asyncio.sleep(100)
     assert yard.ticks == [0]
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
 
 
 @pytest.mark.docs("timers/errors")
@@ -394,12 +394,12 @@ async def test_timer_with_no_interval_and_no_idling_runs_once(yard):
     async def fn(**_):
         yard.tick()
 
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(100)
     yard.see(spec={"field": "v2"})
     await asyncio.sleep(100)
     assert yard.ticks == [0]
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
 
 
 @pytest.mark.parametrize("how", ["deleted", "paused", "exiting"])
@@ -409,7 +409,7 @@ async def test_d8_idle_timer_with_no_interval_stops_after_its_only_run(yard, how
     async def fn(**_):
         yard.tick()
 
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(50)
     if how == "deleted":
         yard.delete()
@@ -418,7 +418,7 @@ async def test_d8_idle_timer_with_no_interval_stops_after_its_only_run(yard, how
         await yard.engine.end_instantly()
     else:
         await yard.engine.exit()
-    assert not yard.engine.is_running(memory)
+    assert not yard.engine.is_running(key)
     assert not yard.engine.spawned
     assert yard.time() == 50
     yard.see(spec={"field": "v2"})
@@ -435,13 +435,13 @@ async def test_timer_sees_that_it_is_stopped_while_working(yard):
         await stopped.wait()
         stops.append(stopped.reason)
 
-    memory = yard.see()
+    key = yard.see()
     await asyncio.sleep(5)
     yard.delete()
-    assert yard.engine.is_running(memory)
+    assert yard.engine.is_running(key)
     assert not yard.woken
-    await yard.engine.settle(memory)
-    assert not yard.engine.is_running(memory)
+    await yard.engine.settle(key)
+    assert not yard.engine.is_running(key)
     assert stops == [DaemonStoppingReason.RESOURCE_DELETED]
     assert yard.woken == ["uid1"]
 

@@ -10,7 +10,7 @@ from kopf_core.engines.background.spawned import SpawnedHandler
 
 
 class ObjectBackground(LiveObject):
-    """The background work of one object. It belongs to the object's memory."""
+    """The background work of one object."""
 
     __slots__ = ("is_deleted", "key", "spawned")
 

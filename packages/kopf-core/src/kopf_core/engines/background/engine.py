@@ -19,7 +19,6 @@ from kopf_core.engines.background.spawned import BackgroundContext, SpawnedHandl
 from kopf_core.engines.background.starting import Starter
 from kopf_core.engines.background.termination import LEAST_CYCLES, disown
 from kopf_core.engines.background.threads import DaemonExecutors
-from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents.causes import SpawningCause
 from kopf_core.intents.handlers import SpawningHandler, TimerHandler
 from kopf_core.intents.registries import ResourceHandlers
@@ -60,6 +59,7 @@ class BackgroundEngine:
         self._clock = execution.clock
         self._settings = settings
         self._stopping_reason: DaemonStoppingReason | None = None
+        self._objects: dict[ObjectKey, ObjectBackground] = {}
         self._spawned: dict[SpawnedHandler, ObjectBackground] = {}
         self._orphans: dict[SpawnedHandler, ObjectBackground] = {}
         self._suspended: dict[ObjectKey, tuple[Resource, Body]] = {}
@@ -88,18 +88,12 @@ class BackgroundEngine:
         """The abandoned ones: they were asked to stop, but they still work."""
         return self._orphans.keys()
 
-    def adjust(
-        self,
-        key: ObjectKey,
-        memory: ObjectMemory,
-        cause: SpawningCause,
-        handlers: ResourceHandlers,
-    ) -> None:
+    def adjust(self, key: ObjectKey, cause: SpawningCause, handlers: ResourceHandlers) -> None:
         """Spawn what matches and is not there yet, stop what does not match anymore.
 
         Called for every event, so it only looks at the handlers, and never waits.
         """
-        background: ObjectBackground | None = memory.background
+        background = self._objects.get(key)
         if background is not None:
             self._refresh(background, cause.body, handlers)
         if self._stopping_reason is not None:
@@ -112,11 +106,11 @@ class BackgroundEngine:
         if background is None:
             if not matching:
                 return
-            background = memory.background = ObjectBackground(
+            background = self._objects[key] = ObjectBackground(
                 key=key,
                 resource=cause.resource,
                 body=cause.body,
-                memo=memory.memo,
+                memo=cause.memo,
                 now=self._clock.monotonic(),
             )
         background.is_deleted, background.resource = False, cause.resource
@@ -129,59 +123,67 @@ class BackgroundEngine:
         if background.spawned:
             self._stop_mismatching(background, matching)
 
-    def stop_deleted(self, memory: ObjectMemory, body: Body) -> None:
+    def stop_deleted(self, key: ObjectKey, body: Body) -> None:
         """Stop everything of the object that is being deleted."""
-        background: ObjectBackground | None = memory.background
+        background = self._objects.get(key)
         if background is not None:
             background.refresh(body, self._clock.monotonic(), None)
             background.is_deleted = True
             for spawned in list(background.spawned.values()):
                 spawned.stop(DaemonStoppingReason.RESOURCE_DELETED)
 
-    def suspend(self, memory: ObjectMemory, body: Body) -> None:
+    def suspend(self, key: ObjectKey, body: Body) -> None:
         """Stop everything of the object that is paused; it can be spawned again later."""
-        background: ObjectBackground | None = memory.background
+        background = self._objects.get(key)
         if background is not None:
             background.refresh(body, self._clock.monotonic(), None)
             for spawned in list(background.spawned.values()):
                 spawned.stop(DaemonStoppingReason.OPERATOR_PAUSING)
 
-    def is_running(self, memory: ObjectMemory) -> bool:
+    def is_running(self, key: ObjectKey) -> bool:
         """Whether there is anything that must end before the object is let go."""
-        background: ObjectBackground | None = memory.background
+        background = self._objects.get(key)
         return background is not None and any(
             not spawned.is_abandoned for spawned in background.spawned.values()
         )
 
-    def is_stopping(self, memory: ObjectMemory) -> bool:
+    def is_stopping(self, key: ObjectKey) -> bool:
         """Whether there is anything that is going to end soon; :meth:`wake` will be called."""
-        background: ObjectBackground | None = memory.background
+        background = self._objects.get(key)
         return background is not None and any(
             spawned.is_stopping and not spawned.is_abandoned
             for spawned in background.spawned.values()
         )
 
-    def get_finished(self, memory: ObjectMemory) -> Collection[HandlerId]:
+    def get_finished(self, key: ObjectKey) -> Collection[HandlerId]:
         """Those that have ended on their own and will never run for the object again."""
-        background: ObjectBackground | None = memory.background
+        background = self._objects.get(key)
         return () if background is None else background.finished
 
-    async def settle(self, memory: ObjectMemory) -> None:
+    async def settle(self, key: ObjectKey) -> None:
         """Let those functions end that do so at once when asked, so that it costs no extra step."""
         settings = self._settings.background
         if settings.instant_exit_timeout is not None:
-            background: ObjectBackground = memory.background
             tasks = [
                 spawned.task
-                for spawned in background.spawned.values()
+                for spawned in self._objects[key].spawned.values()
                 if spawned.task and spawned.is_stopping
             ]
             if tasks:
                 await asyncio.wait(tasks, timeout=settings.instant_exit_timeout)
         for _ in range(settings.instant_exit_zero_time_cycles or 0):
-            if not self.is_stopping(memory):
+            if not self.is_stopping(key):
                 break
             await asyncio.sleep(0)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Remember nothing of the object; what is still stopping ends on its own."""
+        self._objects.pop(key, None)
+
+    def restart(self) -> Collection[ObjectKey]:
+        """Forget the objects, as after a restart; get those for which something works still."""
+        self._objects = {key: one for key, one in self._objects.items() if self.is_running(key)}
+        return self._objects.keys()
 
     def stop_resource(self, resource: Resource, namespace: str | None) -> None:
         """Stop everything of the objects which are not served anymore."""
