@@ -253,14 +253,14 @@ async def test_r25_daemons_of_throttled_objects_stop_at_once_when_deleted(
         finally:
             journal("stopped")
 
-    original = Reconciler.reconcile
+    original = Reconciler._detect
 
-    async def reconcile(self: Any, turn: Any) -> Any:
+    async def detect(self: Any, turn: Any) -> Any:
         if turn.body.spec["n"] == 1 and "deletionTimestamp" not in turn.body.metadata:
             raise ZeroDivisionError
         return await original(self, turn)
 
-    monkeypatch.setattr(Reconciler, "reconcile", reconcile)
+    monkeypatch.setattr(Reconciler, "_detect", detect)
     async with operate() as operator:
         body = await cluster.create("a", n=0)
         await journal.until(lambda calls: "started" in calls)

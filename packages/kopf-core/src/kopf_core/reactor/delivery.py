@@ -75,12 +75,6 @@ class Delivery:
         item.latest, item.type = event["object"], event["type"]
         item.is_contradicted = is_back and event["type"] is not None  # or it is late
 
-    def is_doubtful(self, turn: Turn) -> bool:
-        """Whether the stream brings states older than our own patch, as if they were new."""
-        item = turn.item
-        is_older = item.latest is not None and turn.memory.write.outdates(item.latest)
-        return item.is_contradicted or (is_older and item.type is not None)
-
     async def look(self, turn: Turn) -> None:
         """See how the object is. Usually, it is the stream that is late; but it can also be that
         versions go down, as they do in some aggregated APIs; or that the object is not absent.
@@ -99,7 +93,6 @@ class Delivery:
         if is_sane(body) and object_key(self._resource, body) == item.key:
             turn.memory.write = turn.memory.write.looked_up(body)
             item.latest, item.type = body, "MODIFIED"
-            turn.renew()
 
     def look_ahead(self, turn: Turn) -> bool:
         """Keep the newest state of those that have come but are not handled as events yet.
@@ -114,10 +107,6 @@ class Delivery:
             if is_newer(newest["object"], item.latest):
                 item.latest, item.type = newest["object"], newest["type"]
         return True
-
-    def get_awaited(self, turn: Turn) -> AwaitChange | None:
-        """What to wait for until the state is settled; ``None`` if it is."""
-        return turn.memory.write.get_awaited(self._clock.monotonic())
 
     async def apply_early(self, turn: Turn) -> TurnResult:
         """Send the changes made by handlers of events, while the state is not settled yet.

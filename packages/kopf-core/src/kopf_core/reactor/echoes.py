@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.finalizers import is_deletion_blocked
-from kopf_core.actions.loggers import ObjectLogger, objects_logger
+from kopf_core.actions.loggers import objects_logger
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.cycles import FOREVER, NOT_INTERESTED
+from kopf_core.reactor.cycles import FOREVER
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import WorkItem
 
@@ -68,12 +68,7 @@ class Echoes:
 
     def is_own(self, turn: Turn) -> bool:
         """Whether this is how we have left the object, so that there is nothing to be done."""
-        if not self._are_final or not turn.memory.write.has_left(turn.item.latest):
-            return False
-        if objects_logger.isEnabledFor(logging.DEBUG):
-            ObjectLogger(body=turn.body, settings=self._settings).debug(NOT_INTERESTED)
-            turn.logger.debug("Handling cycle is finished, waiting for new changes.")
-        return True
+        return self._are_final and turn.memory.write.has_left(turn.item.latest)
 
     def get_rest(self, turn: Turn) -> float:
         """For how long to do nothing: if passes have left the object so, with its new status."""

@@ -39,7 +39,6 @@ class ObjectPauses:
         item = turn.item
         while item.events:
             self.delivery.notice(turn, item.events.popleft())
-        turn.body = Body(item.latest or {})
         self.background.suspend(item.key, turn.body)
         if self.desired is not None:
             self.desired.suspend(item.key)
@@ -53,11 +52,11 @@ class ObjectPauses:
         """Have everything handled again, beginning with what has changed meanwhile."""
         self.memories.unpause(turn.item.key)
         if not turn.item.is_deleted and turn.item.newest is not None:
-            turn.body = Body(turn.item.newest)
             _tell(turn, "Unpaused", "The object is paused no more.")
 
 
 def _tell(turn: Turn, reason: str, message: str) -> None:
     """Tell those who look at the operator, and those who look at the object."""
-    LocalObjectLogger(body=turn.body, settings=turn.settings).info(message)
-    post_event(turn.body, type="Normal", reason=reason, message=message)
+    body = Body(turn.item.newest or {})
+    LocalObjectLogger(body=body, settings=turn.settings).info(message)
+    post_event(body, type="Normal", reason=reason, message=message)

@@ -1,21 +1,23 @@
 """The spine: what happens to an object, from an event to the requests to the API.
 
-Two functions to be read from top to bottom:
+A turn walks down :data:`~kopf_core.reactor.deciding.ROWS`: what applies there is done by the method
+of the same name here. To be read from top to bottom:
 
-* :meth:`Reconciler.on_event` is called once for each event, in order.
-* :meth:`Reconciler.reconcile` is called when the state of the object is settled:
-  there are no newer events, and our own last patch has come back (or its deadline has passed).
+* :meth:`Reconciler.process` makes a turn: it decides and acts until an act says what comes next.
+* The acts before the cause is known: pauses, events, holds, our own patches on their way.
+* The acts by the cause: deletions, finalizers, handlers, passes.
 """
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Body, RawBody, RawEvent
+from kopf_cogs.structs.bodies import Body, RawEvent
 from kopf_cogs.structs.diffs import EMPTY, diff
 from kopf_cogs.structs.finalizers import (
     allow_deletion,
@@ -27,6 +29,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.invocation import is_being_cancelled
+from kopf_core.actions.loggers import ObjectLogger, objects_logger
 from kopf_core.actions.retrying import safe_repr
 from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import ObjectMemories
@@ -44,7 +47,8 @@ from kopf_core.intents.indices import Indices
 from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.conflicts import get_finalizer_hold, judge_owed, must_leave_finalizer
-from kopf_core.reactor.cycles import Cycles, sooner
+from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles, sooner
+from kopf_core.reactor.deciding import HELD, ROWS, Act, Rules, decide
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.echoes import Echoes
 from kopf_core.reactor.object_pauses import ObjectPauses, find_pause
@@ -88,12 +92,11 @@ class Reconciler:
         self.resource = resource
         self.settings: OperatorSettings = execution.settings
         self._handlers = handlers
-        self._leaves_marks = handlers.requires_patching
         self.needs_events = bool(handlers.watching)
         """Whether there is anybody who is promised every event, not only the newest state."""
 
-        self._execution = execution
         self._memories = memories
+        self._execution = execution
         self._indices: Mapping[str, Any] = indices if indices else {}
         self._background = background
         self.desired = desired
@@ -104,6 +107,20 @@ class Reconciler:
         self._delivery = Delivery(client=client, resource=resource, execution=execution)
         self.echoes = Echoes(self.settings, handlers, memories, desired)
         self._pauses = ObjectPauses(memories, self._delivery, background, desired)
+        self._rules = Rules(
+            settings=self.settings,
+            handlers=handlers,
+            clock=execution.clock,
+            door=execution.door,
+            background=background,
+            echoes=self.echoes,
+            desired=desired,
+            takeovers=takeovers,
+        )
+        acts: Mapping[Act, Callable[[Turn], Awaitable[TurnResult | None]]] = {
+            act: getattr(self, f"_{act.name.lower()}") for act in Act
+        }
+        self._acts = tuple(acts[row.act] for row in ROWS)
 
     def redefine(self, resource: Resource) -> None:
         """The definition of the same resource has changed, e.g. its subresources."""
@@ -113,46 +130,14 @@ class Reconciler:
     def is_handled(self, event: RawEvent) -> bool:
         """Whether there can be anything to be done for the event, but indexing."""
         is_gone = event["type"] == "DELETED"
-        return self.needs_events or is_gone or self._can_be_marked(event["object"])
+        return self.needs_events or is_gone or self._rules.can_be_marked(event["object"])
 
     async def process(self, item: WorkItem) -> TurnResult:
         """Process all that is there for the object, and say when to do it again."""
-        if not self._execution.door.is_open:  # it is noticed soon, and all is listed anew then
-            item.events.clear()
-            return DONE
         memory = self._memories.recall(item.key, is_listed=item.is_listed)
-        if memory.owed.base is not None:
-            memory.owed = judge_owed(
-                memory.owed, item.newest, self._handlers, self.settings.persistence
-            )
         turn = Turn(item, memory, self.settings)
-        pause = find_pause(turn)
-        if pause is not None:
-            return self._pauses.leave_alone(turn, self.resource, pause)
-        if memory.holds.is_paused:
-            self._pauses.go_on(turn)
         try:
-            if item.events:
-                await self.on_event(turn, item.events.popleft())
-            if item.events:
-                await self._handle_more(turn)
-                pause = find_pause(turn)  # it could come after the turn has begun
-                if pause is not None:
-                    return self._pauses.leave_alone(turn, self.resource, pause)
-            if item.rest is not DONE and item.held is not None:
-                return item.held
-            is_behind = bool(item.events)
-            if is_behind and not self._delivery.look_ahead(turn):
-                return DONE
-            has_reasons = bool(item.reasons and item.take_reasons())
-            if (is_behind or has_reasons) and item.latest is not None:
-                turn.renew()
-                if self._handlers.spawning:
-                    await self._adjust_background(turn)
-            if not self._leaves_marks and self._is_left_as_is(turn):
-                result: TurnResult = DONE
-            else:
-                result = await self._reconcile_if_settled(turn)
+            result = await self._walk(turn)
         except asyncio.CancelledError:  # what was done until now must not be repeated
             await self._delivery.save(turn)
             raise
@@ -166,44 +151,83 @@ class Reconciler:
         finally:  # what is not sent now is sent by the next turn: nothing is called again for it
             if turn.is_changing or memory.owed is not NOTHING:
                 memory.owed = memory.owed.unsent(turn.marks, turn.patch)
-        if memory.holds.throttling is not None:
-            unthrottle(turn, self._denials)
+        if self._takeovers is not None and turn.term is not None:
+            self._takeovers.notice(turn, result)
         return result
 
-    async def on_event(self, turn: Turn, event: RawEvent) -> None:
-        """Process one event: see what it is, call the handlers of events, adjust the daemons."""
+    async def _walk(self, turn: Turn) -> TurnResult:
+        """Decide and act, until an act says what comes next. The last row always says that."""
+        number = 0
+        while True:
+            number = decide(turn, self._rules, number)
+            result = await self._acts[number](turn)
+            if result is not None:
+                if turn.memory.holds.throttling is not None and number > HELD:
+                    unthrottle(turn, self._denials)
+                return result
+            number += 1
+
+    # The acts before the cause is known.
+
+    async def _drop(self, turn: Turn) -> Done:
+        turn.item.events.clear()
+        return DONE
+
+    async def _judge(self, turn: Turn) -> None:
+        memory, newest = turn.memory, turn.item.newest
+        memory.owed = judge_owed(memory.owed, newest, self._handlers, self.settings.persistence)
+        turn.take_owed()
+
+    async def _leave_alone(self, turn: Turn) -> Done:
+        return self._pauses.leave_alone(turn, self.resource, find_pause(turn) or "")
+
+    async def _go_on(self, turn: Turn) -> None:
+        self._pauses.go_on(turn)
+
+    async def _observe(self, turn: Turn) -> None:
+        """Handle the events in order; not those after a pause by people, as it has come with one.
+
+        If they come faster than they are handled, some are left for the next turn: the changes
+        are to be handled too, and the place to be given back from time to time.
+        """
+        item = turn.item
+        await self._observe_one(turn, item.events.popleft())
+        until = self._clock.monotonic() + EVENTS_TIME if item.events else 0.0
+        while item.events and find_pause(turn) is None:
+            if turn.is_changing and not item.held:
+                await self._delivery.apply_early(turn)
+            if self._clock.monotonic() >= until:
+                break
+            await self._observe_one(turn, item.events.popleft())
+
+    async def _observe_one(self, turn: Turn, event: RawEvent) -> None:
+        """See what it is, call the handlers of events, adjust the daemons."""
         self._delivery.notice(turn, event)
-        turn.body = body = Body(event["object"])
         if self.needs_events:
-            watching = self._make_cause(WatchingCause, turn, body, event=event)
-            if self._handlers.viewing and not self._leaves_marks:
+            watching = self._make_cause(WatchingCause, turn, Body(event["object"]), event=event)
+            if self._handlers.viewing and not self._rules.leaves_marks:
                 tell_of_problems(turn, self._handlers, watching)
             for handler in self._handlers.select_watching(watching):
                 result = await self._execution.observe(handler, watching)
                 if result is not None:
                     deliver_results({handler.id: result}, marks=turn.marks, logger=watching.logger)
-        is_deleted = event["type"] == "DELETED"  # in all versions of its kind at once
-        if self._handlers.spawning or is_deleted:
+        if self._handlers.spawning or event["type"] == "DELETED":  # in all versions of its kind
             await self._adjust_background(turn)
 
-    async def _handle_more(self, turn: Turn) -> None:
-        """Handle the events that have come after the first one.
+    async def _wait(self, turn: Turn) -> TurnResult | None:
+        return turn.item.held
 
-        If they come faster than they are handled, some are left for the next turn: the changes
-        are to be handled too, and the place to be given back from time to time.
-        """
-        item, until = turn.item, self._clock.monotonic() + EVENTS_TIME
-        while item.events and find_pause(turn) is None:
-            if turn.is_changing and not item.held:
-                await self._delivery.apply_early(turn)
-            if self._clock.monotonic() >= until:
-                item.generation += 1  # the rest is for the next turn
-                return
-            await self.on_event(turn, item.events.popleft())
+    async def _catch_up(self, turn: Turn) -> Done | None:
+        turn.item.generation += 1  # the rest is for the next turn
+        return None if self._delivery.look_ahead(turn) else DONE
+
+    async def _adjust(self, turn: Turn) -> None:
+        turn.item.take_reasons()
+        if self._handlers.spawning and turn.item.latest is not None:
+            await self._adjust_background(turn)
 
     async def _adjust_background(self, turn: Turn) -> None:
         """Start and stop daemons and timers in accordance with the newest state of the object."""
-        turn.renew()
         key, body = turn.item.key, turn.body
         if turn.item.type == "DELETED" or is_deletion_ongoing(body):
             self._background.stop_deleted(key, body)
@@ -213,44 +237,107 @@ class Reconciler:
         if self._background.is_stopping(key):
             await self._background.settle(key)
 
-    async def reconcile(self, turn: Turn) -> TurnResult:
+    async def _rest(self, _: Turn) -> Done:
+        return DONE
+
+    async def _forget(self, turn: Turn) -> Done:
+        cause = self._find_cause(turn)
+        if self._handlers.is_interested(cause):
+            cause.logger.debug("Deleted, really deleted, and we are notified.")
+        key = turn.item.key
+        self._memories.forget(key)
+        self._background.forget(key)
+        if self.desired is not None:
+            self.desired.forget(key)
+        return DONE
+
+    async def _look(self, turn: Turn) -> None:
+        await self._delivery.look(turn)
+
+    async def _send_owed(self, turn: Turn) -> TurnResult | None:
+        result = await self._delivery.apply(turn)
+        return None if isinstance(result, Done) else result
+
+    async def _send_early(self, turn: Turn) -> TurnResult:
+        return await self._delivery.apply_early(turn)
+
+    async def _send(self, turn: Turn) -> TurnResult:
+        return await self._delivery.apply(turn)
+
+    async def _await(self, turn: Turn) -> TurnResult:
+        return turn.memory.write.awaited or DONE
+
+    async def _ignore(self, turn: Turn) -> TurnResult:
+        if objects_logger.isEnabledFor(logging.DEBUG):
+            ObjectLogger(body=turn.body, settings=self.settings).debug(NOT_INTERESTED)
+            turn.logger.debug("Handling cycle is finished, waiting for new changes.")
+        return await self._delivery.apply(turn)
+
+    async def _rest_of_passes(self, turn: Turn) -> TurnResult:
+        return await self._delivery.apply(turn, self.echoes.get_rest(turn))
+
+    async def _take_place(self, turn: Turn) -> Done | None:
+        is_waiting = self.desired is not None and self.desired.must_wait(turn.item.key)
+        return DONE if is_waiting else None
+
+    async def _verify(self, turn: Turn) -> TurnResult | None:
+        return (
+            None
+            if self._takeovers is None
+            else await self._takeovers.verify(turn, self._find_cause)
+        )
+
+    # The acts by the cause.
+
+    async def _detect(self, turn: Turn) -> None:
+        turn.cause = self._find_cause(turn)
+
+    async def _let_go(self, turn: Turn) -> TurnResult:
+        if self._handlers.is_interested(turn.cause):
+            turn.cause.logger.debug("Deletion, but we are done with it, and we do not care.")
+            turn.logger.debug("Handling cycle is finished, waiting for new changes.")
+        return await self._delivery.apply(turn)
+
+    async def _clean_up(self, turn: Turn) -> TurnResult | None:
+        if self.desired is None or await self.desired.clean_up(self._make_step(turn)):
+            return None
+        return await self._delivery.apply(turn, delay=CLEANING_POLLING)
+
+    async def _fix_finalizer(self, turn: Turn) -> TurnResult | None:
+        finalizer = self._rules.finalizer
+        is_wanted = not is_deletion_blocked(turn.cause.body, finalizer)
+        if must_leave_finalizer(turn, self._clock.monotonic(), wanted=is_wanted):
+            return None
+        if is_wanted:
+            turn.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
+            turn.marks.fns.append(partial(block_deletion, finalizer=finalizer))
+        else:
+            turn.logger.debug("Removing the finalizer, as there are no handlers requiring it.")
+            turn.marks.fns.append(partial(allow_deletion, finalizer=finalizer))
+        return await self._delivery.apply(turn)
+
+    async def _handle(self, turn: Turn) -> TurnResult:
         """Bring the object to the state where all its changes are handled. One step of that."""
-        cause = self._detect(turn)
-        is_ours = self._handlers.is_interested(cause)
-        match cause.reason:
-            case Reason.GONE:
-                if is_ours:
-                    cause.logger.debug("Deleted, really deleted, and we are notified.")
-                self._memories.forget(turn.item.key)
-                self._background.forget(turn.item.key)
-                if self.desired is not None:
-                    self.desired.forget(turn.item.key)
-                return DONE
-            case Reason.FREE:
-                if is_ours:
-                    cause.logger.debug("Deletion, but we are done with it, and we do not care.")
-                    turn.logger.debug("Handling cycle is finished, waiting for new changes.")
-                return await self._delivery.apply(turn)
-            case Reason.DELETE if turn.memory.cycle.stage is Stage.FREED:
-                return await self._delivery.apply(turn)  # an echo of what was before the release
-            case Reason.DELETE if not await self._clean_up(turn, cause):
-                return await self._delivery.apply(turn, delay=CLEANING_POLLING)
-        if cause.reason is not Reason.DELETE and self._fix_finalizer(turn, cause):
-            return await self._delivery.apply(turn)
-        is_kept = cause.reason is Reason.DELETE and self._background.is_running(turn.item.key)
+        cause, key = turn.cause, turn.item.key
+        is_deleting = cause.reason is Reason.DELETE
+        is_kept = is_deleting and self._background.is_running(key)
         delay = hold = get_finalizer_hold(turn, cause.reason, self._clock.monotonic())
-        is_released = turn.memory.cycle.stage is Stage.RELEASED
-        if is_ours and not is_released:  # others are left without our marks
+        is_ours = self._handlers.is_interested(cause)  # others are left without our marks
+        if is_ours and turn.memory.cycle.stage is not Stage.RELEASED:
             delay = sooner(hold, await self._cycles.step(turn, cause, is_kept=is_kept))
             turn.is_finished &= hold is None
-        if self.desired is not None and not (cause.reason is Reason.DELETE or is_being_cancelled()):
-            delay = sooner(delay, await self.desired.make_passes(self._make_step(turn, cause)))
-        if cause.reason is Reason.DELETE and delay is None:
-            self._release(turn, cause, is_kept=is_kept)
-        if self._background.is_stopping(turn.item.key):
-            delay = sooner(delay, self._background_polling)
-        if self._handlers.viewing and cause.reason is not Reason.DELETE:
+        if self.desired is not None and not (is_deleting or is_being_cancelled()):
+            delay = sooner(delay, await self.desired.make_passes(self._make_step(turn)))
+        if is_deleting and delay is None:
+            self._release(turn, is_kept=is_kept)
+        if self._background.is_stopping(key):  # the last resort, as they tell when they end
+            delay = sooner(delay, self.settings.background.cancellation_polling)
+        if self._handlers.viewing and not is_deleting:
             tell_of_problems(turn, self._handlers, cause, is_patched=True)
+        return await self._deliver(turn, delay)
+
+    async def _deliver(self, turn: Turn, delay: float | None) -> TurnResult:
+        """Send everything, and let those know who want to."""
         before = turn.item.latest
         result = await self._delivery.apply(turn, delay)
         if self.desired is not None and turn.applied is not None:
@@ -258,25 +345,20 @@ class Reconciler:
             self.echoes.remember(turn, before)
         return result
 
-    async def _clean_up(self, turn: Turn, cause: ChangingCause) -> bool:
-        """Delete what is owned out of reach of garbage collection; get whether it is all gone."""
-        if self.desired is None or turn.memory.cycle.stage is Stage.RELEASED:
-            return True
-        return await self.desired.clean_up(self._make_step(turn, cause))
-
-    def _make_step(self, turn: Turn, cause: ChangingCause) -> "Step":
+    def _make_step(self, turn: Turn) -> "Step":
         from kopf_core.engines.desired.objects import Step
         from kopf_core.engines.desired.triggers import digest
 
+        cause = turn.cause
         return Step(
             key=turn.item.key,
             cause=cause,
             essence=digest(self._cycles.build_essence(cause.body)),
             marks=turn.marks,
-            is_held=is_deletion_blocked(cause.body, self.settings.persistence.finalizer),
+            is_held=is_deletion_blocked(cause.body, self._rules.finalizer),
         )
 
-    def _release(self, turn: Turn, cause: ChangingCause, *, is_kept: bool) -> None:
+    def _release(self, turn: Turn, *, is_kept: bool) -> None:
         """Everything is done about the deletion: let the object go, unless it is kept for now."""
         cycle = turn.memory.cycle
         turn.memory.cycle = cycle.at(Stage.RELEASED)
@@ -284,115 +366,33 @@ class Reconciler:
             return
         turn.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
         if cycle.stage is Stage.RELEASED:  # but the finalizer could not be removed until now
-            self._cycles.purge(turn, cause)
-        plan_release(turn.marks, self.settings.persistence.finalizer)
+            self._cycles.purge(turn, turn.cause)
+        plan_release(turn.marks, self._rules.finalizer)
 
-    def _fix_finalizer(self, turn: Turn, cause: ChangingCause) -> bool:
-        """Add or remove the finalizer; get whether there is anything to be done about it."""
-        finalizer = self.settings.persistence.finalizer
-        is_blocked = is_deletion_blocked(cause.body, finalizer)
-        finished = self._background.get_finished(turn.item.key)
-        is_required = self._handlers.requires_finalizer(cause, finished) or (
-            self.desired is not None
-            and self.desired.needs_finalizer(turn.item.key, is_held=is_blocked)
-        )
-        if is_required is is_blocked:
-            return False
-        if is_blocked and self._background.is_running(turn.item.key):
-            return False  # not before they end; everything else does not wait for them
-        if must_leave_finalizer(turn, self._clock.monotonic(), wanted=is_required):
-            return False
-        if is_required:
-            turn.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
-            turn.marks.fns.append(partial(block_deletion, finalizer=finalizer))
-        else:
-            turn.logger.debug("Removing the finalizer, as there are no handlers requiring it.")
-            turn.marks.fns.append(partial(allow_deletion, finalizer=finalizer))
-        return True
+    # What has happened.
 
-    def _is_left_as_is(self, turn: Turn) -> bool:
-        """Whether only its events are handled, and there is nothing to be sent."""
-        item = turn.item
-        return not (
-            item.latest is None
-            or item.type == "DELETED"
-            or (turn.is_changing or turn.memory.owed.carried)
-            or self._can_be_marked(item.latest)
-        )
-
-    def _can_be_marked(self, body: RawBody) -> bool:
-        """Whether we can have left something on the object, now or in the past."""
-        return self._leaves_marks or is_deletion_blocked(body, self.settings.persistence.finalizer)
-
-    async def _reconcile_if_settled(self, turn: Turn) -> TurnResult:
-        item = turn.item
-        if item.latest is None:
-            return DONE
-        turn.type = item.type
-        turn.renew()
-        if turn.type == "DELETED":
-            return await self.reconcile(turn)
-        if turn.memory.cycle.stage is Stage.ABSENT:
-            if item.is_contradicted:
-                await self._delivery.look(turn)
-            if turn.memory.cycle.stage is Stage.ABSENT:
-                return DONE  # its deletion is on its way
-        if turn.memory.owed.marks is not None:  # its handlers must not be called again for that
-            result = await self._delivery.apply(turn)
-            if not isinstance(result, Done):
-                return result
-        if not self._can_be_marked(item.latest):
-            return await self._delivery.apply(turn)
-        awaited = self._delivery.get_awaited(turn)
-        if awaited is not None:
-            return await self._delivery.apply_early(turn) if turn.is_changing else awaited
-        if self._delivery.is_doubtful(turn):
-            await self._delivery.look(turn)
-        if turn.memory.write.outdates(item.latest) or self.echoes.is_own(turn):
-            return await self._delivery.apply(turn)
-        rest = self.echoes.get_rest(turn)
-        if rest:
-            return await self._delivery.apply(turn, rest)
-        if self._must_wait(turn):
-            return DONE
-        if self._takeovers is not None:
-            return await self._takeovers.act(turn, self._detect, self.reconcile)
-        return await self.reconcile(turn)
-
-    def _must_wait(self, turn: Turn) -> bool:
-        """Whether only passes can be made for the object, and there is no place for one now."""
-        has_others = self._handlers.changing or self._handlers.spawning or turn.is_changing
-        if self.desired is None or has_others or is_deletion_ongoing(turn.body):
-            return False
-        return self.desired.must_wait(turn.item.key)
-
-    @property
-    def _background_polling(self) -> float:
-        """How long to wait for daemons to end: the last resort, as they tell when they end."""
-        return self.settings.background.cancellation_polling
-
-    def _detect(self, turn: Turn) -> ChangingCause:
+    def _find_cause(self, turn: Turn) -> ChangingCause:
         """Find out what has happened to the object since it was handled for the last time."""
-        storage = self.settings.persistence.diffbase_storage
+        body, storage = turn.body, self.settings.persistence.diffbase_storage
         is_promising = self._handlers.is_unfiltered or any(
-            may_match(handler, turn.body) for handler in self._handlers.changing
+            may_match(handler, body) for handler in self._handlers.changing
         )
-        old = storage.fetch(body=turn.body) if is_promising else None
+        old = storage.fetch(body=body) if is_promising else None
         new = self._cycles.get_essence(turn) if is_promising else None
         changes = diff(old, new) if old != new else EMPTY
         initial = turn.memory.initial
         reason = detect_reason(
-            event_type=turn.type,
-            body=turn.body,
+            event_type=turn.item.type,
+            body=body,
             old=old,
             diff=changes,
             initial=initial,
-            finalizer=self.settings.persistence.finalizer,
+            finalizer=self._rules.finalizer,
         )
         return self._make_cause(
             ChangingCause,
             turn,
-            turn.body,
+            body,
             initial=initial,
             reason=reason,
             diff=changes,

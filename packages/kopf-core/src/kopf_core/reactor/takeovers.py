@@ -29,7 +29,7 @@ from kopf_cogs.clients.listing import collect_selectors, list_objects
 from kopf_cogs.clients.quarantine import is_sane
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Body, RawBody
+from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.finalizers import is_deletion_blocked
 from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
@@ -52,7 +52,6 @@ PATIENCE = 0.5
 
 T = TypeVar("T")
 Detect = Callable[[Turn], ChangingCause]
-Act = Callable[[Turn], Awaitable[TurnResult]]
 
 
 class _Sight(enum.Enum):
@@ -107,21 +106,24 @@ class Takeovers:
         self._missing: dict[ObjectKey, int] = {}
         """How many times they were said to be absent."""
 
-    async def act(self, turn: Turn, detect: Detect, act: Act) -> TurnResult:
-        """Do what is to be done for the object, by its state not older than this leadership."""
+    async def verify(self, turn: Turn, detect: Detect) -> TurnResult | None:
+        """Make the state of the object not older than this leadership, if anything is to be done.
+
+        Get what to wait for, if the object is not there.
+        """
         self._follow_terms()
-        term = self._term
+        turn.term = self._term
         sight = await self._prepare(turn, detect)
         if sight is _Sight.REPLACED:
             if turn.item.latest is not None:
                 turn.memory.lose(turn.item.latest)
             return DONE
-        if sight is _Sight.MISSING:
-            return self._doubt(turn.item.key)
-        result = await act(turn)
-        if isinstance(result, AwaitChange) and self._written is None and self._term == term:
+        return self._doubt(turn.item.key) if sight is _Sight.MISSING else None
+
+    def notice(self, turn: Turn, result: TurnResult) -> None:
+        """The object was handled: what is newer than our first patch, is surely not late."""
+        if self._written is None and self._term == turn.term and isinstance(result, AwaitChange):
             self._written = result.version
-        return result
 
     def _doubt(self, key: ObjectKey) -> TurnResult:
         """Look again later, or when something happens to the object; unless it is its deletion."""
@@ -187,7 +189,7 @@ class Takeovers:
         self._missing.pop(key, None)
         turn.memory.write = turn.memory.write.looked_up(body)
         if body is not known and not is_newer(known, body):
-            turn.item.latest, turn.item.type, turn.body = body, "MODIFIED", Body(body)
+            turn.item.latest, turn.item.type = body, "MODIFIED"
         return _Sight.THERE
 
     async def _bound(self, reading: Awaitable[T]) -> T:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Body, RawEventType
+from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.dicts import is_view_of
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
@@ -15,7 +15,7 @@ from kopf_core.actions.loggers import LocalObjectLogger
 from kopf_core.actions.marks import Marks
 from kopf_core.actions.states import State
 from kopf_core.engines.memories import ObjectMemory
-from kopf_core.intents.causes import SpawningCause
+from kopf_core.intents.causes import ChangingCause, SpawningCause
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.work import WorkItem
 
@@ -55,11 +55,12 @@ class Turn:
     """An object in the course of processing. What most of the turns do not need is made lazily."""
 
     __slots__ = (
+        "_body",
+        "_cause",
         "_logger",
         "_marks",
         "_patch",
         "applied",
-        "body",
         "clock_offset",
         "essence",
         "execution",
@@ -68,17 +69,19 @@ class Turn:
         "memory",
         "settings",
         "state",
-        "type",
+        "term",
     )
 
     def __init__(self, item: WorkItem, memory: ObjectMemory, settings: OperatorSettings) -> None:
         self.item = item
         self.memory = memory
         self.settings = settings
-        self.body = NOTHING
-        """The state of the object that is worked with: of an event, or the newest known one."""
+        self._body = NOTHING
+        self._cause: ChangingCause | None = None
 
-        self.type: RawEventType = None
+        self.term: int | None = None
+        """The term of the leadership in which the object was looked at, if there is a lease."""
+
         self.essence: Patch | None = None
         """The last handled state to be stored when the handling cycle is over."""
 
@@ -97,18 +100,34 @@ class Turn:
         self.applied: Applied | None = None
         """What has come of the latest patch, if there was any."""
 
-        self._patch: Patch | None
-        self._marks: Marks | None
+        self._patch: Patch | None = None
+        self._marks: Marks | None = None
         self._logger: LocalObjectLogger | None = None
-        self._marks, self._patch = memory.owed.marks, memory.owed.patch
+        self.take_owed()
         if memory.namespace is None:
             memory.namespace = item.namespace
 
-    def renew(self) -> None:
-        """Work with the newest known state of the object, which can be newer than its event."""
+    @property
+    def body(self) -> Body:
+        """The newest known state of the object, which can be newer than its latest event."""
         latest = self.item.latest
-        if latest is not None and not is_view_of(self.body, latest):
-            self.body = Body(latest)
+        if latest is not None and not is_view_of(self._body, latest):
+            self._body = Body(latest)
+        return self._body
+
+    @property
+    def cause(self) -> ChangingCause:
+        """What has happened to the object, once it is detected."""
+        assert self._cause is not None, "It is not detected yet."
+        return self._cause
+
+    @cause.setter
+    def cause(self, cause: ChangingCause) -> None:
+        self._cause = cause
+
+    def take_owed(self) -> None:
+        """Begin with what was done for the object earlier, but is not on it yet."""
+        self._marks, self._patch = self.memory.owed.marks, self.memory.owed.patch
 
     @property
     def patch(self) -> Patch:
