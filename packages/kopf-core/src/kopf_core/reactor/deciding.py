@@ -10,7 +10,7 @@ anything: they are the methods of :class:`~kopf_core.reactor.reconciliation.Reco
 """
 
 import enum
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -76,13 +76,12 @@ class Rules:
     leaves_marks: bool = field(init=False)
     """Whether there are handlers that leave marks on objects."""
 
-    is_handled_only_by_passes: bool = field(init=False)
+    rows: "tuple[Row, ...]" = field(init=False)
+    """Those rows of the table that are possible under these rules."""
 
     def __post_init__(self) -> None:
-        handlers = self.handlers
-        others = handlers.changing or handlers.spawning
-        object.__setattr__(self, "leaves_marks", handlers.requires_patching)
-        object.__setattr__(self, "is_handled_only_by_passes", bool(self.desired and not others))
+        object.__setattr__(self, "leaves_marks", self.handlers.requires_patching)
+        object.__setattr__(self, "rows", tuple(row for row in ROWS if row.given(self)))
 
     @property
     def finalizer(self) -> str:
@@ -109,13 +108,14 @@ class Row(NamedTuple):
     when: Callable[[Turn, Rules], object]
     act: Act
     why: str
+    given: Callable[[Rules], object] = lambda _: True
+    """Under which rules the row is possible at all; elsewhere, it costs nothing."""
 
 
 def _is_untouched(turn: Turn, rules: Rules) -> bool:
     latest = turn.item.latest
     return not (
-        rules.leaves_marks
-        or latest is None
+        latest is None
         or turn.item.type == "DELETED"
         or turn.is_changing
         or turn.memory.owed.carried
@@ -142,19 +142,17 @@ def _is_outdated(turn: Turn, _: Rules) -> bool:
     return turn.item.latest is not None and turn.memory.write.outdates(turn.item.latest)
 
 
-def _needs_only_passes(turn: Turn, rules: Rules) -> bool:
-    is_changed_otherwise = turn.is_changing or is_deletion_ongoing(turn.body)
-    return rules.is_handled_only_by_passes and not is_changed_otherwise
+def _needs_only_passes(turn: Turn, _: Rules) -> bool:
+    return not (turn.is_changing or is_deletion_ongoing(turn.body))
 
 
 def _is_deleting(turn: Turn, stage: Stage) -> bool:
     return turn.cause.reason is Reason.DELETE and turn.memory.cycle.stage is stage
 
 
-def _can_have_children(turn: Turn, rules: Rules) -> bool:
+def _can_have_children(turn: Turn, _: Rules) -> bool:
     is_deleting = turn.cause.reason is Reason.DELETE
-    has_children = rules.desired is not None and turn.memory.cycle.stage is not Stage.RELEASED
-    return is_deleting and has_children
+    return is_deleting and turn.memory.cycle.stage is not Stage.RELEASED
 
 
 def _has_wrong_finalizer(turn: Turn, rules: Rules) -> bool:
@@ -184,12 +182,14 @@ ROWS = (
         lambda turn, _: find_pause(turn) is not None,
         Act.LEAVE_ALONE,
         "the annotation asks for it; a deletion is never held",
+        given=lambda rules: rules.settings.execution.honor_pauses,
     ),
     Row(
         "people have paused the object until now",
         lambda turn, _: turn.memory.holds.is_paused,
         Act.GO_ON,
         "the annotation is gone",
+        given=lambda rules: rules.settings.execution.honor_pauses,
     ),
     Row(
         "there are events",
@@ -202,6 +202,7 @@ ROWS = (
         lambda turn, _: turn.item.events and find_pause(turn) is not None,
         Act.LEAVE_ALONE,
         "one of the events was the pause",
+        given=lambda rules: rules.settings.execution.honor_pauses,
     ),
     Row(
         "the object is held",
@@ -226,6 +227,7 @@ ROWS = (
         _is_untouched,
         Act.REST,
         "no handler leaves marks, there is no finalizer of ours, and nothing to send",
+        given=lambda rules: not rules.leaves_marks,
     ),
     Row(
         "the state is unknown",
@@ -262,6 +264,7 @@ ROWS = (
         _is_unmarked,
         Act.SEND,
         "only handlers of events have changed it",
+        given=lambda rules: not rules.leaves_marks,
     ),
     Row(
         "our patch has not come back, and there are changes",
@@ -292,24 +295,30 @@ ROWS = (
         lambda turn, rules: rules.echoes.is_own(turn),
         Act.IGNORE,
         "the object is exactly as we have left it when everything was handled",
+        given=lambda rules: rules.echoes.are_final,
     ),
     Row(
         "it is the echo of a pass",
         lambda turn, rules: rules.echoes.get_rest(turn),
         Act.REST_OF_PASSES,
         "only the status was changed, by ourselves; the next pass has its time",
+        given=lambda rules: rules.desired is not None,
     ),
     Row(
         "only passes can be made",
         _needs_only_passes,
         Act.TAKE_PLACE,
         "the reconciler has a limit of objects at once",
+        given=lambda rules: (
+            rules.desired and not (rules.handlers.changing or rules.handlers.spawning)
+        ),
     ),
     Row(
         "the lease was taken over",
-        lambda turn, rules: rules.takeovers is not None,
+        lambda turn, rules: True,
         Act.VERIFY,
         "the stream may not have brought what the previous leader has done",
+        given=lambda rules: rules.takeovers is not None,
     ),
     Row(
         "something can have changed",
@@ -334,6 +343,7 @@ ROWS = (
         _can_have_children,
         Act.CLEAN_UP,
         "Kubernetes deletes only the children in its reach",
+        given=lambda rules: rules.desired is not None,
     ),
     Row(
         "the finalizer is missing or not needed",
@@ -350,18 +360,10 @@ ROWS = (
 )
 """The table, from the top to the bottom. The order is the specification."""
 
-HELD = [row.act for row in ROWS].index(Act.WAIT)
-"""The row until which an object is only looked at, even if its processing fails otherwise."""
-
 
 def decide(turn: Turn, rules: Rules, start: int = 0) -> int:
-    """The number of the first row that applies, from that one on."""
-    number = start
-    while not ROWS[number].when(turn, rules):
+    """The number of the first of the possible rows that applies, from that one on."""
+    rows, number = rules.rows, start
+    while not rows[number].when(turn, rules):
         number += 1
     return number
-
-
-def list_names(rows: Collection[Row] = ROWS) -> list[str]:
-    """The names of the rows, as they are counted and documented."""
-    return [row.name for row in rows]

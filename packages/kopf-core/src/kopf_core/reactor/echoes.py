@@ -36,12 +36,14 @@ class Echoes:
         self._settings = settings
         self._memories = memories
         self._desired = desired
-        self._are_final = not (handlers.spawning or handlers.reconciling)
+        self.are_final = not (handlers.spawning or handlers.reconciling)
+        """Whether nothing happens to an object that is left as handled, but changes by others."""
+
         has_others = handlers.changing or handlers.spawning
         self._is_status_free = bool(desired and desired.is_indifferent and not has_others)
         """Whether nothing is ever to be done because of the status of an object."""
 
-        can_be_last = self._are_final or self._is_status_free
+        can_be_last = self.are_final or self._is_status_free
         self._are_skipped = can_be_last and not handlers.watching
 
     def absorb(self, item: WorkItem, event: RawEvent) -> bool:
@@ -68,7 +70,7 @@ class Echoes:
 
     def is_own(self, turn: Turn) -> bool:
         """Whether this is how we have left the object, so that there is nothing to be done."""
-        return self._are_final and turn.memory.write.has_left(turn.item.latest)
+        return turn.memory.write.has_left(turn.item.latest)
 
     def get_rest(self, turn: Turn) -> float:
         """For how long to do nothing: if passes have left the object so, with its new status."""

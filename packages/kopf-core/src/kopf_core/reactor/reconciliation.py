@@ -48,7 +48,7 @@ from kopf_core.intents.matching import may_match
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.conflicts import get_finalizer_hold, judge_owed, must_leave_finalizer
 from kopf_core.reactor.cycles import NOT_INTERESTED, Cycles, sooner
-from kopf_core.reactor.deciding import HELD, ROWS, Act, Rules, decide
+from kopf_core.reactor.deciding import Act, Rules, decide
 from kopf_core.reactor.delivery import Delivery
 from kopf_core.reactor.echoes import Echoes
 from kopf_core.reactor.object_pauses import ObjectPauses, find_pause
@@ -117,10 +117,11 @@ class Reconciler:
             desired=desired,
             takeovers=takeovers,
         )
-        acts: Mapping[Act, Callable[[Turn], Awaitable[TurnResult | None]]] = {
-            act: getattr(self, f"_{act.name.lower()}") for act in Act
-        }
-        self._acts = tuple(acts[row.act] for row in ROWS)
+        acts = [row.act for row in self._rules.rows]
+        self._acts: tuple[Callable[[Turn], Awaitable[TurnResult | None]], ...] = tuple(
+            getattr(self, f"_{act.name.lower()}") for act in acts
+        )
+        self._last_hold = acts.index(Act.WAIT)
 
     def redefine(self, resource: Resource) -> None:
         """The definition of the same resource has changed, e.g. its subresources."""
@@ -136,8 +137,11 @@ class Reconciler:
         """Process all that is there for the object, and say when to do it again."""
         memory = self._memories.recall(item.key, is_listed=item.is_listed)
         turn = Turn(item, memory, self.settings)
+        number, result = -1, None
         try:
-            result = await self._walk(turn)
+            while result is None:
+                number = decide(turn, self._rules, number + 1)
+                result = await self._acts[number](turn)
         except asyncio.CancelledError:  # what was done until now must not be repeated
             await self._delivery.save(turn)
             raise
@@ -151,21 +155,11 @@ class Reconciler:
         finally:  # what is not sent now is sent by the next turn: nothing is called again for it
             if turn.is_changing or memory.owed is not NOTHING:
                 memory.owed = memory.owed.unsent(turn.marks, turn.patch)
+        if memory.holds.throttling is not None and number > self._last_hold:
+            unthrottle(turn, self._denials)
         if self._takeovers is not None and turn.term is not None:
             self._takeovers.notice(turn, result)
         return result
-
-    async def _walk(self, turn: Turn) -> TurnResult:
-        """Decide and act, until an act says what comes next. The last row always says that."""
-        number = 0
-        while True:
-            number = decide(turn, self._rules, number)
-            result = await self._acts[number](turn)
-            if result is not None:
-                if turn.memory.holds.throttling is not None and number > HELD:
-                    unthrottle(turn, self._denials)
-                return result
-            number += 1
 
     # The acts before the cause is known.
 
@@ -190,29 +184,33 @@ class Reconciler:
         If they come faster than they are handled, some are left for the next turn: the changes
         are to be handled too, and the place to be given back from time to time.
         """
-        item = turn.item
-        await self._observe_one(turn, item.events.popleft())
-        until = self._clock.monotonic() + EVENTS_TIME if item.events else 0.0
-        while item.events and find_pause(turn) is None:
-            if turn.is_changing and not item.held:
-                await self._delivery.apply_early(turn)
-            if self._clock.monotonic() >= until:
-                break
-            await self._observe_one(turn, item.events.popleft())
+        item, until = turn.item, 0.0
+        while item.events:
+            if until:
+                if find_pause(turn) is not None:
+                    break
+                if turn.is_changing and not item.held:
+                    await self._delivery.apply_early(turn)
+                if self._clock.monotonic() >= until:
+                    break
+            event = item.events.popleft()
+            self._delivery.notice(turn, event)
+            if self.needs_events:
+                await self._call_watching(turn, event)
+            if self._handlers.spawning or event["type"] == "DELETED":  # in all versions of its kind
+                await self._adjust_background(turn)
+            if item.events and not until:
+                until = self._clock.monotonic() + EVENTS_TIME
 
-    async def _observe_one(self, turn: Turn, event: RawEvent) -> None:
-        """See what it is, call the handlers of events, adjust the daemons."""
-        self._delivery.notice(turn, event)
-        if self.needs_events:
-            watching = self._make_cause(WatchingCause, turn, Body(event["object"]), event=event)
-            if self._handlers.viewing and not self._rules.leaves_marks:
-                tell_of_problems(turn, self._handlers, watching)
-            for handler in self._handlers.select_watching(watching):
-                result = await self._execution.observe(handler, watching)
-                if result is not None:
-                    deliver_results({handler.id: result}, marks=turn.marks, logger=watching.logger)
-        if self._handlers.spawning or event["type"] == "DELETED":  # in all versions of its kind
-            await self._adjust_background(turn)
+    async def _call_watching(self, turn: Turn, event: RawEvent) -> None:
+        """Call the handlers of events, once for each event."""
+        watching = self._make_cause(WatchingCause, turn, Body(event["object"]), event=event)
+        if self._handlers.viewing and not self._rules.leaves_marks:
+            tell_of_problems(turn, self._handlers, watching)
+        for handler in self._handlers.select_watching(watching):
+            result = await self._execution.observe(handler, watching)
+            if result is not None:
+                deliver_results({handler.id: result}, marks=turn.marks, logger=watching.logger)
 
     async def _wait(self, turn: Turn) -> TurnResult | None:
         return turn.item.held

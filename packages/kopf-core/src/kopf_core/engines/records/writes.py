@@ -97,12 +97,14 @@ class LastWrite(NamedTuple):
         """The stream has brought a state: it can be the awaited one."""
         if self.awaited is None or not self.awaited.is_met_by(body):
             return self
-        return self._replace(awaited=None)
+        floor, version, kind, state, is_final, _, doubts = self
+        return LastWrite(floor, version, kind, state, is_final, None, doubts)
 
     def answered(self, body: RawBody, until: float) -> "LastWrite":
         """The API has accepted our patch, and the object has changed to this state by it."""
-        version = body["metadata"].get("resourceVersion")
-        return self._replace(floor=parse_version(body), awaited=AwaitChange(version or "", until))
+        _, version, kind, state, is_final, _, doubts = self
+        awaited = AwaitChange(body["metadata"].get("resourceVersion") or "", until)
+        return LastWrite(parse_version(body), version, kind, state, is_final, awaited, doubts)
 
     def looked_up(self, body: RawBody) -> "LastWrite":
         """The API has returned this state on our request, so it is not older than our patches."""
@@ -116,14 +118,19 @@ class LastWrite(NamedTuple):
 
     def finished(self, body: RawBody) -> "LastWrite":
         """Everything is handled, and nothing but our own changes is in this state."""
-        version, kind = body["metadata"].get("resourceVersion"), body.get("apiVersion")
-        return self._replace(version=version, kind=kind, state=None, is_final=version is not None)
+        return self._left(body, None, is_final=True)
 
     def stepped(self, body: RawBody, state: State) -> "LastWrite":
         """The cycle has got so far, and nothing but our own marks was changed in this state."""
-        version, kind = body["metadata"].get("resourceVersion"), body.get("apiVersion")
-        known = None if version is None else state
-        return self._replace(version=version, kind=kind, state=known, is_final=False)
+        return self._left(body, state, is_final=False)
+
+    def _left(self, body: RawBody, state: State | None, *, is_final: bool) -> "LastWrite":
+        version = body["metadata"].get("resourceVersion")
+        if version is None:  # it can never be recognised
+            return self.unknown()
+        floor, awaited, doubts = self.floor, self.awaited, self.are_versions_doubted
+        kind = body.get("apiVersion")
+        return LastWrite(floor, version, kind, state, is_final, awaited, doubts)
 
     def restored(self) -> "LastWrite":
         """The object is there anew or for the last time: what was before is not comparable."""
