@@ -169,13 +169,13 @@ def test_l_events_are_handled_even_if_the_object_is_held(case):
 def test_l_what_is_left_of_events_is_caught_up(case):
     case.see()
     assert case.find(after="the object is held") == "more events are left"
-    assert case.find(after="more events are left") == "somebody has asked for the turn"
+    assert case.find(after="more events are left") == "another part has asked for the turn"
 
 
 def test_l_wishes_adjust_the_background(case):
     case.know()
     case.item.reasons = frozenset({"background"})
-    assert case.find() == "somebody has asked for the turn"
+    assert case.find() == "another part has asked for the turn"
 
 
 def test_l_objects_only_looked_at_are_left_as_they_are(case, registry):

@@ -217,7 +217,7 @@ ROWS = (
         "events come faster than they are handled; the changes must be handled, too",
     ),
     Row(
-        "somebody has asked for the turn",
+        "another part has asked for the turn",
         lambda turn, _: turn.item.reasons or turn.item.events,
         Act.ADJUST,
         "a daemon has ended, or the newest state was taken without its event",
@@ -257,7 +257,7 @@ ROWS = (
         "changes are owed",
         lambda turn, _: turn.memory.owed.marks is not None,
         Act.SEND_OWED,
-        "what was done is recorded first, so that no handler is called again for it",
+        "the results of handlers go first, so that no handler runs again for them",
     ),
     Row(
         "nothing of ours is on the object",
