@@ -79,9 +79,13 @@ class Rules:
     rows: "tuple[Row, ...]" = field(init=False)
     """Those rows of the table that are possible under these rules."""
 
+    conditions: "tuple[Condition, ...]" = field(init=False)
+    """When each of them applies."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "leaves_marks", self.handlers.requires_patching)
         object.__setattr__(self, "rows", tuple(row for row in ROWS if row.given(self)))
+        object.__setattr__(self, "conditions", tuple(row.when for row in self.rows))
 
     @property
     def finalizer(self) -> str:
@@ -101,11 +105,14 @@ class Rules:
         )
 
 
+Condition = Callable[[Turn, Rules], object]
+
+
 class Row(NamedTuple):
     """One decision."""
 
     name: str
-    when: Callable[[Turn, Rules], object]
+    when: Condition
     act: Act
     why: str
     given: Callable[[Rules], object] = lambda _: True
@@ -129,13 +136,12 @@ def _is_unmarked(turn: Turn, rules: Rules) -> bool:
 
 def _is_awaited(turn: Turn, rules: Rules) -> bool:
     write = turn.memory.write
-    return write.awaited is not None and write.get_awaited(rules.clock.monotonic()) is not None
+    return write.awaited is not None and write.is_awaited(rules.clock.monotonic())
 
 
 def _is_doubtful(turn: Turn, _: Rules) -> bool:
     item = turn.item
-    is_older = item.latest is not None and turn.memory.write.outdates(item.latest)
-    return item.is_contradicted or (is_older and item.type is not None)
+    return item.is_contradicted or (item.type is not None and _is_outdated(turn, _))
 
 
 def _is_outdated(turn: Turn, _: Rules) -> bool:
@@ -268,7 +274,7 @@ ROWS = (
     ),
     Row(
         "our patch has not come back, and there are changes",
-        lambda turn, rules: turn.is_changing and _is_awaited(turn, rules),
+        lambda turn, rules: _is_awaited(turn, rules) and turn.is_changing,
         Act.SEND_EARLY,
         "changes by the handlers of events do not wait",
     ),
@@ -363,7 +369,7 @@ ROWS = (
 
 def decide(turn: Turn, rules: Rules, start: int = 0) -> int:
     """The number of the first of the possible rows that applies, from that one on."""
-    rows, number = rules.rows, start
-    while not rows[number].when(turn, rules):
+    conditions, number = rules.conditions, start
+    while not conditions[number](turn, rules):
         number += 1
     return number

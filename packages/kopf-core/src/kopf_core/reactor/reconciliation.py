@@ -9,10 +9,11 @@ of the same name here. To be read from top to bottom:
 """
 
 import asyncio
+import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
@@ -118,9 +119,8 @@ class Reconciler:
             takeovers=takeovers,
         )
         acts = [row.act for row in self._rules.rows]
-        self._acts: tuple[Callable[[Turn], Awaitable[TurnResult | None]], ...] = tuple(
-            getattr(self, f"_{act.name.lower()}") for act in acts
-        )
+        fns = [getattr(self, f"_{act.name.lower()}") for act in acts]
+        self._acts = [(fn, inspect.iscoroutinefunction(fn)) for fn in fns]
         self._last_hold = acts.index(Act.WAIT)
 
     def redefine(self, resource: Resource) -> None:
@@ -137,11 +137,12 @@ class Reconciler:
         """Process all that is there for the object, and say when to do it again."""
         memory = self._memories.recall(item.key, is_listed=item.is_listed)
         turn = Turn(item, memory, self.settings)
-        number, result = -1, None
+        number, result = -1, cast("TurnResult | None", None)
         try:
             while result is None:
                 number = decide(turn, self._rules, number + 1)
-                result = await self._acts[number](turn)
+                act, is_async = self._acts[number]
+                result = await act(turn) if is_async else act(turn)
         except asyncio.CancelledError:  # what was done until now must not be repeated
             await self._delivery.save(turn)
             raise
@@ -163,19 +164,19 @@ class Reconciler:
 
     # The acts before the cause is known.
 
-    async def _drop(self, turn: Turn) -> Done:
+    def _drop(self, turn: Turn) -> Done:
         turn.item.events.clear()
         return DONE
 
-    async def _judge(self, turn: Turn) -> None:
+    def _judge(self, turn: Turn) -> None:
         memory, newest = turn.memory, turn.item.newest
         memory.owed = judge_owed(memory.owed, newest, self._handlers, self.settings.persistence)
         turn.take_owed()
 
-    async def _leave_alone(self, turn: Turn) -> Done:
+    def _leave_alone(self, turn: Turn) -> Done:
         return self._pauses.leave_alone(turn, self.resource, find_pause(turn) or "")
 
-    async def _go_on(self, turn: Turn) -> None:
+    def _go_on(self, turn: Turn) -> None:
         self._pauses.go_on(turn)
 
     async def _observe(self, turn: Turn) -> None:
@@ -212,10 +213,10 @@ class Reconciler:
             if result is not None:
                 deliver_results({handler.id: result}, marks=turn.marks, logger=watching.logger)
 
-    async def _wait(self, turn: Turn) -> TurnResult | None:
+    def _wait(self, turn: Turn) -> TurnResult | None:
         return turn.item.held
 
-    async def _catch_up(self, turn: Turn) -> Done | None:
+    def _catch_up(self, turn: Turn) -> Done | None:
         turn.item.generation += 1  # the rest is for the next turn
         return None if self._delivery.look_ahead(turn) else DONE
 
@@ -235,10 +236,10 @@ class Reconciler:
         if self._background.is_stopping(key):
             await self._background.settle(key)
 
-    async def _rest(self, _: Turn) -> Done:
+    def _rest(self, _: Turn) -> Done:
         return DONE
 
-    async def _forget(self, turn: Turn) -> Done:
+    def _forget(self, turn: Turn) -> Done:
         cause = self._find_cause(turn)
         if self._handlers.is_interested(cause):
             cause.logger.debug("Deleted, really deleted, and we are notified.")
@@ -262,7 +263,7 @@ class Reconciler:
     async def _send(self, turn: Turn) -> TurnResult:
         return await self._delivery.apply(turn)
 
-    async def _await(self, turn: Turn) -> TurnResult:
+    def _await(self, turn: Turn) -> TurnResult:
         return turn.memory.write.awaited or DONE
 
     async def _ignore(self, turn: Turn) -> TurnResult:
@@ -274,7 +275,7 @@ class Reconciler:
     async def _rest_of_passes(self, turn: Turn) -> TurnResult:
         return await self._delivery.apply(turn, self.echoes.get_rest(turn))
 
-    async def _take_place(self, turn: Turn) -> Done | None:
+    def _take_place(self, turn: Turn) -> Done | None:
         is_waiting = self.desired is not None and self.desired.must_wait(turn.item.key)
         return DONE if is_waiting else None
 
@@ -287,7 +288,7 @@ class Reconciler:
 
     # The acts by the cause.
 
-    async def _detect(self, turn: Turn) -> None:
+    def _detect(self, turn: Turn) -> None:
         turn.cause = self._find_cause(turn)
 
     async def _let_go(self, turn: Turn) -> TurnResult:
@@ -332,10 +333,6 @@ class Reconciler:
             delay = sooner(delay, self.settings.background.cancellation_polling)
         if self._handlers.viewing and not is_deleting:
             tell_of_problems(turn, self._handlers, cause, is_patched=True)
-        return await self._deliver(turn, delay)
-
-    async def _deliver(self, turn: Turn, delay: float | None) -> TurnResult:
-        """Send everything, and let those know who want to."""
         before = turn.item.latest
         result = await self._delivery.apply(turn, delay)
         if self.desired is not None and turn.applied is not None:

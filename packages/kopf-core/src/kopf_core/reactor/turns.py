@@ -56,11 +56,11 @@ class Turn:
 
     __slots__ = (
         "_body",
-        "_cause",
         "_logger",
         "_marks",
         "_patch",
         "applied",
+        "cause",
         "clock_offset",
         "essence",
         "execution",
@@ -77,7 +77,9 @@ class Turn:
         self.memory = memory
         self.settings = settings
         self._body = NOTHING
-        self._cause: ChangingCause | None = None
+
+        self.cause: ChangingCause
+        """What has happened to the object; not there until it is detected."""
 
         self.term: int | None = None
         """The term of the leadership in which the object was looked at, if there is a lease."""
@@ -114,16 +116,6 @@ class Turn:
         if latest is not None and not is_view_of(self._body, latest):
             self._body = Body(latest)
         return self._body
-
-    @property
-    def cause(self) -> ChangingCause:
-        """What has happened to the object, once it is detected."""
-        assert self._cause is not None, "It is not detected yet."
-        return self._cause
-
-    @cause.setter
-    def cause(self, cause: ChangingCause) -> None:
-        self._cause = cause
 
     def take_owed(self) -> None:
         """Begin with what was done for the object earlier, but is not on it yet."""

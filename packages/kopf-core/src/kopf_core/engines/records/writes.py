@@ -79,10 +79,9 @@ class LastWrite(NamedTuple):
         """How far the cycle has got, if the object is exactly as its latest step has left it."""
         return self.state if body is not None and self._has_made(body) else None
 
-    def get_awaited(self, now: float) -> AwaitChange | None:
-        """What to wait for until the state can be relied on; ``None`` if it can be now."""
-        awaited = self.awaited
-        return None if awaited is None or awaited.until <= now else awaited
+    def is_awaited(self, now: float) -> bool:
+        """Whether the state cannot be relied on yet."""
+        return self.awaited is not None and self.awaited.until > now
 
     def _has_made(self, body: RawBody) -> bool:
         return (
