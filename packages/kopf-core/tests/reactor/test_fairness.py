@@ -5,6 +5,7 @@ from typing import Any
 
 from virtual_time import VirtualTime
 
+from kopf_core.reactor.places import Gate
 from kopf_core.reactor.queueing import WorkQueue
 from kopf_core.reactor.work import DONE, TurnResult, WorkItem
 
@@ -58,7 +59,7 @@ class Load:
             await asyncio.sleep(1 / rate)
 
     async def run(self) -> None:
-        self.queue.open()
+        self.queue.reach(Gate.OPEN)
         await asyncio.gather(
             self.produce("hot", HOT_RATE, 0),
             *(self.produce(f"other{n}", 1, n / OTHERS) for n in range(OTHERS)),

@@ -146,7 +146,7 @@ async def test_r3_a21_streams_cancelled_by_anybody_else_are_started_again(pool, 
 async def test_r3_nothing_is_started_after_the_stop(pool, cluster, journal) -> None:
     await pool.stop()
     pool.subscribe(ALL, Collector(journal))
-    pool.resume()
+    pool.reach(is_watching=True)
     assert not [task for task in asyncio.all_tasks() if "kopf-informer" in task.get_name()]
 
 
@@ -189,8 +189,8 @@ async def test_suspended_streams_notice_deletions_when_resumed(pool, cluster, jo
     await cluster.create("a")
     pool.subscribe(ALL, Collector(journal))
     await journal.until(lambda calls: "LISTED" in calls)
-    pool.suspend()
+    pool.reach(is_watching=False)
     await pool.settle()
     await cluster.delete("a")
-    pool.resume()
+    pool.reach(is_watching=True)
     await journal.until(lambda calls: ("DELETED", "a") in calls)

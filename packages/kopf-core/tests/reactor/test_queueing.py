@@ -7,9 +7,9 @@ import pytest
 from virtual_time import VirtualTime
 
 from kopf_core.engines.records.writes import AwaitChange
-from kopf_core.reactor.places import HEADROOM, Occupancy
+from kopf_core.reactor.places import HEADROOM, Gate, Occupancy
 from kopf_core.reactor.queueing import WorkQueue
-from kopf_core.reactor.work import DONE, Requeue, Stage
+from kopf_core.reactor.work import DONE, Position, Requeue
 
 
 def event(n=0, type="MODIFIED", **meta):
@@ -25,7 +25,7 @@ def summarize(queue):
     return {
         "objects": len(queue),
         "running": len(queue._working),
-        "waiting": sum(item.stage is Stage.QUEUED for item in queue._items.values()),
+        "waiting": sum(item.position is Position.QUEUED for item in queue._items.values()),
     }
 
 
@@ -82,7 +82,7 @@ async def make_queue(process, clock):
         def make(*, opened=True, **kwargs):
             queue = WorkQueue(process, clock=clock, **kwargs)
             if opened:
-                queue.open()
+                queue.reach(Gate.OPEN)
             stack.push_async_callback(queue.close, 0.1)
             return queue
 
@@ -164,7 +164,7 @@ async def test_nothing_is_processed_until_opened(make_queue, process):
     queue.put("b", event(3))
     await settle()
     assert not process.calls
-    queue.open()
+    queue.reach(Gate.OPEN)
     await process.until(lambda: len(process.calls) == 2)
     assert process.calls == [("a", [1, 2]), ("b", [3])]
 
@@ -348,7 +348,7 @@ async def test_the_latest_state_is_kept_between_delays(make_queue):
         return DONE
 
     queue = WorkQueue(process)
-    queue.open()
+    queue.reach(Gate.OPEN)
     queue.put("a", event(5))
     async with asyncio.timeout(10):
         await done.wait()
@@ -398,7 +398,7 @@ async def test_closed_queues_forget_everything_and_take_nothing(make_queue, proc
     await queue.close(1)
     queue.put("b", event(2))
     assert not queue.enqueue("b", "test", body=event(2)["object"])
-    queue.open()
+    queue.reach(Gate.OPEN)
     assert summarize(queue) == {"objects": 0, "running": 0, "waiting": 0}
     queue.put("c", event(3))
     await process.until(lambda: len(process.calls) == 2)
@@ -530,9 +530,9 @@ async def test_d15_listing_waits_for_those_listed_before(make_queue, process):
     assert len(queue) <= HEADROOM + 1
 
 
-@pytest.mark.parametrize("action", ["pause", "close"])
+@pytest.mark.parametrize("gate", [Gate.PAUSED, Gate.CLOSED])
 async def test_listing_does_not_wait_for_those_who_are_not_processed(
-    make_queue, process, action, clock
+    make_queue, process, gate, clock
 ):
     queue = make_queue()
     process.gate.clear()
@@ -541,7 +541,8 @@ async def test_listing_does_not_wait_for_those_who_are_not_processed(
     waiting = asyncio.create_task(queue.wait_for_headroom())
     await settle()
     assert not waiting.done()
-    stopping = asyncio.create_task(getattr(queue, action)(999))
+    queue.reach(gate)
+    stopping = asyncio.create_task(queue.finish(999))
     await waiting
     assert clock.monotonic() == 0  # it is told, and needs no patience
     process.gate.set()
@@ -560,19 +561,21 @@ async def test_k1_listing_does_not_wait_for_the_gate(make_queue):
 
 async def test_paused_queues_keep_only_the_newest_states(make_queue, process):
     queue = make_queue(keeps_events=True)
-    await queue.pause(1)
+    queue.reach(Gate.PAUSED)
+    await queue.finish(1)
     for n in range(1000):
         queue.put("a", event(n))
     await settle()
     assert not process.calls
-    queue.open()
+    queue.reach(Gate.OPEN)
     await process.until(lambda: process.calls)
     assert process.calls == [("a", [999])]
 
 
 async def test_paused_queues_do_not_keep_deleted_objects_unless_they_were_processed(make_queue):
     queue = make_queue(is_known=lambda key: key == "known")
-    await queue.pause(1)
+    queue.reach(Gate.PAUSED)
+    await queue.finish(1)
     for key in ("known", "unknown"):
         queue.put(key, event(1, "ADDED"))
         queue.put(key, event(2, "DELETED"))
@@ -584,8 +587,8 @@ async def test_k37_paused_queues_keep_only_the_newest_of_what_has_come_before(ma
     queue = make_queue(opened=False, keeps_events=True)
     for n in range(3):
         queue.put("a", event(n))
-    queue.hold()
-    queue.open()
+    queue.reach(Gate.PAUSED)
+    queue.reach(Gate.OPEN)
     await process.until(lambda: process.calls)
     assert process.calls == [("a", [2])]
 
@@ -595,8 +598,8 @@ async def test_k37_deletions_are_not_forgotten_when_all_is_to_be_listed_anew(mak
     queue = make_queue(opened=False)
     queue.put("there", event(1))
     queue.put("deleted", event(1, "DELETED"))
-    queue.hold(forget=True)
-    queue.open()
+    queue.reach(Gate.PAUSED, forget=True)
+    queue.reach(Gate.OPEN)
     await process.until(lambda: process.calls)
     await settle()
     assert process.calls == [("deleted", [1])]
@@ -607,11 +610,11 @@ async def test_k37_deletions_of_those_in_work_are_handled_after_the_pause(make_q
     process.gate.clear()
     queue.put("a", event(1, "ADDED"))
     await process.until(lambda: process.active)
-    queue.hold()
+    queue.reach(Gate.PAUSED)
     queue.put("a", event(2, "DELETED"))
     process.gate.set()
     await process.until(lambda: not process.active)
-    queue.open()
+    queue.reach(Gate.OPEN)
     await process.until(lambda: len(process.calls) == 2)
     assert process.calls == [("a", [1]), ("a", [2])]
 
@@ -642,15 +645,16 @@ async def test_turns_cancelled_by_a_pause_are_repeated(make_queue, process):
     process.gate.clear()
     queue.put("a", event(1))
     await process.until(lambda: process.active)
-    await queue.pause(0.001)
+    queue.reach(Gate.PAUSED)
+    await queue.finish(0.001)
     assert not process.active
     process.gate.set()
-    queue.open()
+    queue.reach(Gate.OPEN)
     await process.until(lambda: len(process.calls) == 2)
 
 
-@pytest.mark.parametrize("action", ["pause", "close"])
-async def test_e_two_turns_of_one_object_are_impossible_whatever_is_stopped(action):
+@pytest.mark.parametrize("stopped", [Gate.PAUSED, Gate.CLOSED])
+async def test_e_two_turns_of_one_object_are_impossible_whatever_is_stopped(stopped):
     """Here, the turns refuse to be cancelled."""
     active, peak, turns, gate, finished = 0, 0, 0, asyncio.Event(), asyncio.Event()
 
@@ -670,12 +674,13 @@ async def test_e_two_turns_of_one_object_are_impossible_whatever_is_stopped(acti
     occupancy = Occupancy()
     queues = [WorkQueue(process, occupancy=occupancy) for _ in range(2)]
     for queue in [*queues, *queues]:
-        queue.open()
+        queue.reach(Gate.OPEN)
         queue.put("a", event(1))
         await settle()
-        await getattr(queue, action)(0.001)
+        queue.reach(stopped)
+        await queue.finish(0.001)
     for queue in queues:
-        queue.open()
+        queue.reach(Gate.OPEN)
         queue.put("a", event(2))
     await settle()
     assert (active, turns) == (1, 1)
@@ -687,12 +692,13 @@ async def test_e_two_turns_of_one_object_are_impossible_whatever_is_stopped(acti
         await queue.close(1)
 
 
-@pytest.mark.parametrize("action", ["pause", "close"])
-async def test_tasks_cancelled_before_they_have_started_leave_nothing_behind(make_queue, action):
+@pytest.mark.parametrize("gate", [Gate.PAUSED, Gate.CLOSED])
+async def test_tasks_cancelled_before_they_have_started_leave_nothing_behind(make_queue, gate):
     queue = make_queue()
     queue.put("a", event(1))
-    queue.abort()
-    await getattr(queue, action)(10)
+    queue.cancel()
+    queue.reach(gate)
+    await queue.finish(10)
     assert summarize(queue)["running"] == 0
 
 

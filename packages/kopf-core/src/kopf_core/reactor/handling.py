@@ -13,11 +13,11 @@ from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.background.backgrounds import ObjectBackground
 from kopf_core.reactor.assembly import HandlingFactory
 from kopf_core.reactor.essentials import Essentials
+from kopf_core.reactor.governing import Governor
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.observation import NamespaceObserver, ResourceObserver
 from kopf_core.reactor.observed import ObservedKinds
 from kopf_core.reactor.orchestration import Orchestrator
-from kopf_core.reactor.pausing import Pausing
 from kopf_core.reactor.pool import InformerPool
 from kopf_core.reactor.refusals import Refusals
 from kopf_core.reactor.sharing import keep_fields_of
@@ -62,7 +62,7 @@ class Handling:
         )
         self.observed = self._make_observed()
         self.orchestrator = self._make_orchestrator()
-        self.pausing = Pausing(
+        self.governor = Governor(
             self.orchestrator,
             self.background,
             settings=essentials.settings,
@@ -102,34 +102,6 @@ class Handling:
             on_removed=self._forget,
         )
 
-    @property
-    def is_paused(self) -> bool:
-        return self.pausing.is_paused
-
-    async def pause(self, reason: str, *, is_cold: bool) -> None:
-        """Stop handling and stop all daemons until resumed for this reason."""
-        await self.pausing.settle(self.pausing.hold(reason, is_cold=is_cold))
-
-    async def interrupt(self, reason: str) -> None:
-        """Stop at once, as others can go on with the same objects soon; until resumed.
-
-        Handlers and daemons are cancelled, with no time to finish. Threads cannot be cancelled,
-        but what waits for a thread is never called.
-        """
-        settling = self.pausing.hold(reason, is_cold=True, at_once=True)
-        self.background.interrupt()
-        self._essentials.execution.door.take_back()
-        await self.pausing.settle(settling)
-
-    def resume(self, reason: str) -> None:
-        """Continue after the pause, unless there are other reasons for it."""
-        self.pausing.resume(reason)
-
-    def relist(self) -> None:
-        """List everything anew, even if it is paused: it will be handled when resumed."""
-        self.orchestrator.renew()
-        self.pool.resume()
-
     async def observe_namespaces(self) -> None:
         """Follow which namespaces are served, for as long as the operator runs."""
         options, insights = self._essentials.options, self._essentials.insights
@@ -150,8 +122,7 @@ class Handling:
         What waits for a thread yet is never called.
         """
         exit = self._essentials.exit
-        self.orchestrator.shut()
-        self._essentials.execution.door.take_back()
+        self.governor.end()
         await self._refusals.close()
         await asyncio.gather(self._finish_work(), self.background.exit(exit.get_left_for_work))
 
@@ -164,13 +135,13 @@ class Handling:
                 f"{exit.describe()}. To exit at once, send the signal again."
             )
             await exit.wait_for(lambda: self.orchestrator.is_idle, exit.get_left_for_work)
-            if tasks := self.orchestrator.abort():
+            if tasks := self.orchestrator.cancel():
                 await asyncio.wait(tasks, timeout=min(LAST_MOMENT, exit.get_left_for_work()))
 
     def abort(self) -> None:
         """Interrupt what works now, and wait for nothing; but what is about to end, can."""
-        self.orchestrator.shut()
-        asyncio.get_running_loop().call_later(HURRY, self.orchestrator.abort)
+        self.governor.end()
+        asyncio.get_running_loop().call_later(HURRY, self.orchestrator.cancel)
         self.background.abort()
 
     def find_problems(self) -> Collection[str]:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.engines.indexing import ResourceIndexer
+from kopf_core.reactor.modes import MEANINGS, Mode
+from kopf_core.reactor.places import Gate
 from kopf_core.reactor.queueing import WorkQueue
 from kopf_core.reactor.readiness import Readiness
 
@@ -41,12 +43,12 @@ class Intake:
         if indexer is not None:
             readiness.hold(self)
 
-    def start(self) -> None:
-        """Let the objects be handled, if everything is ready for that."""
-        if self._readiness.is_ready:
-            self.queue.open()
-        else:
-            self.queue.shut()
+    def reach(self, mode: Mode) -> None:
+        """Let the objects be handled or not, as the mode says; and if everything is ready."""
+        gate, _, forgets = MEANINGS[mode]
+        if gate is Gate.OPEN and not self._readiness.is_ready:
+            gate = Gate.SHUT
+        self.queue.reach(gate, forget=forgets)
 
     def renew(self) -> None:
         """Everything is going to be listed anew: until it is, the indices are not to be used."""

@@ -21,6 +21,7 @@ from kopf_core.engines.leasing.fences import Fence
 from kopf_core.intents.causes import Activity
 from kopf_core.reactor.essentials import Essentials
 from kopf_core.reactor.handling import Handling
+from kopf_core.reactor.modes import Mode
 
 if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
     from kopf_core.engines.leasing.elector import Elector
@@ -88,7 +89,7 @@ class Leadership:
             on_leading=self._lead,
             on_following=self._follow,
         )
-        await self._handling.pause(PAUSE, is_cold=False)
+        await self._handling.governor.impose(PAUSE, Mode.GATED)
         self._task = asyncio.create_task(self._take_part(self._elector), name="kopf-leadership")
 
     async def run(self) -> None:
@@ -122,13 +123,13 @@ class Leadership:
 
     async def _lead(self) -> None:
         await self._run(Activity.LEADING)
-        self._handling.resume(PAUSE)
+        self._handling.governor.lift(PAUSE)
 
     async def _follow(self) -> None:
-        await self._handling.interrupt(PAUSE)
+        await self._handling.governor.impose(PAUSE, Mode.CUT)
         self._essentials.memories.restart(self._handling.background.restart())
         self._handling.orchestrator.forget_plans()
-        self._handling.relist()
+        self._handling.governor.demand(PAUSE, Mode.GATED)  # with the streams, as a follower
         try:
             await self._run(Activity.FOLLOWING)
         except ActivityError as e:

@@ -24,11 +24,12 @@ from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import DaemonHandler
 from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
 from kopf_core.reactor.essentials import Essentials, OperatorOptions
+from kopf_core.reactor.governing import PeeringBrakes
 from kopf_core.reactor.handling import Handling
 from kopf_core.reactor.leadership import Leadership
+from kopf_core.reactor.modes import Mode
 from kopf_core.reactor.needs import review_rights
 from kopf_core.reactor.once import Failures
-from kopf_core.reactor.pausing import PeeringBrakes
 from kopf_core.reactor.preflight import check_registry, check_settings
 from kopf_core.reactor.watchdog import Watchdog
 from kopf_core.reactor.work import LAST_MOMENT
@@ -75,7 +76,7 @@ class Operator:
             client=essentials.free_client,
             settings=options.settings,
             identity=self._identity,
-            brakes=PeeringBrakes(self.handling.pausing),
+            brakes=PeeringBrakes(self.handling.governor),
         )
         essentials.insights.listen(self._peering.observe_resources)
         essentials.insights.listen_namespaces(self._peering.observe_namespaces)
@@ -135,7 +136,7 @@ class Operator:
 
     @property
     def is_paused(self) -> bool:
-        return self.handling.is_paused
+        return self.handling.governor.is_paused
 
     async def pause(self, reason: str = "", *, is_cold: bool = False) -> None:
         """Stop handling and stop all daemons until resumed. The process lives on.
@@ -145,14 +146,14 @@ class Operator:
 
         There can be several reasons to pause. It lasts until all of them are over.
         """
-        await self.handling.pause(reason, is_cold=is_cold)
+        await self.handling.governor.impose(reason, Mode.COLD if is_cold else Mode.GATED)
 
     def resume(self, reason: str = "") -> None:
         """Continue after the pause, unless there are other reasons for it.
 
         What has changed meanwhile is handled, from the newest state; and daemons start again.
         """
-        self.handling.resume(reason)
+        self.handling.governor.lift(reason)
 
     async def _serve(self) -> None:
         """Run all the parts until the stop-flag is raised or any of the parts fails."""

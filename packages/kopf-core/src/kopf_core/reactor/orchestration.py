@@ -17,6 +17,7 @@ from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.intake import Intake
 from kopf_core.reactor.lateness import Lateness
+from kopf_core.reactor.modes import MEANINGS, Mode
 from kopf_core.reactor.observation import Insights
 from kopf_core.reactor.observed import ObservedKinds
 from kopf_core.reactor.pool import InformerPool
@@ -80,8 +81,7 @@ class Orchestrator:
         self._served: dict[Resource, _Served] = {}
         self._intakes: dict[StreamKey, Intake] = {}
         self._closing: dict[StreamKey, asyncio.Task[None]] = {}
-        self._is_paused = False
-        self._is_stopping = False
+        self._mode = Mode.RUNNING
 
     @property
     def intakes(self) -> Mapping[StreamKey, Intake]:
@@ -111,37 +111,27 @@ class Orchestrator:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    def shut(self) -> None:
-        """Begin nothing since now, as it is going to be stopped; the current turns go on."""
-        self._is_stopping = True
+    def reach(self, mode: Mode) -> None:
+        """Bring the queues and the streams to what the mode means for them."""
+        self._mode = mode
+        is_watching = MEANINGS[mode].is_watching
+        if mode is not Mode.ENDED and is_watching and self._pool.is_suspended:
+            self._renew()
         for intake in self._intakes.values():
-            intake.queue.shut()
+            intake.reach(mode)
+        if mode is Mode.CUT:
+            self.cancel()
+        if mode is not Mode.ENDED:
+            self._pool.reach(is_watching=is_watching)
 
-    async def stop(self, timeout: float) -> None:
-        """Stop all the streams, and let the objects in work be finished within the time.
+    def _renew(self) -> None:
+        """Everything is going to be listed anew: handle nothing until the indices are filled."""
+        for intake in self._intakes.values():
+            intake.renew()
 
-        Nothing is started since then, whatever happens in the cluster meanwhile.
-        """
-        self.shut()
-        closing = [intake.queue.close(timeout) for intake in self._intakes.values()]
-        await asyncio.gather(self._pool.stop(timeout), *closing, *self._closing.values())
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no objects are worked on."""
-        return all(intake.queue.is_idle for intake in self._intakes.values())
-
-    def abort(self) -> Collection["asyncio.Task[None]"]:
+    def cancel(self) -> Collection["asyncio.Task[None]"]:
         """Cancel all the work that is being done now; get what is to end soon."""
-        return [task for intake in self._intakes.values() for task in intake.queue.abort()]
-
-    def hold(self, *, is_cold: bool = False) -> None:
-        """Handle nothing since now. The streams go on, so that nothing is missed; unless cold."""
-        self._is_paused = True
-        for intake in self._intakes.values():
-            intake.queue.hold(forget=is_cold)
-        if is_cold:
-            self._pool.suspend()
+        return [task for intake in self._intakes.values() for task in intake.queue.cancel()]
 
     async def settle(self) -> None:
         """Wait for the current handlers, and cancel those that take longer; while it is held."""
@@ -149,20 +139,19 @@ class Orchestrator:
         finishing = [intake.queue.finish(timeout) for intake in self._intakes.values()]
         await asyncio.gather(self._pool.settle(), *finishing)
 
-    def renew(self) -> None:
-        """Everything is going to be listed anew: handle nothing until the indices are filled."""
-        for intake in self._intakes.values():
-            intake.renew()
+    async def stop(self, timeout: float) -> None:
+        """Stop all the streams, and let the objects in work be finished within the time.
 
-    def resume(self) -> None:
-        """Handle everything that has changed; after a cold pause, everything is listed anew."""
-        self._is_paused = False
-        if self._pool.is_suspended:
-            self.renew()
-        if not self._is_stopping:
-            for intake in self._intakes.values():
-                intake.start()
-            self._pool.resume()
+        Nothing is started since then, whatever happens in the cluster meanwhile.
+        """
+        self.reach(Mode.ENDED)
+        closing = [intake.queue.close(timeout) for intake in self._intakes.values()]
+        await asyncio.gather(self._pool.stop(timeout), *closing, *self._closing.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no objects are worked on."""
+        return all(intake.queue.is_idle for intake in self._intakes.values())
 
     def enqueue(
         self,
@@ -227,15 +216,15 @@ class Orchestrator:
     async def _open_when_ready(self) -> None:
         while True:
             await self._readiness.wait()
-            if not self._is_paused and not self._is_stopping:
+            if self._mode is Mode.RUNNING:
                 for intake in self._intakes.values():
-                    intake.start()
+                    intake.reach(self._mode)
             await self._readiness.wait_for_doubts()
 
     async def _adjust(self) -> None:
         for key in [key for key, task in self._closing.items() if task.done()]:
             self._closing.pop(key).result()
-        if not self._is_stopping:
+        if self._mode is not Mode.ENDED:
             found = self._insights
             await self._observed.adjust(found.resources, found.namespaces, found.broken_groups)
         served = self._servable.select(self._insights.resources)
@@ -250,7 +239,11 @@ class Orchestrator:
         for resource in [res for res in self._served if res not in served or res in changed]:
             del self._served[resource]
         for key, handlers in wanted.items():
-            if key not in self._intakes and key not in self._closing and not self._is_stopping:
+            if (
+                key not in self._intakes
+                and key not in self._closing
+                and self._mode is not Mode.ENDED
+            ):
                 self._add(key, handlers)
 
     def _close(self, key: StreamKey, *, successors: Collection[Resource]) -> None:
@@ -283,10 +276,7 @@ class Orchestrator:
             reconciler = self._factory.make_reconciler(key.resource, handlers)
             served = self._served[key.resource] = _Served(key.resource, handlers, reconciler)
         intake = self._intakes[key] = self._factory.make_intake(served.reconciler, handlers, key)
-        if self._is_paused:
-            intake.queue.hold()
-        else:
-            intake.start()
+        intake.reach(self._mode)
         self._pool.subscribe(key, intake)
 
     async def _remove(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_core.reactor.work import Stage, WorkItem
+from kopf_core.reactor.work import Position, WorkItem
 
 LISTED_SHARE = 4
 """One of so many places goes to what was listed initially, however many changes there are."""
@@ -103,7 +103,7 @@ class Line:
         if source is self._restless:
             self._patience.popleft()
         is_here = item.is_backlog == (source is self._listed)
-        return item if is_here and item.stage is Stage.QUEUED else None
+        return item if is_here and item.position is Position.QUEUED else None
 
     def _choose(self) -> deque[WorkItem]:
         if self._restless and self._taken % 2 and self._patience[0] <= self._clock.monotonic():

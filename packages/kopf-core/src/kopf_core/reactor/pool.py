@@ -138,21 +138,18 @@ class InformerPool:
         stream = self._streams.get(key)
         return None if stream is None else stream.store
 
-    def suspend(self) -> None:
-        """Stop all the streams, until resumed."""
-        self._is_suspended = True
-        for stream in self._streams.values():
-            self._detach(stream)
+    def reach(self, *, is_watching: bool) -> None:
+        """Watch or not. After a break, everything is listed anew: it shows what was not seen."""
+        self._is_suspended = not is_watching
+        for key, stream in self._streams.items():
+            if is_watching:
+                self._start(key, stream)
+            else:
+                self._detach(stream)
 
     async def settle(self) -> None:
         """Wait until those streams that are stopped have ended."""
         await self._wait(self._streams.values())
-
-    def resume(self) -> None:
-        """List and watch everything anew. Deletions that were not seen will be noticed."""
-        self._is_suspended = False
-        for key, stream in self._streams.items():
-            self._start(key, stream)
 
     async def stop(self, timeout: float | None = None) -> None:
         """Stop all the streams for good: no others are started since then.

@@ -27,9 +27,9 @@ from kopf_core.reactor.work import (
     DONE,
     LAST_MOMENT,
     Lookup,
+    Position,
     Process,
     Requeue,
-    Stage,
     TurnResult,
     WorkItem,
 )
@@ -110,9 +110,9 @@ class WorkQueue:
             self.backlog.enter(item)
         elif item.is_backlog and event["type"] is not None:
             self.backlog.leave(item)
-            if item.stage is Stage.QUEUED:
+            if item.position is Position.QUEUED:
                 self._line_up(item)
-        elif item.stage is Stage.DELAYED and self._absorb(item, event):
+        elif item.position is Position.DELAYED and self._absorb(item, event):
             return self._drop(item)
         is_paused = self._gate is Gate.PAUSED
         item.take(event, keep=self._keeps_events and not is_paused)
@@ -120,7 +120,7 @@ class WorkQueue:
             self._drop(item)
         elif known is None:
             self._line_up(item)
-        elif item.stage is Stage.DELAYED or item.stage is Stage.HELD:
+        elif item.position is Position.DELAYED or item.position is Position.HELD:
             self._reconsider(item)
 
     def enqueue(
@@ -149,7 +149,7 @@ class WorkQueue:
             self._schedule(item, at)
         else:
             item.generation += 1
-            if item.stage is Stage.DELAYED or item.stage is Stage.HELD:
+            if item.position is Position.DELAYED or item.position is Position.HELD:
                 self._reconsider(item)
         return True
 
@@ -166,53 +166,43 @@ class WorkQueue:
 
     # The gate.
 
-    def open(self) -> None:
-        """Start processing what is there already, and what comes later."""
-        if self._gate is Gate.OPEN:
-            return
-        self._gate = Gate.OPEN
-        for item in list(self._items.values()):
-            if item.stage is Stage.QUEUED:
-                self._line_up(item)
+    def reach(self, gate: Gate, *, forget: bool = False) -> None:
+        """Take and process objects as the gate says. It can be said again, and in any order.
 
-    def shut(self) -> None:
-        """Take everything, and process nothing until opened; as it is in the beginning."""
-        self._shut(Gate.SHUT)
-
-    def hold(self, *, forget: bool = False) -> None:
-        """Process nothing until opened again, and keep only the newest states meanwhile.
-
-        If everything is going to be listed anew, even these are forgotten; but not deletions.
+        If everything is going to be listed anew (``forget``), even the newest states of a paused
+        queue are forgotten; but not deletions.
         """
-        self._shut(Gate.PAUSED)
+        if self._gate is gate is Gate.OPEN:
+            return
+        self._gate = gate
+        if gate is not Gate.OPEN:
+            self._line.clear()
+            self.backlog.wake()
         for item in list(self._items.values()):
-            while len(item.events) > 1:
-                item.events.popleft()
-            if forget and not item.is_deleted:
-                self._drop(item)
+            match gate:
+                case Gate.OPEN if item.position is Position.QUEUED:
+                    self._line_up(item)
+                case Gate.PAUSED:
+                    self._keep_newest(item, forget=forget)
+                case Gate.CLOSED:
+                    self._drop(item)
 
-    async def pause(self, timeout: float, *, forget: bool = False) -> None:
-        """The same; and those in work have their time to finish."""
-        self.hold(forget=forget)
-        await self.finish(timeout)
+    def _keep_newest(self, item: WorkItem, *, forget: bool) -> None:
+        while len(item.events) > 1:
+            item.events.popleft()
+        if forget and not item.is_deleted:
+            self._drop(item)
 
     async def close(self, timeout: float) -> None:
         """Take no more work, wait for the current one to finish, and cancel what does not.
 
         Everything else is forgotten. It can be opened again, when everything is listed anew.
         """
-        self._shut(Gate.CLOSED)
-        for item in list(self._items.values()):
-            self._drop(item)
+        self.reach(Gate.CLOSED)
         await self.finish(timeout)
 
-    def abort(self) -> Collection[asyncio.Task[None]]:
-        """Take no more work, and cancel the current one; get the tasks that are to end."""
-        if self._gate is not Gate.CLOSED:
-            self._shut(Gate.PAUSED)
-        return self._cancel()
-
-    def _cancel(self) -> Collection[asyncio.Task[None]]:
+    def cancel(self) -> Collection[asyncio.Task[None]]:
+        """Cancel the current work; get the tasks that are to end."""
         tasks = {item.task: item for item in self._working if item.task is not None}
         for task, item in tasks.items():
             task.cancel()
@@ -225,11 +215,6 @@ class WorkQueue:
             item.generation += 1
             self._release(item)
 
-    def _shut(self, gate: Gate) -> None:
-        self._gate = gate
-        self._line.clear()
-        self.backlog.wake()
-
     async def finish(self, timeout: float) -> None:
         """Wait for those in work, and cancel those who take longer, unless it is opened again."""
         try:
@@ -238,7 +223,7 @@ class WorkQueue:
         except TimeoutError:
             if self._gate is Gate.OPEN:
                 return
-            tasks = self._cancel()
+            tasks = self.cancel()
             if tasks:  # they could end at the same moment
                 await asyncio.wait(tasks, timeout=max(timeout, LAST_MOMENT))
             if self._working:
@@ -268,7 +253,7 @@ class WorkQueue:
 
     def _line_up(self, item: WorkItem) -> None:
         """The object is ready for its turn: let it wait for a place, or take one at once."""
-        item.stage = Stage.QUEUED
+        item.position = Position.QUEUED
         if self._gate is not Gate.OPEN:
             return
         if self._limit is None or (self._has_places() and not self._line):
@@ -288,14 +273,14 @@ class WorkQueue:
 
     def _start(self, item: WorkItem) -> None:
         if self._occupancy.enter(item, self._retry):
-            item.stage = Stage.WORKING
+            item.position = Position.WORKING
             self._working.add(item)
             self._idle.clear()
             item.task = asyncio.create_task(self._work(item))
 
     def _retry(self, item: WorkItem) -> None:
         """The object is not worked on in another queue anymore."""
-        if item.stage is Stage.QUEUED:
+        if item.position is Position.QUEUED:
             self._line_up(item)
 
     async def _work(self, item: WorkItem) -> None:
@@ -331,7 +316,7 @@ class WorkQueue:
 
     def _is_to_continue(self, item: WorkItem) -> bool:
         return (
-            item.stage is Stage.WORKING
+            item.position is Position.WORKING
             and self._gate is Gate.OPEN
             and not self._line
             and item.held is None
@@ -345,7 +330,7 @@ class WorkQueue:
         if not self._working:
             self._idle.set()
         self._occupancy.leave(item.key)
-        if item.stage is Stage.WORKING:
+        if item.position is Position.WORKING:
             self._settle(item)
         if self._limit is not None:
             self._grant_places()
@@ -353,11 +338,11 @@ class WorkQueue:
     def _settle(self, item: WorkItem) -> None:
         if item.rest is DONE and item.wanted_at is None and item.generation == item.observed:
             return self._drop(item)  # what is the most frequent, goes first
-        item.stage = Stage.DELAYED if item.held is None else Stage.HELD
+        item.position = Position.DELAYED if item.held is None else Position.HELD
         item.interruptions = item.interruptions + 1 if item.generation != item.observed else 0
         if item.interruptions:
             self._reconsider(item)
-        if item.stage is Stage.QUEUED or item.stage is Stage.WORKING:
+        if item.position is Position.QUEUED or item.position is Position.WORKING:
             return
         times = [] if item.wanted_at is None or item.held is not None else [item.wanted_at]
         match item.rest:
@@ -375,7 +360,7 @@ class WorkQueue:
     def _schedule(self, item: WorkItem, at: float) -> None:
         """Process the object at that time, if not earlier for whatever other reason."""
         item.wanted_at = at if item.wanted_at is None else min(at, item.wanted_at)
-        if item.stage is Stage.DELAYED:
+        if item.position is Position.DELAYED:
             now, loop = self._clock.monotonic(), asyncio.get_running_loop()
             left = None if item.timer is None else item.timer.when() - loop.time()
             if left is None or left > at - now:
@@ -386,12 +371,12 @@ class WorkQueue:
         self._line_up(item)
 
     def _is_forgettable(self, item: WorkItem) -> bool:
-        return item.stage is not Stage.WORKING and not self._is_known(item.key)
+        return item.position is not Position.WORKING and not self._is_known(item.key)
 
     def _drop(self, item: WorkItem) -> None:
         if item.is_backlog:
             self.backlog.leave(item)
         if item.timer is not None:
             item.set_timer(None)
-        item.stage = Stage.DROPPED
+        item.position = Position.DROPPED
         self._items.pop(item.key, None)

@@ -8,7 +8,7 @@ from kopf_core.intents.handlers import TimerHandler
 from kopf_core.reactor.essentials import Essentials
 from kopf_core.reactor.handling import Handling
 from kopf_core.reactor.once import Once
-from kopf_core.reactor.work import Requeue, Stage, WorkItem
+from kopf_core.reactor.work import Position, Requeue, WorkItem
 
 POLLING = 0.05
 """In seconds: how often to look. Nothing else depends on it, as it must be quiet for longer."""
@@ -48,7 +48,7 @@ class Quietness:
             yield "the resources of the cluster are not discovered"
         if not self._essentials.readiness.is_ready:
             yield "the indices and the stores are not filled"
-        if self._handling.is_paused:
+        if self._handling.governor.is_paused:
             yield "the operator is paused"
         for key, informer in self._handling.pool.informers.items():
             if not informer.is_listed:
@@ -66,7 +66,7 @@ class Quietness:
             yield "Kubernetes events are being posted"
 
     def _is_soon(self, item: WorkItem) -> bool:
-        if item.stage not in (Stage.DELAYED, Stage.HELD):
+        if item.position not in (Position.DELAYED, Position.HELD):
             return True
         match item.rest:
             case AwaitChange():

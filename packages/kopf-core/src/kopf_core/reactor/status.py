@@ -30,7 +30,7 @@ from kopf_core.reactor.handling import Handling
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.leadership import Leadership
 from kopf_core.reactor.queueing import WorkQueue
-from kopf_core.reactor.work import Stage, WorkItem
+from kopf_core.reactor.work import Position, WorkItem
 
 if TYPE_CHECKING:
     from kopf_core.engines.admission import AdmissionEngine
@@ -113,7 +113,7 @@ class OperatorStatus:
             time=self._clock.now().isoformat(timespec="seconds"),
             unready=tuple(": ".join(filter(None, pair)) for pair in self._find_unready()),
             problems=tuple(self._find_problems()),
-            is_paused=handling.is_paused,
+            is_paused=handling.governor.is_paused,
             lease=self._snap_lease(),
             streams=tuple(self._snap_streams(now)),
             queues=tuple(_snap_queue(key, intake.queue) for key, intake in intakes.items()),
@@ -204,23 +204,23 @@ def _snap_paused(paused: PausedObject) -> PausedSnapshot:
 
 def _select_retried(queue: WorkQueue) -> list[WorkItem]:
     """The objects that wait for their time, though not for our own patch to come back."""
-    waiting = (Stage.DELAYED, Stage.HELD)
+    waiting = (Position.DELAYED, Position.HELD)
     return [
         item
         for item in queue.items
-        if item.stage in waiting and not isinstance(item.rest, AwaitChange)
+        if item.position in waiting and not isinstance(item.rest, AwaitChange)
     ]
 
 
 def _snap_queue(key: StreamKey, queue: WorkQueue) -> QueueSnapshot:
-    stages = Counter(item.stage for item in queue.items)
+    stages = Counter(item.position for item in queue.items)
     return QueueSnapshot(
         resource=_name(key.resource),
         namespace=key.namespace,
-        queued=stages[Stage.QUEUED],
-        working=stages[Stage.WORKING],
-        delayed=stages[Stage.DELAYED],
-        held=stages[Stage.HELD],
+        queued=stages[Position.QUEUED],
+        working=stages[Position.WORKING],
+        delayed=stages[Position.DELAYED],
+        held=stages[Position.HELD],
     )
 
 

@@ -40,8 +40,8 @@ TurnResult: TypeAlias = Done | Requeue | AwaitChange
 DONE = Done()
 
 
-class Stage(enum.Enum):
-    """What is going on with an object in the queue."""
+class Position(enum.Enum):
+    """Where an object is in the queue."""
 
     QUEUED = enum.auto()
     """There is work for it, and it waits for its turn."""
@@ -72,9 +72,9 @@ class WorkItem:
         "key",
         "latest",
         "observed",
+        "position",
         "reasons",
         "rest",
-        "stage",
         "task",
         "timer",
         "type",
@@ -83,7 +83,7 @@ class WorkItem:
 
     def __init__(self, key: ObjectKey, *, is_listed: bool = False) -> None:
         self.key = key
-        self.stage = Stage.DELAYED
+        self.position = Position.DELAYED
         self.events: deque[RawEvent] = deque()
         """What has come from the stream since the last turn, in order; or the newest of that."""
 

@@ -439,7 +439,7 @@ async def test_d7_daemon_that_ignores_everything_is_abandoned(yard, logged, styl
             case "mismatch":
                 yard.label("no")
             case "pause":
-                yard.engine.hold()
+                yard.engine.reach(DaemonStoppingReason.OPERATOR_PAUSING)
                 await yard.engine.end_instantly()
             case "exit":
                 await yard.engine.exit()
@@ -474,7 +474,7 @@ async def test_daemons_abandoned_at_once_are_reported_at_once(yard, logged):
     for number in range(10):
         yard.see(f"uid{number}")
     await asyncio.sleep(1)
-    yard.engine.hold()
+    yard.engine.reach(DaemonStoppingReason.OPERATOR_PAUSING)
     await yard.engine.end_instantly()
     with pytest.warns(ResourceWarning):
         await asyncio.sleep(2)
@@ -618,14 +618,14 @@ async def test_f10_pausing_stops_everything_and_resuming_starts_it_again(yard):
     reasons, calls = [], []
     yard.see()
     await asyncio.sleep(1.5)
-    yard.engine.hold()
+    yard.engine.reach(DaemonStoppingReason.OPERATOR_PAUSING)
     await yard.engine.end_instantly()
     assert reasons == [PAUSING]
     assert not yard.engine.spawned
     yard.see()
     await asyncio.sleep(10)
     assert calls == [0, 1]
-    yard.engine.resume()
+    yard.engine.reach(None)
     yard.see()
     await asyncio.sleep(1.2)
     assert yard.ticks == [0, 11.5]
@@ -645,7 +645,7 @@ async def test_f10_nothing_starts_after_a_pause_in_the_middle_of_spawning(yard, 
 
     for number in range(1000):
         yard.see(f"uid{number}")
-    yard.engine.hold()
+    yard.engine.reach(DaemonStoppingReason.OPERATOR_PAUSING)
     await yard.engine.end_instantly()
     started = len(yard.ticks)
     assert started < 2000
@@ -690,9 +690,9 @@ async def test_daemon_lingering_over_the_pause_is_restarted_after_it(yard):
 
     yard.see()
     await asyncio.sleep(1)
-    yard.engine.hold()
+    yard.engine.reach(DaemonStoppingReason.OPERATOR_PAUSING)
     await yard.engine.end_instantly()
-    yard.engine.resume()
+    yard.engine.reach(None)
     yard.see()
     await asyncio.sleep(20)
     assert yard.ticks == [0, 11]

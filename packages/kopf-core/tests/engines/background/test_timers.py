@@ -414,7 +414,7 @@ async def test_d8_idle_timer_with_no_interval_stops_after_its_only_run(yard, how
     if how == "deleted":
         yard.delete()
     elif how == "paused":
-        yard.engine.hold()
+        yard.engine.reach(DaemonStoppingReason.OPERATOR_PAUSING)
         await yard.engine.end_instantly()
     else:
         await yard.engine.exit()

@@ -193,13 +193,28 @@ class BackgroundEngine:
                 background.is_deleted = True
                 spawned.stop(DaemonStoppingReason.RESOURCE_DELETED)
 
-    def hold(self) -> None:
-        """Ask everything to stop, and start nothing until resumed."""
-        if self._stopping_reason is None:
+    def reach(self, reason: DaemonStoppingReason | None, *, at_once: bool = False) -> None:
+        """Have everything stopped for that reason, or nothing; it can be said again.
+
+        While stopped, nothing is started; what is noticed since then is started, including what
+        is still being stopped. With ``at_once``, what works is cancelled, however much time it
+        has declared to stop.
+        """
+        if reason is DaemonStoppingReason.OPERATOR_PAUSING and self._stopping_reason is None:
             for background in set(self._spawned.values()):
                 if not background.is_deleted:
                     self._suspended[background.key] = background.resource, background.body
-            self._stop_all(DaemonStoppingReason.OPERATOR_PAUSING)
+        is_news = reason is not self._stopping_reason
+        self._stopping_reason = reason
+        if reason is not None and is_news:
+            self._stop_all(reason)
+        for spawned in list(self._spawned) if at_once else ():
+            spawned.cancel()
+
+    def take_suspended(self) -> Mapping[ObjectKey, tuple[Resource, Body]]:
+        """The objects that have (or should have) lost something: they are to be noticed."""
+        suspended, self._suspended = self._suspended, {}
+        return suspended
 
     async def end_instantly(self) -> None:
         """Wait for those who are asked to stop, and do it at once; not for those who linger."""
@@ -208,25 +223,9 @@ class BackgroundEngine:
                 break
             await asyncio.sleep(0)
 
-    def interrupt(self) -> None:
-        """The same, but cancel what works, however much time it has declared to stop."""
-        self.hold()
-        for spawned in list(self._spawned):
-            spawned.cancel()
-
-    def resume(self) -> Mapping[ObjectKey, tuple[Resource, Body]]:
-        """Start again what is noticed since now, including what is still being stopped.
-
-        Get those objects which are to be noticed: they have (or should have) lost something.
-        """
-        if self._stopping_reason is DaemonStoppingReason.OPERATOR_PAUSING:
-            self._stopping_reason = None
-        suspended, self._suspended = self._suspended, {}
-        return suspended
-
     def abort(self) -> None:
         """Cancel everything at once, and leave what cannot be cancelled, when there is no time."""
-        self._stop_all(DaemonStoppingReason.OPERATOR_EXITING)
+        self.reach(DaemonStoppingReason.OPERATOR_EXITING)
         for spawned in list(self._spawned):
             spawned.cancel(with_threads=True)
             if not spawned.handler.is_async:
@@ -240,7 +239,7 @@ class BackgroundEngine:
         for as long as ``get_left`` says, in seconds from now; it can say less than before, and
         limits the other waiting, too. Then, they are left as they are: nobody can prevent the exit.
         """
-        self._stop_all(DaemonStoppingReason.OPERATOR_EXITING)
+        self.reach(DaemonStoppingReason.OPERATOR_EXITING)
         declared = max((spawned.termination_duration for spawned in self._spawned), default=0.0)
         await self._wait_for_all(declared + EXIT_TIMEOUT, get_left)
         for spawned in [*self._spawned, *self._orphans]:
@@ -288,7 +287,6 @@ class BackgroundEngine:
             background.spawned[id].stop(DaemonStoppingReason.FILTERS_MISMATCH)
 
     def _stop_all(self, reason: DaemonStoppingReason) -> None:
-        self._stopping_reason = reason
         for spawned in list(self._spawned):
             is_exiting = reason is DaemonStoppingReason.OPERATOR_EXITING
             is_waiting = not spawned.is_working
