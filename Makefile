@@ -23,7 +23,7 @@ LIVES ?= 10000
 SECONDS ?= 420
 SHARE ?= 0.1
 
-.PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-real-long e2e-k3d e2e-assets chaos chaos-all explore compat field deploy-check lint format typecheck imports \
+.PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-real-long e2e-k3d e2e-assets chaos chaos-all explore model compat field deploy-check lint format typecheck imports \
 	bench docs changelog build sbom all clean
 
 help: ## Show this list
@@ -89,6 +89,9 @@ compat: e2e-assets ## Compare with the previous generation, run as a black box, 
 explore: $(UV) ## Live many simulated lives: LIVES=10000 at most, in SECONDS=420 at most; with a sweep of crashes
 	$(RUN) python -m e2e.simulation.sweeps --share $(SHARE)
 	$(RUN) python -m e2e.simulation.explore --lives $(LIVES) --seconds $(SECONDS) $(ARGS)
+
+model: $(UV) ## Explore all states of one object in an abstract world; ARGS="--budget edit=2,crash=1"
+	$(RUN) python -m e2e.simulation.model $(ARGS)
 
 field: $(UV) ## Run operators of others, as released, with our wheels instead of the previous generation
 	UV="$(UV)" $(RUN) pytest e2e/field --cluster emulator $(ARGS)

@@ -3,6 +3,7 @@
 import weakref
 from unittest.mock import Mock
 
+from kopf_cogs.clients.errors import APIConnectionError, APINotFoundError
 from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
@@ -98,3 +99,26 @@ async def test_k37_changes_by_handlers_of_events_are_not_lost_while_throttled(
     settings.persistence.diffbase_storage.is_broken = False
     assert await spine.wait() is DONE
     assert spine.patches[0]["status"] == {"first": True, "second": True, "third": True}
+
+
+async def test_model1_deletion_handlers_are_not_called_again_after_a_lost_reply(
+    spine, registry, settings
+):
+    """The last patch lets the object go: when it is sent again, the API knows no such object."""
+    calls = []
+
+    @on.delete("kopfexamples", registry=registry)
+    async def fn(**_):
+        calls.append("deleted")
+
+    settings.queueing.error_delays = [10]
+    spine.create()
+    await spine.settle()
+    spine.change({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}})
+    spine.failures = [APIConnectionError("the reply is lost")]
+    assert await spine.turn() == Requeue(at=10, is_held=True)
+    details = {"name": "obj", "group": "kopf.dev", "kind": "kopfexamples", "uid": "u"}
+    gone = {"kind": "Status", "reason": "NotFound", "details": details}
+    spine.failures = [APINotFoundError(gone, status=404)]
+    assert await spine.wait() is DONE
+    assert calls == ["deleted"]

@@ -248,6 +248,12 @@ ROWS = (
         "the stream has said so",
     ),
     Row(
+        "changes are owed",
+        lambda turn, _: turn.memory.owed.marks is not None,
+        Act.SEND_OWED,
+        "the results of handlers go first, so that no handler runs again for them",
+    ),
+    Row(
         "the absence is contradicted",
         lambda turn, _: turn.memory.cycle.stage is Stage.ABSENT and turn.item.is_contradicted,
         Act.LOOK,
@@ -258,12 +264,6 @@ ROWS = (
         lambda turn, _: turn.memory.cycle.stage is Stage.ABSENT,
         Act.REST,
         "the API does not know the object: its deletion is on its way",
-    ),
-    Row(
-        "changes are owed",
-        lambda turn, _: turn.memory.owed.marks is not None,
-        Act.SEND_OWED,
-        "the results of handlers go first, so that no handler runs again for them",
     ),
     Row(
         "nothing of ours is on the object",
