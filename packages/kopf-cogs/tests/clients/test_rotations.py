@@ -77,6 +77,42 @@ async def test_k22_reflectors_go_on_with_the_next_tokens(
     assert not reflecting.done()
 
 
+async def test_k22_reflectors_wait_for_tokens_that_come_late(
+    server, client, clock, path, resource, sink, background, listed, event
+):
+    client.settings.watching.reconnect_backoff = 0
+    stream = server.stream(event("ADDED", "a", 11), server.HANG)
+    server.script(listed(rv=10), server.error(401), stream)
+    reflector = Reflector(client, resource, "ns", sink=sink)
+    reflecting = background(reflector.run())
+    await sink.until(("LISTED", ""))
+    async with asyncio.timeout(30):
+        while not (reflecting.done() or "credentials" in (reflector.complaint or "")):
+            clock.advance(SETTLING)
+            await asyncio.sleep(0)
+    path.write_text("new\n")
+    async with asyncio.timeout(30):
+        while not (reflecting.done() or ("ADDED", "a") in sink.events):
+            clock.advance(SETTLING)
+            await asyncio.sleep(0)
+    assert not reflecting.done()
+    assert get_tokens(server)[-1] == "new"
+
+
+@pytest.mark.parametrize("kind", ["static", "session"])
+async def test_k22_reflectors_end_if_nothing_can_bring_credentials(
+    server, settings, clock, resource, sink, kind
+):
+    settings.watching.reconnect_backoff = 0
+    info = ConnectionInfo(server=server.url, token="old")
+    if kind == "session":
+        info = AiohttpSession(server=server.url, aiohttp_session=aiohttp.ClientSession())
+    server.script(server.error(401))
+    async with Client(info, settings, clock=clock) as client:
+        with pytest.raises(LoginError):
+            await Reflector(client, resource, "ns", sink=sink).run()
+
+
 async def test_k22_refused_tokens_are_not_for_ever(server, client, clock, path):
     server.script(server.error(401), server.reply({"a": 1}))
     with pytest.raises(errors.APIUnauthorizedError):

@@ -200,6 +200,10 @@ class ConnectionPool:
             if connection is not None:
                 return connection
 
+    def can_revive(self) -> bool:
+        """Whether there can be credentials later, though there are none now."""
+        return not (self._closed or self._vault.refillable) and self._renewer.can_revive()
+
     def is_usable(self, connection: Connection) -> bool:
         """Whether it is good for new requests: neither it nor its credentials are replaced."""
         return connection.item in self._vault and not connection.retired

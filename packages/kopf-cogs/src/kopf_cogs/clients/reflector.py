@@ -171,8 +171,10 @@ class Reflector:
             self._was_unreachable |= self._opened is None
         except stream_state.VersionsReversed as e:
             self._handle_reversal(e)
-        except credentials.LoginError:
-            raise
+        except credentials.LoginError as e:
+            if not self._client.can_log_in_later:
+                raise
+            self._complain(f"The watch-stream for {self._title} has no credentials: {e}")
         except asyncio.CancelledError as e:
             if _is_cancelled():
                 raise

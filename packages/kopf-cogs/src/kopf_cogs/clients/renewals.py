@@ -125,6 +125,15 @@ class Renewer:
                 self._revived_at = self._clock.monotonic()
             return not self._vault.is_empty()
 
+    def can_revive(self) -> bool:
+        """Whether anything can come in place of those refused or expired, now or later."""
+        infos = [item.info for item in self._vault.former]
+        return any(
+            isinstance(info, credentials.ConnectionInfo)
+            and bool(info.renewal or info.paths or info.token_path)
+            for info in infos
+        )
+
     async def _find_next(self, item: VaultItem) -> credentials.ConnectionInfo | None:
         info, record = item.info, self._records[item]
         if not isinstance(info, credentials.ConnectionInfo):

@@ -127,6 +127,11 @@ class Client:
         return free
 
     @property
+    def can_log_in_later(self) -> bool:
+        """Whether :class:`LoginError` is not for ever: files or plugins can bring credentials."""
+        return self._pool.can_revive()
+
+    @property
     def is_fenced(self) -> bool:
         """Whether nothing can be written now, so that there is no sense to begin anything."""
         return self.fence is not None and not self.fence.is_open
