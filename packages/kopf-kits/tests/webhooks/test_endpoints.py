@@ -13,7 +13,7 @@ import pytest
 
 from kopf_cogs.aiokits import listeners
 from kopf_cogs.structs.reviews import ReviewError, UnknownWebhookError
-from kopf_kits.webhooks import WebhookServer, endpoints
+from kopf_kits.webhooks import WebhookServer, bodies
 
 from .conftest import REVIEW, Serve, Served
 
@@ -185,23 +185,23 @@ async def test_g1_large_bodies(insecure: Served, session: Session, is_chunked: b
         for start in range(0, len(data), 100_000):
             yield data[start : start + 100_000]
 
-    largest = make_review(endpoints.MAX_BODY)
+    largest = make_review(bodies.MAX_BODY)
     status, _ = await post(session, insecure.url, generate(largest) if is_chunked else largest)
     assert status == 200
-    larger = make_review(endpoints.MAX_BODY + 1)
+    larger = make_review(bodies.MAX_BODY + 1)
     status, text = await post(session, insecure.url, generate(larger) if is_chunked else larger)
     assert status == 413
-    assert str(endpoints.MAX_BODY) in text
+    assert str(bodies.MAX_BODY) in text
 
 
 def test_g1_objects_of_the_api_fit() -> None:
-    assert endpoints.MAX_BODY >= 2 * 3 * 1024 * 1024 + 1024 * 1024
+    assert bodies.MAX_BODY >= 2 * 3 * 1024 * 1024 + 1024 * 1024
 
 
 async def test_g1_too_much_at_once(
     insecure: Served, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoints, "MAX_HELD", 3_000)
+    monkeypatch.setattr(bodies, "MAX_HELD", 3_000)
     insecure.handlers.gate.clear()
     body = make_review(2_000)
     waiting = asyncio.create_task(post(session, insecure.url, body))
@@ -215,8 +215,41 @@ async def test_g1_too_much_at_once(
     assert (await post(session, insecure.url, body))[0] == 200
 
 
+async def test_k23_long_bodies_that_never_end_give_way(
+    insecure: Served, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, a few of them take all the memory that is there for the bodies of others."""
+    monkeypatch.setattr(bodies, "MAX_HELD", 3_000)
+    parts = urllib.parse.urlsplit(insecure.url)
+    slow = [await asyncio.open_connection(parts.hostname, parts.port) for _ in range(2)]
+    headers = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000\r\n\r\n"
+    for (_, writer), length in zip(slow, (1_900, 1_000), strict=True):
+        writer.write(headers + b"x" * length)
+        await writer.drain()
+    assert (await post(session, insecure.url, make_review(1_500)))[0] == 200
+    assert (await slow[0][0].readline()).startswith(b"HTTP/1.1 503 ")
+    assert (await post(session, insecure.url, make_review(1_500)))[0] == 200
+    for _, writer in slow:
+        writer.close()
+
+
+async def test_k23_the_longest_body_gives_way_to_shorter_ones_only(
+    insecure: Served, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "MAX_HELD", 3_000)
+    parts = urllib.parse.urlsplit(insecure.url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    body = make_review(1_400)
+    writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1400\r\n\r\n" + body[:1_300])
+    await writer.drain()
+    assert (await post(session, insecure.url, make_review(2_000)))[0] == 503
+    writer.write(body[1_300:])
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+    writer.close()
+
+
 async def test_g2_slow_bodies(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "BODY_TIMEOUT", 0.01)
+    monkeypatch.setattr(bodies, "BODY_TIMEOUT", 0.01)
     monkeypatch.setattr(listeners, "LINGERING_TIMEOUT", 0.01)
     headers = b"Host: x\r\nConnection: close\r\nTransfer-Encoding: chunked"
     async with serve(WebhookServer(addr="127.0.0.1", insecure=True)) as insecure:

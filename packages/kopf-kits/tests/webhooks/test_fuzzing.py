@@ -17,6 +17,7 @@ from aiohttp import web
 
 from kopf_cogs.aiokits import listeners
 from kopf_kits.webhooks import WebhookServer
+from kopf_kits.webhooks.endpoints import ReviewEndpoint
 from kopf_kits.webhooks.listeners import open_socket
 
 from .conftest import REVIEW, Handlers, Serve, Served
@@ -241,6 +242,69 @@ async def test_k23_idle_connections_give_way(
         await ask_again(*kept[0])
         for _, writer in kept:
             writer.close()
+
+
+BEGINNINGS = [
+    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+    b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS, ids=["length", "chunks", "expect"])
+async def test_k23_requests_that_never_end_give_way(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, beginning: bytes
+) -> None:
+    """They have begun, but nothing is to be done for them until their bodies come."""
+    begun = asyncio.Event()
+    begin = listeners._Connection.begin
+
+    def notice(self: listeners._Connection, *args: Any) -> None:
+        begin(self, *args)
+        begun.set()
+
+    monkeypatch.setattr(listeners._Connection, "begin", notice)
+    monkeypatch.setattr(listeners, "MAX_CONNECTIONS", 2)
+    async with serve(WebhookServer(addr="127.0.0.1", insecure=True)) as served:
+        parts = urllib.parse.urlsplit(served.url)
+        slow = []
+        for _ in range(2):
+            begun.clear()
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+            writer.write(beginning)
+            await begun.wait()
+            slow.append((reader, writer))
+        _, newcomer = await open_kept(served.url)
+        assert await slow[0][0].read() == b""
+        newcomer.close()
+        for _, writer in slow:
+            writer.close()
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS, ids=["length", "chunks", "expect"])
+async def test_k23_those_hung_up_amid_requests_are_not_errors(
+    serve: Serve,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    beginning: bytes,
+) -> None:
+    """Otherwise, whoever can connect, could fill the log."""
+    caplog.set_level(logging.INFO)
+    review = ReviewEndpoint._review
+
+    async def hang_up_and_review(self: ReviewEndpoint, request: web.BaseRequest) -> web.Response:
+        assert isinstance(request.protocol, listeners._Connection)
+        request.protocol.hang_up()
+        return await review(self, request)
+
+    monkeypatch.setattr(ReviewEndpoint, "_review", hang_up_and_review)
+    async with serve(WebhookServer(addr="127.0.0.1", insecure=True)) as served:
+        parts = urllib.parse.urlsplit(served.url)
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        writer.write(beginning)
+        assert await reader.read() == b""
+        writer.close()
+    assert caplog.records == []
 
 
 async def test_k23_connections_in_use_do_not_give_way(

@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, cast
 
+import aiohttp
 from aiohttp import web
 
 MAX_CONNECTIONS = 500
@@ -132,7 +133,7 @@ class Listener:
     async def _respond(self, request: web.BaseRequest) -> web.Response:
         connection = request.protocol
         assert isinstance(connection, _Connection), "All are made here."
-        connection.begin()
+        connection.begin(request.content)
         try:
             return await self._handle(request)
         finally:
@@ -142,19 +143,21 @@ class Listener:
 class _Connection(web.RequestHandler):
     """A connection of the HTTP library, as quiet if it fails to parse as if it refuses to.
 
-    It is busy from when the headers of a request are known till the response is sent out to the
+    It is busy from when a request is here with its whole body till the response is sent out to the
     system. Otherwise, it is idle: it can be hung up at any time, and is hung up in the end.
+    Handlers limit the time of bodies, if they read any.
     """
 
     __slots__ = (
         "_all",
+        "_content",
         "_greeting",
         "_quiet",
         "_timer",
         "_wire",
         "has_asked",
-        "idle_since",
         "peer",
+        "quiet_since",
     )
 
     def __init__(
@@ -175,9 +178,10 @@ class _Connection(web.RequestHandler):
         super().__init__(server, loop=loop, **options)
         self.peer = peer
         self.has_asked = False
-        self.idle_since: float | None = loop.time()
+        self.quiet_since = loop.time()
         self._all = all
         self._quiet = logger
+        self._content: aiohttp.StreamReader | None = None
         self._greeting: asyncio.Task[None] | None = None
         self._wire: asyncio.WriteTransport | None = None
         self._timer = loop.call_later(SILENCE_TIMEOUT, self.hang_up)
@@ -187,17 +191,24 @@ class _Connection(web.RequestHandler):
         self._greeting = greeting
         self._all.add(self)
 
-    def begin(self) -> None:
-        """There is a request."""
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is a whole request, with no response yet."""
+        return self._content is not None and self._content.is_eof()
+
+    def begin(self, content: aiohttp.StreamReader) -> None:
+        """There is a request; its body is maybe still on its way."""
         self.has_asked = True
-        self.idle_since = None
+        self.quiet_since = asyncio.get_running_loop().time()
+        self._content = content
         self._timer.cancel()
 
     def rest(self) -> None:
         """There is a response: either it is read, or there is the next request soon, or the end."""
+        self._content = None
         if self in self._all:
             loop = asyncio.get_running_loop()
-            self.idle_since = loop.time()
+            self.quiet_since = loop.time()
             self._timer = loop.call_later(KEEPALIVE_TIMEOUT, self.hang_up)
 
     def leave(self) -> None:
@@ -246,13 +257,13 @@ class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 def _hang_up_one(connections: Collection[_Connection]) -> bool:
-    """Hang up the one with nothing going on for the longest time, be it before a request or after.
+    """Hang up the one with nothing going on for the longest time: before, amid, or after a request.
 
     So, those who connect just now, have the time for a handshake and a request.
     """
-    idle = [(one.idle_since, one) for one in connections if one.idle_since is not None]
+    idle = [one for one in connections if not one.is_busy]
     if idle:
-        min(idle, key=lambda pair: pair[0])[1].hang_up()
+        min(idle, key=lambda one: one.quiet_since).hang_up()
     return bool(idle)
 
 

@@ -1,6 +1,5 @@
 """The HTTP side of webhook servers: requests become reviews, answers become responses."""
 
-import asyncio
 import functools
 import logging
 import urllib.parse
@@ -11,29 +10,12 @@ from aiohttp import web
 
 from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.reviews import Request, ReviewError, WebhookFn
+from kopf_kits.webhooks.bodies import MAX_BODY, Bodies, Refusal
 
 logger = logging.getLogger("kopf._kits.webhooks")
 
-MAX_BODY = 8 * 1024 * 1024
-"""The longest body in bytes: an API server has objects of 3 MiB at most, and sends two of them."""
-
-MAX_HELD = 16 * MAX_BODY
-"""How many bytes of all bodies are in memory at once; beyond that, callers have to come later."""
-
-BODY_TIMEOUT = 30.0
-"""How long (in seconds) a body can be on its way: no API server waits for a webhook longer."""
-
 # The second one is what curl sends by default. Those with no type at all are taken for JSON.
 CONTENT_TYPES = frozenset({"application/json", "application/x-www-form-urlencoded"})
-
-
-class Refusal(ReviewError):
-    """The request is refused before it gets to the handlers."""
-
-    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(text)
-        self.status = status
-        self.headers = headers
 
 
 class ReviewEndpoint:
@@ -46,7 +28,7 @@ class ReviewEndpoint:
         super().__init__()
         self._fn = fn
         self._root = make_root(path)
-        self._held = 0
+        self._bodies = Bodies()
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         """Answer one request."""
@@ -71,39 +53,14 @@ class ReviewEndpoint:
     async def _review(self, request: web.BaseRequest) -> web.Response:
         webhook = parse_webhook(request.raw_path, self._root)
         check_headers(request)
-        chunks: list[bytes] = []
-        try:
-            if request.content.is_eof():  # as nearly all bodies are: they come with the headers
-                await self._receive(request, chunks)
-            else:
-                async with asyncio.timeout(BODY_TIMEOUT):
-                    await self._receive(request, chunks)
+        async with self._bodies.receive(request) as body:
             answer = await self._fn(
-                parse_review(b"".join(chunks)),
+                parse_review(body),
                 webhook=webhook,
                 headers=dict(request.headers),
                 sslpeer=get_peer(request),
             )
-        except TimeoutError:
-            if request.content.is_eof():
-                raise  # it is of the handlers, not of the body
-            raise Refusal(408, "The body takes too long.") from None
-        except (web.RequestPayloadError, ConnectionError):
-            raise Refusal(400, "The body is broken.") from None
-        finally:
-            self._held -= sum(map(len, chunks))
         return web.Response(body=jsons.dumps(answer), content_type="application/json")
-
-    async def _receive(self, request: web.BaseRequest, chunks: list[bytes]) -> None:
-        length = 0
-        while chunk := await request.content.readany():
-            chunks.append(chunk)
-            length += len(chunk)
-            self._held += len(chunk)
-            if length > MAX_BODY:
-                raise Refusal(413, f"The body is longer than {MAX_BODY} bytes.")
-            if self._held > MAX_HELD:
-                raise Refusal(503, "There are too many requests now.", {"Retry-After": "1"})
 
 
 def make_root(path: str | None) -> str:
