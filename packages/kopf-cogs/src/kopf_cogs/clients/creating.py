@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from kopf_cogs.clients import session
-from kopf_cogs.structs import bodies, resources
+from kopf_cogs.clients import errors, session
+from kopf_cogs.structs import bodies, resources, secrecy
 
 
 async def create_object(
@@ -22,4 +22,9 @@ async def create_object(
     """
     payload = {"apiVersion": resource.api_version, "kind": resource.kind} | dict(body)
     url = resource.get_url(namespace=namespace)
-    return cast(bodies.RawBody, await client.post(url, payload, backoffs=backoffs))
+    try:
+        return cast(bodies.RawBody, await client.post(url, payload, backoffs=backoffs))
+    except errors.APIClientError as e:
+        if e.is_of_content and secrecy.is_secret(resource):
+            raise e.without_quotes() from None
+        raise

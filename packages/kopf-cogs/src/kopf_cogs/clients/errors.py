@@ -93,12 +93,18 @@ class APIStatusError(APIError):
         prefix = f"{self.status} {self.reason}" if self.reason else f"{self.status}"
         return f"{prefix}: {self.message}" if self.message else prefix
 
-    def without_details(self, message: str) -> Self:
-        """The same error with another message, and with nothing else of what the server says."""
+    def without_quotes(self) -> Self:
+        """The same error with no explanation, as that can quote what was sent, e.g. a secret."""
         payload = {"code": self.code, "reason": self.reason}
+        message = "the explanation is hidden, as it can quote the secret"
         return type(self)(
             payload, status=self.status, message=message, retry_after=self.retry_after
         )
+
+    @property
+    def is_of_content(self) -> bool:
+        """Whether the server refuses what was sent, whoever has sent it and whenever."""
+        return self.status in (400, 422) or isinstance(self, APIUnprocessableError)
 
     def about(self, subject: str) -> Self:
         """The same error with a message which says what it is about."""

@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 
 from kopf_cogs.clients import errors, listing, patching, repeats, rights, session
 from kopf_cogs.clients.kinds import Kind, Kinds
-from kopf_cogs.structs import resources
+from kopf_cogs.structs import resources, secrecy
 
 APPLY_PATCH = "application/apply-patch+yaml"
 APPLYING_VERBS = ("create", "patch")
@@ -286,6 +286,10 @@ class ObjectsAPI:
         except errors.APIForbiddenError as e:
             is_applied = options.get("content_type") == APPLY_PATCH
             e.role_hint = rights.hint_at_role(e, also=APPLYING_VERBS if is_applied else ())
+            raise
+        except errors.APIClientError as e:
+            if e.is_of_content and secrecy.is_secret(resource):
+                raise e.without_quotes() from None
             raise
         return cast(Obj, response)
 

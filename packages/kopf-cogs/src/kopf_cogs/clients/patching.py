@@ -254,7 +254,7 @@ async def patch_object(
     except errors.APIStatusError as e:
         if not secrecy.is_secret(resource):
             raise
-        raise e.without_details("the explanation is hidden, as it can quote the secret") from None
+        raise e.without_quotes() from None
     lost = diffs.Diff(inconsistencies) if inconsistencies else diffs.EMPTY
     return PatchResult(result, remaining, refusal, inconsistencies=lost)
 
