@@ -12,6 +12,7 @@ from kopf_cogs.clients.session import Client
 from kopf_kits.definitions.comparing import Change, compare
 from kopf_kits.definitions.errors import DefinitionError
 from kopf_kits.definitions.objects import find_misfits
+from kopf_kits.definitions.stored import list_stored
 
 Obj = dict[str, Any]
 
@@ -77,27 +78,13 @@ async def find_changes(client: Client, definition: Obj) -> list[Change]:
 
 
 async def _list_objects(client: Client, definition: Obj) -> AsyncIterator[Obj]:
-    """All the objects of the kind, in the version that they are stored in, page by page."""
-    spec = definition["spec"]
-    served = [v["name"] for v in spec["versions"] if v.get("served")]
-    stored = [v["name"] for v in spec["versions"] if v.get("storage") and v.get("served")]
-    if not served:
-        return
-    url = f"/apis/{spec['group']}/{(stored or served)[0]}/{spec['names']['plural']}"
-    params = {"limit": "500"}
-    while True:
-        try:
-            page = await client.get(url, params=params)
-        except APINotFoundError:
-            return  # it is not established, so there are no objects
-        except APIForbiddenError as e:
-            raise _explain(f"objects of {definition['metadata']['name']}", "list", e) from e
-        for item in page["items"]:
+    try:
+        async for item in list_stored(client, definition):
             yield item
-        token = page["metadata"].get("continue")
-        if not token:
-            return
-        params = {"limit": "500", "continue": token}
+    except APINotFoundError:
+        return  # it is not established, so there are no objects
+    except APIForbiddenError as e:
+        raise _explain(f"objects of {definition['metadata']['name']}", "list", e) from e
 
 
 async def _apply(client: Client, definition: Obj) -> Obj:

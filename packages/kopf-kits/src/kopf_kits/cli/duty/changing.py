@@ -258,11 +258,17 @@ def _show_plan(steps: Sequence[Step], manner: Manner) -> None:
 
 
 def _ask(steps: Sequence[Step], manner: Manner, place: str, loss: str) -> None:
-    """Raises :class:`click.ClickException` if the answer is no, or if there is nobody to ask."""
+    count = sum(step.is_needed for step in steps)
+    agree(manner, f"{loss}\nChange {count} object{'s' if count > 1 else ''} at {place}?")
+
+
+def agree(manner: Manner, question: str) -> None:
+    """Ask people, unless they have agreed beforehand.
+
+    Raises :class:`click.ClickException` if the answer is no, or if there is nobody to ask.
+    """
     if manner.yes:
         return
-    count = sum(step.is_needed for step in steps)
-    question = f"{loss}\nChange {count} object{'s' if count > 1 else ''} at {place}?"
     try:
         is_agreed = click.confirm(question, err=True)
     except click.Abort:

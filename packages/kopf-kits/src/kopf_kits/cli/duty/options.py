@@ -53,11 +53,23 @@ class Selection:
 
 def access_options(fn: F) -> F:
     """Add the options of how to get to the marks; the command gets them as ``access``."""
+    for option in reversed(
+        [
+            click.option("--operator", metavar="NAME", help="The settings.name of the operator."),
+            click.option(
+                "--prefix", help="The prefix of annotations, if the operator has its own."
+            ),
+            click.option("--finalizer", help="The finalizer of the operator, if it has its own."),
+        ]
+    ):
+        fn = option(fn)
+    return visit_options(fn)
+
+
+def visit_options(fn: F) -> F:
+    """Add the options of how to get to the cluster; the command gets them as ``access``."""
 
     @target_options
-    @click.option("--operator", metavar="NAME", help="The settings.name of the operator.")
-    @click.option("--prefix", help="The prefix of annotations, if the operator has its own.")
-    @click.option("--finalizer", help="The finalizer of the operator, if it has its own.")
     @click.option("-v", "--verbose", is_flag=True, help="Show the details of the work.")
     @click.option("-d", "--debug", is_flag=True, help="Also show asyncio and the API traffic.")
     @click.option(
@@ -70,12 +82,12 @@ def access_options(fn: F) -> F:
     def wrapper(
         controls: CLIControls,
         /,
-        operator: str | None,
-        prefix: str | None,
-        finalizer: str | None,
         verbose: bool,
         debug: bool,
         color: bool | None,
+        operator: str | None = None,
+        prefix: str | None = None,
+        finalizer: str | None = None,
         **kwargs: Any,
     ) -> Any:
         configure_output(verbose=verbose, debug=debug, color=color)

@@ -118,6 +118,9 @@ class Store:
         self.objects: dict[Key, Stored] = {}
         self.watchers: dict[Watcher, None] = {}  # as a set, but in the order of their coming
         self.listeners: list[Callable[[Change], None]] = []
+        self.outdated: set[Key] = set()
+        """Stored in an earlier version of the kind: any next write is a change of them."""
+
         self.deleting: set[Key] = set()
         self.compacted = 0
         self._keys: list[Key] = []
@@ -136,6 +139,7 @@ class Store:
         if old is None:
             insort(self._keys, key)
         self.objects[key] = stored
+        self.outdated.discard(key)
         if "deletionTimestamp" in obj["metadata"]:
             self.deleting.add(key)
         self._publish(Change("ADDED" if old is None else "MODIFIED", stored.version, stored, old))
@@ -145,6 +149,7 @@ class Store:
         """Remove an object; its last state gets a resource version of its own."""
         old = self.objects.pop(key)
         self.deleting.discard(key)
+        self.outdated.discard(key)
         self._keys.pop(bisect_left(self._keys, key))
         last = dict(old.obj if obj is None else obj)
         last["metadata"] = dict(last["metadata"])
@@ -158,6 +163,8 @@ class Store:
             obj = convert(stored.obj)
             if obj is not stored.obj:
                 self.objects[key] = Stored(key, stored.version, obj)
+                if obj.get("apiVersion") != stored.obj.get("apiVersion"):
+                    self.outdated.add(key)
 
     def select(self, namespace: str | None, after: Key = START) -> list[Stored]:
         """The current objects of the namespace (of all if none), ordered as in etcd."""

@@ -173,7 +173,7 @@ class Writer:
     ) -> Stored:
         store = endpoint.resource.store
         managers.track(endpoint, old, new, options, sub)
-        if managers.same(old, new):
+        if managers.same(old, new) and stored.key not in store.outdated:
             return stored
         if options.dry_run:
             return Stored(stored.key, stored.version, endpoint.decode(new))

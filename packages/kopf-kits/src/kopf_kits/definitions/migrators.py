@@ -1,0 +1,123 @@
+"""The migrator of the cluster itself: ``StorageVersionMigration`` objects, and who executes them.
+
+The API server accepts such objects also if there is nobody to execute them: the controller is
+switched on apart from the API. So, only the progress in the status is trusted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from kopf_cogs.clients.errors import APIConflictError, APIError, APINotFoundError
+from kopf_cogs.clients.session import Client
+
+Obj = dict[str, Any]
+
+GROUP: Final = "storagemigration.k8s.io"
+VERSIONS: Final = ("v1", "v1beta1")
+"""Those with the same fields. The earlier ``v1alpha1`` was rarely served, and had others."""
+
+POLLING: Final = 0.5  # seconds
+
+
+class ClusterMigrator:
+    """Has the objects of one kind rewritten by the cluster.
+
+    Its object remains until :meth:`forget`: it also tells later runs that a migration is not over.
+    """
+
+    def __init__(self, client: Client, version: str, group: str, plural: str) -> None:
+        self.version = f"{GROUP}/{version}"
+        self._client = client
+        self._resource = {"group": group, "resource": plural}
+        self._name = f"kopf.{plural}.{group}"
+        self._root = f"/apis/{self.version}/storageversionmigrations"
+        self._url = f"{self._root}/{self._name}"
+
+    async def get(self) -> Obj | None:
+        """The object of an earlier run, if it is there."""
+        try:
+            found: Obj = await self._client.get(self._url)
+        except APINotFoundError:
+            return None
+        return found
+
+    async def run(self, patience: float) -> str | None:
+        """Ask for the migration, and wait until it is over.
+
+        Returns why it has not been done, e.g. if its status does not change for so many seconds.
+        """
+        try:
+            await self._start()
+            return await self._wait(patience)
+        except APIError as e:
+            return str(e)
+
+    async def forget(self) -> None:
+        """Remove the object. It is only a request: what is migrated remains so."""
+        try:
+            await self._client.delete(self._url)
+        except APINotFoundError:
+            pass
+
+    async def _start(self) -> None:
+        """Continue what an earlier run has asked for, unless it is over: it was for other times."""
+        found = await self.get()
+        if found is not None and not (_is(found, "Succeeded") or _is(found, "Failed")):
+            return
+        if found is not None:
+            await self.forget()
+        meta, spec = {"name": self._name}, {"resource": self._resource}
+        kind = "StorageVersionMigration"
+        body = {"apiVersion": self.version, "kind": kind, "metadata": meta, "spec": spec}
+        try:
+            await self._client.post(self._root, body)
+        except APIConflictError:
+            pass  # by the same request, whose reply was lost, or by another run
+
+    async def _wait(self, patience: float) -> str | None:
+        loop = asyncio.get_running_loop()
+        status: object = None
+        deadline = loop.time() + patience
+        while True:
+            found = await self.get()
+            if found is None:
+                return "somebody has deleted the request"
+            if found.get("status") != status:
+                status, deadline = found.get("status"), loop.time() + patience
+            if _is(found, "Failed"):
+                return _explain(found, "Failed")
+            is_late = loop.time() >= deadline
+            if _is(found, "Succeeded") and (is_late or not _is(found, "Running")):
+                return None  # the definition gets its own marks when it is not running anymore
+            if is_late:
+                return f"there is no progress for {patience:g} seconds"
+            await asyncio.sleep(POLLING)
+
+
+async def find_migrator(client: Client, group: str, plural: str) -> ClusterMigrator | None:
+    """The migrator of the cluster, if its API is served. Nothing says if anybody executes it."""
+    try:
+        found = await client.get(f"/apis/{GROUP}")
+    except APIError:
+        return None
+    served = {version.get("version") for version in found.get("versions") or ()}
+    for version in VERSIONS:
+        if version in served:
+            return ClusterMigrator(client, version, group, plural)
+    return None
+
+
+def _find(obj: Obj, condition: str) -> Obj:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return next((item for item in conditions if item.get("type") == condition), {})
+
+
+def _is(obj: Obj, condition: str) -> bool:
+    return bool(_find(obj, condition).get("status") == "True")
+
+
+def _explain(obj: Obj, condition: str) -> str:
+    found = _find(obj, condition)
+    return str(found.get("message") or found.get("reason") or condition)

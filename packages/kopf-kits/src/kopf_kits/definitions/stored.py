@@ -1,0 +1,48 @@
+"""Reading all stored objects of a kind, whatever the definition says of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from kopf_cogs.clients.session import Client
+
+Obj = dict[str, Any]
+
+CHUNK: Final = "500"
+METADATA: Final = (
+    "application/json;as={};g=meta.k8s.io;v=v1,application/json"  # the latter, if not supported
+)
+
+
+def get_url(definition: Obj) -> str | None:
+    """Where the objects are, in the version that they are stored in; or in any served one."""
+    spec = definition["spec"]
+    served = [v["name"] for v in spec["versions"] if v.get("served")]
+    stored = [v["name"] for v in spec["versions"] if v.get("storage") and v.get("served")]
+    if not served:
+        return None
+    return f"/apis/{spec['group']}/{(stored or served)[0]}"
+
+
+async def list_stored(
+    client: Client, definition: Obj, *, only_metadata: bool = False
+) -> AsyncIterator[Obj]:
+    """All the objects, page by page. There are none to be seen if no version is served.
+
+    Raises :class:`APIError`, e.g. if the kind is not served yet, or if the conversions fail.
+    """
+    root = get_url(definition)
+    if root is None:
+        return
+    url = f"{root}/{definition['spec']['names']['plural']}"
+    accept = METADATA.format("PartialObjectMetadataList") if only_metadata else None
+    params = {"limit": CHUNK}
+    while True:
+        page = await client.get(url, params=params, accept=accept)
+        for item in page["items"]:
+            yield item
+        token = page["metadata"].get("continue")
+        if not token:
+            return
+        params = {"limit": CHUNK, "continue": token}
