@@ -4,147 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+import pathlib
+import ssl
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 import pytest
 
 import kopf
 from e2e.clusters import Cluster
-from e2e.tests.harness import CRDS, GROUP, PATIENCE, World
+from e2e.tests.convertibles import (
+    KIND,
+    NO_CONVERSION,
+    PLURAL,
+    VERSIONS,
+    Kind,
+    defining,
+    until,
+)
+from e2e.tests.harness import CRDS, GROUP, MERGE, PATIENCE, Answer, World
 from kopf_core.intents import decorators as on
 from kopf_kits.webhooks import WebhookServer
-
-PLURAL = "convertibles"
-KIND = f"{PLURAL}.{GROUP}"
-VERSIONS = ("v1alpha1", "v1beta1", "v1")
-MERGE = "application/merge-patch+json"
-
-
-def make_definition() -> dict[str, Any]:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": KIND},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"plural": PLURAL, "singular": "convertible", "kind": "Convertible"},
-            "versions": [
-                {
-                    "name": name,
-                    "served": True,
-                    "storage": name == "v1beta1",
-                    "schema": {"openAPIV3Schema": schema},
-                }
-                for name in VERSIONS
-            ],
-        },
-    }
-
-
-NONE = {"strategy": "None", "webhook": None}
-
-FIELDS = {"v1alpha1": "number", "v1beta1": "size", "v1": "replicas"}
-"""The same in different versions: as text, as an integer, as an integer with another name."""
-
-
-async def until(check: Callable[[], Awaitable[bool]]) -> None:
-    """Ask again and again: nobody tells when a definition has got to API servers."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            if await check():
-                return
-            await asyncio.sleep(0.1)
-
-
-class Kind:
-    """The kind of these tests, in all its versions."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def path(self, version: str, name: str = "") -> str:
-        root = f"/apis/{GROUP}/{version}/namespaces/{self.world.namespace}/{PLURAL}"
-        return f"{root}/{name}" if name else root
-
-    def make(self, version: str, number: int) -> dict[str, Any]:
-        value = str(number) if version == "v1alpha1" else number
-        return {
-            "apiVersion": f"{GROUP}/{version}",
-            "kind": "Convertible",
-            "metadata": {"name": f"obj-{number}", "labels": {"n": str(number)}},
-            "spec": {FIELDS[version]: value, "kept": {"a": [number]}},
-        }
-
-    async def read(self, version: str, number: int) -> Any:
-        obj = await self.world.request("GET", self.path(version, f"obj-{number}"))
-        assert obj["apiVersion"] == f"{GROUP}/{version}"
-        assert obj["metadata"]["labels"] == {"n": str(number)}
-        return obj["spec"]
-
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[None]:
-        """Run the operator; it takes a while for API servers to know whom to ask."""
-        async with self.world.operator():
-            await until(self.is_converted)
-            yield
-
-    async def is_converted(self) -> bool:
-        path = f"{self.path('v1alpha1')}?dryRun=All"
-        answer = await self.world.attempt("POST", path, self.make("v1alpha1", 0))
-        return answer.status == 201 and "number" in answer.body["spec"] and self.is_called
-
-    async def is_served(self) -> bool:
-        return (await self.world.attempt("GET", self.path("v1beta1"))).status == 200
-
-    async def is_configured(self) -> bool:
-        definition = await self.world.request("GET", f"{CRDS}/{KIND}")
-        return bool(definition["spec"]["conversion"]["strategy"] == "Webhook")
-
-    is_called = False
-
-    def declare(self) -> None:
-        registry = self.world.registry
-
-        @on.convert("v1alpha1", "v1beta1", kind=KIND, registry=registry)
-        def alpha_to_beta(spec: Any, **_: Any) -> None:
-            self.is_called = True
-            spec["size"] = int(spec.pop("number"))
-
-        @on.convert("v1beta1", "v1alpha1", kind=KIND, registry=registry)
-        def beta_to_alpha(spec: Any, **_: Any) -> None:
-            spec["number"] = str(spec.pop("size"))
-
-        @on.convert("v1beta1", "v1", kind=KIND, registry=registry)
-        async def beta_to_v1(spec: Any, **_: Any) -> None:
-            spec["replicas"] = spec.pop("size")
-
-        @on.convert("v1", "v1beta1", kind=KIND, registry=registry)
-        def v1_to_beta(body: Any, spec: Any, **_: Any) -> Any:
-            others = {key: value for key, value in spec.items() if key != "replicas"}
-            return {**body, "spec": {**others, "size": spec["replicas"]}}
 
 
 @pytest.fixture
 async def kind(world: World, cluster: Cluster) -> AsyncIterator[Kind]:
     if cluster.name == "emulator":
         pytest.skip("the emulator never converts the objects")
-    world.settings.admission.managed = f"{world.namespace}.kopf.dev"
-    world.settings.admission.server = WebhookServer(addr="127.0.0.1")
-    await world.attempt("POST", CRDS, make_definition())
-    kind = Kind(world)
-    kind.declare()
-    yield kind
-    await world.request("DELETE", f"{CRDS}/{KIND}")
+    async with defining(world) as kind:
+        yield kind
 
 
 @pytest.mark.timeout(120)
 async def test_n8_objects_are_the_same_in_all_versions(kind: Kind) -> None:
     """Also those stored before the conversions were there; also ten at once; also later."""
     world = kind.world
-    await until(kind.is_served)
     await world.request("POST", kind.path("v1beta1"), kind.make("v1beta1", 1))
 
     @on.create(f"{GROUP}/v1", PLURAL, registry=world.registry)
@@ -170,5 +64,154 @@ async def test_n8_objects_are_the_same_in_all_versions(kind: Kind) -> None:
     async with kind.serving():  # at another port
         page = await world.request("GET", kind.path("v1"))
         assert {item["spec"]["replicas"] for item in page["items"]} == {*range(1, 13)}
-        await world.request("PATCH", f"{CRDS}/{KIND}", {"spec": {"conversion": NONE}}, MERGE)
+        await world.request(
+            "PATCH", f"{CRDS}/{KIND}", {"spec": {"conversion": NO_CONVERSION}}, MERGE
+        )
         await until(kind.is_configured)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_n10_nothing_is_lost_while_certificates_are_swapped_and_operators_restart(
+    world: World, cluster: Cluster, tmp_path: pathlib.Path
+) -> None:
+    """Ten clients read and write objects of all versions all the time; each its own object.
+
+    While the certificate is swapped, no request fails. While there is no operator, they do.
+    """
+    if cluster.name == "emulator":
+        pytest.skip("the emulator never converts the objects")
+    certificate = Certificate(tmp_path)
+    async with defining(world, certificate.server) as kind:
+        clients = [Client(kind, number) for number in range(1, 11)]
+        async with kind.serving():
+            for client in clients:
+                version = VERSIONS[client.number % 3]
+                await world.request("POST", kind.path(version), kind.make(version, client.number))
+            async with working(clients):
+                port = await certificate.get_port(kind)
+                before = await asyncio.to_thread(ssl.get_server_certificate, port)
+                certificate.renew()
+
+                async def is_swapped() -> bool:
+                    return await asyncio.to_thread(ssl.get_server_certificate, port) != before
+
+                await until(is_swapped)
+                await meet(clients, rounds=10)
+        assert [client.failures for client in clients] == [[]] * len(clients)
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(3):
+                async with kind.serving():
+                    if clients[0].task is None:
+                        await stack.enter_async_context(working(clients))
+                    await meet(clients, rounds=10)
+            async with kind.serving():
+                await meet(clients, rounds=10)
+                await stack.aclose()
+                for client in clients:
+                    for version in VERSIONS:
+                        assert await client.read(version) == client.show(version)
+        assert any(client.failures for client in clients), "The operator has never been away."
+
+
+class Certificate:
+    """Files with the certificate of the webhook server."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._certfile, self._pkeyfile = folder / "cert.pem", folder / "key.pem"
+        self.renew()
+        self.server = WebhookServer(
+            addr="127.0.0.1", certfile=self._certfile, pkeyfile=self._pkeyfile,
+            cafile=self._certfile, file_check_interval=0.1,
+        )  # fmt: skip
+
+    def renew(self) -> None:
+        certificate, key = WebhookServer.build_certificate(["127.0.0.1"])
+        self._pkeyfile.write_bytes(key)
+        self._certfile.write_bytes(certificate)
+
+    async def get_port(self, kind: Kind) -> tuple[str, int]:
+        definition = await kind.world.request("GET", f"{CRDS}/{KIND}")
+        url = definition["spec"]["conversion"]["webhook"]["clientConfig"]["url"]
+        return "127.0.0.1", int(url.split(":")[2].split("/")[0])
+
+
+class Client:
+    """Somebody who counts in an object, in one version after another, and verifies it each time."""
+
+    def __init__(self, kind: Kind, number: int) -> None:
+        self.kind = kind
+        self.number = number
+        self.count = 0
+        self.rounds = 0
+        self.failures: list[Answer] = []
+        self.task: asyncio.Task[None] | None = None
+        self.progress = asyncio.Event()
+
+    async def run(self) -> None:
+        while True:
+            for version in VERSIONS:
+                written = await self.write(version)
+                assert written == self.show(version)
+                others = [name for name in VERSIONS if name != version]
+                for other in others:
+                    assert await self.read(other) == self.show(other)
+            self.rounds += 1
+            self.progress.set()
+
+    def show(self, version: str) -> Any:
+        spec = self.kind.make(version, self.number)["spec"]
+        return {**spec, "kept": {"a": [self.number], "count": self.count}}
+
+    async def write(self, version: str) -> Any:
+        """The same count again, until it is confirmed: the failed request can be fulfilled, too."""
+        self.count += 1
+        patch = {"spec": {"kept": {"count": self.count}}}
+        return await self._repeat("PATCH", version, patch, MERGE)
+
+    async def read(self, version: str) -> Any:
+        return await self._repeat("GET", version)
+
+    async def _repeat(self, method: str, version: str, *args: Any) -> Any:
+        path = self.kind.path(version, f"obj-{self.number}")
+        while True:
+            answer = await self.kind.world.attempt(method, path, *args)
+            if answer.status == 200:
+                assert answer.body["apiVersion"] == f"{GROUP}/{version}"
+                assert answer.body["metadata"]["labels"] == {"n": str(self.number)}
+                return answer.body["spec"]
+            assert answer.status == 500, answer
+            assert "conversion webhook" in answer.body["message"], answer
+            self.failures.append(answer)
+            await asyncio.sleep(0.05)  # nobody tells when the operator is back
+
+
+@contextlib.asynccontextmanager
+async def working(clients: Collection[Client]) -> AsyncIterator[None]:
+    for client in clients:
+        client.task = asyncio.create_task(client.run())
+    try:
+        yield
+    finally:
+        for client in clients:
+            assert client.task is not None
+            client.task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await client.task
+            client.task = None
+            client.count = (await client.read("v1"))["kept"]["count"]
+
+
+async def meet(clients: Collection[Client], *, rounds: int) -> None:
+    """Wait until each of them has done so many more rounds; or one of them has failed."""
+    for client in clients:
+        goal = client.rounds + rounds
+        assert client.task is not None
+        while client.rounds < goal:
+            client.progress.clear()
+            waiter = asyncio.create_task(client.progress.wait())
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.wait([client.task, waiter], return_when=asyncio.FIRST_COMPLETED)
+            waiter.cancel()
+            if client.task.done():
+                client.task.result()

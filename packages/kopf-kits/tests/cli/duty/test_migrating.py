@@ -291,7 +291,7 @@ def test_n9_a_left_request_means_that_the_migration_is_not_over(websites, serve_
             KIND,
             {"status": {"storedVersions": ["v1"]}},
             subresource="status",
-        )  # fmt: skip
+        )
     )
     body = {
         "apiVersion": "storagemigration.k8s.io/v1beta1",
