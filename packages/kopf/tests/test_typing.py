@@ -5,11 +5,14 @@ The files are in the folder ``typing``. Pyright ignores mypy's comments, and so 
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from kopf_kits.sandbox import SandboxThread
 
 FOLDER = Path(__file__).with_name("typing")
 CHECKERS = {
@@ -24,12 +27,12 @@ pytestmark = [
 ]
 
 
-def check(name: str, checker: str) -> set[int]:
+def check(name: str, checker: str, folder: Path = FOLDER) -> set[int]:
     """Run the checker on the file; get the numbers of the lines with errors."""
-    command = [sys.executable, "-m", *CHECKERS[checker], str(FOLDER / name)]
+    command = [sys.executable, "-m", *CHECKERS[checker], str(folder / name)]
     env = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"}
     env |= {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "MYPY_FORCE_COLOR": "0"}
-    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, env=env, cwd=folder, stdout=subprocess.PIPE, text=True)
     assert done.returncode in (0, 1), done.stdout
     lines = re.findall(rf"{re.escape(name)}:(\d+)(?::\d+)?(?: -|:) error", done.stdout)
     assert bool(lines) == (done.returncode == 1), done.stdout
@@ -53,6 +56,23 @@ def test_bad_handlers_are_refused(checker: str) -> None:
     bad = {number for number, line in enumerate(lines, start=1) if line.endswith("# BAD")}
     assert len(bad) == 22
     assert check("bad.py", checker) == bad
+
+
+@pytest.mark.parametrize("checker", list(CHECKERS))
+def test_kinds_of_the_cluster_are_typed(
+    checker: str, kopf_sandbox: SandboxThread, tmp_path: Path
+) -> None:
+    """They are made for the test: the file of handlers imports them, as users would do."""
+    handlers = tmp_path / "kinds_in_handlers.py"
+    shutil.copy(FOLDER / handlers.name, handlers)
+    command = [sys.executable, "-m", "kopf", "models", "-o", "kinds.py"]
+    kinds = ["deployments", "configmaps", "networkpolicies", "statefulsets"]
+    subprocess.run([*command, *kinds], cwd=tmp_path, check=True)
+    lines = handlers.read_text("utf-8").splitlines()
+    bad = {number for number, line in enumerate(lines, start=1) if line.endswith("# BAD")}
+    assert len(bad) == 4
+    assert check("kinds.py", checker, tmp_path) == set()
+    assert check(handlers.name, checker, tmp_path) == bad
 
 
 def test_good_handlers_work() -> None:

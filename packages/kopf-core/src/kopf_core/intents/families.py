@@ -7,11 +7,11 @@ from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.resources import Resource
 
-Wishes = Generator[Any, dict[str, Any], Any]
+Wishes = Generator[Any, Any, Any]
 """What a reconciler with ``yield`` returns: it yields objects (or :class:`kopf.Again`), and gets
-each of them back as it is in the cluster."""
+each of them back as it is in the cluster: a dictionary, which can be annotated with its type."""
 
-AsyncWishes = AsyncGenerator[Any, dict[str, Any]]
+AsyncWishes = AsyncGenerator[Any, Any]
 """The same for ``async def`` reconcilers with ``yield``."""
 
 

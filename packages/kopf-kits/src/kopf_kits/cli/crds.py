@@ -13,12 +13,11 @@ import click
 from click.exceptions import Exit
 
 from kopf_kits.cli.controls import CLIControls
-from kopf_kits.cli.duty.options import configure_output
+from kopf_kits.cli.duty.options import configure_output, make_access
 from kopf_kits.cli.targets import target_options
 
 if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
-    from kopf_core.reactor.errands import Access
     from kopf_kits.definitions.comparing import Change
 
 Obj = dict[str, Any]
@@ -80,7 +79,7 @@ def _compare_with_cluster(controls: CLIControls, definitions: Iterable[Obj]) -> 
     async def errand(client: Client) -> list[Change]:
         return [c for definition in definitions for c in await find_changes(client, definition)]
 
-    return visit(_make_access(controls), errand)
+    return visit(make_access(controls), errand)
 
 
 async def _compare_with_file(path: pathlib.Path, definitions: Iterable[Obj]) -> list[Change]:
@@ -119,19 +118,9 @@ def apply_models(controls: CLIControls, modules: Iterable[ModuleType], *, force:
         logger.warning("There are no models with @kopf.resource() to be defined by --apply-crds.")
         return
     names = visit(
-        _make_access(controls), lambda client: apply_definitions(client, definitions, force=force)
+        make_access(controls), lambda client: apply_definitions(client, definitions, force=force)
     )
     logger.info(f"The definitions are applied: {', '.join(names)}")
-
-
-def _make_access(controls: CLIControls) -> Access:
-    from kopf_cogs.configs.settings import OperatorSettings
-    from kopf_core.intents.registries import get_default_registry
-    from kopf_core.reactor.errands import Access
-
-    registry = controls.registry or get_default_registry()
-    settings = controls.settings or OperatorSettings()
-    return Access(settings=settings, registry=registry, vault=controls.vault)
 
 
 def _write(definitions: Sequence[Obj], output: pathlib.Path | None) -> None:

@@ -19,6 +19,7 @@ COMMANDS = {
     "init": ("kopf_kits.cli.initing", "Make a project of an operator, or update it."),
     "manifests": ("kopf_kits.cli.shipping", "Write the deployment: plain, kustomize, or a chart."),
     "migrate": ("kopf_kits.cli.duty.migrating", "Rewrite the objects to the storage version."),
+    "models": ("kopf_kits.cli.models", "Write typed dictionaries of the kinds of the cluster."),
     "object": ("kopf_kits.cli.duty.looking", "Show everything about one object."),
     "objects": ("kopf_kits.cli.duty.looking", "Show the state of the objects of a kind."),
     "pause": ("kopf_kits.cli.duty.changing", "Let the operator ignore some objects for a while."),

@@ -92,7 +92,7 @@ def visit_options(fn: F) -> F:
     ) -> Any:
         configure_output(verbose=verbose, debug=debug, color=color)
         settings = controls.settings or make_settings(operator, prefix, finalizer)
-        return fn(access=_make_access(controls, settings), **kwargs)
+        return fn(access=make_access(controls, settings), **kwargs)
 
     return wrapper  # type: ignore[return-value]
 
@@ -147,11 +147,14 @@ def make_settings(
     return settings
 
 
-def _make_access(controls: CLIControls, settings: OperatorSettings) -> Access:
+def make_access(controls: CLIControls, settings: OperatorSettings | None = None) -> Access:
+    """How to get to the cluster: by the login handlers, if there are any, and with the settings."""
+    from kopf_cogs.configs.settings import OperatorSettings
     from kopf_core.intents.registries import get_default_registry
     from kopf_core.reactor.errands import Access
 
     registry = controls.registry or get_default_registry()
+    settings = settings or controls.settings or OperatorSettings()
     return Access(settings=settings, registry=registry, vault=controls.vault)
 
 
