@@ -14,6 +14,7 @@ from kopf_kits.definitions.applying import BreakingChangesError
 from kopf_kits.definitions.errors import DefinitionError, SchemaError
 from kopf_kits.runner import KopfRunner
 from kopf_kits.sandbox import SandboxThread
+from kopf_kits.sandbox.base.statuses import StatusError
 
 MODELS = '''
 import dataclasses
@@ -173,6 +174,35 @@ def test_operators_define_their_kinds_at_the_start(models: str, cluster: Sandbox
     assert runner.exit_code == 0
     assert "The definitions are applied: blogs.example.com, websites.example.com" in runner.output
     assert "created {'replicas': 1}" in runner.output
+
+
+POLICIES = """
+@kopf.resource('sites.example.com/v1', policies=[kopf.schema.Policy('object.spec.replicas < 3')])
+@dataclasses.dataclass
+class Site:
+    spec: Spec
+"""
+
+
+def test_policies_are_written_beside_their_definitions(models: str, tmp_path: Path) -> None:
+    Path(models).write_text(MODELS + POLICIES)
+    kinds = [obj["kind"] for obj in yaml.safe_load_all(run(models).stdout)]
+    definition = "CustomResourceDefinition"
+    policy = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
+    assert kinds == [definition, definition, *policy, definition]
+    run(models, "-o", str(tmp_path / "crds"))
+    text = (tmp_path / "crds" / "sites.example.com.yaml").read_text()
+    assert [obj["kind"] for obj in yaml.safe_load_all(text)] == [definition, *policy]
+
+
+def test_operators_apply_policies_at_the_start(models: str, cluster: SandboxThread) -> None:
+    Path(models).write_text(MODELS + POLICIES)
+    obj = {**next(yaml.safe_load_all(OBJECT)), "kind": "Site"}
+    with KopfRunner(["run", "-A", "--apply-crds", models]) as runner:
+        with pytest.raises(StatusError, match=r"failed expression: object\.spec\.replicas < 3"):
+            cluster.create({**obj, "spec": {"replicas": 3}})
+        cluster.create({**obj, "spec": {"replicas": 2}})
+    assert runner.exit_code == 0
 
 
 def test_operators_do_not_start_if_their_kinds_break_others(

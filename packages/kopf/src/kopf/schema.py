@@ -3,11 +3,12 @@
 All these are for the schemas that ``kopf crds`` makes; see :func:`kopf.resource`.
 """
 
-from kopf_cogs.structs.definitions import Column, Scale
+from kopf_cogs.structs.definitions import Column, Policy, Scale
 from kopf_cogs.structs.markers import (
     AtLeastOneOf,
     AtMostOneOf,
     Default,
+    DefaultFrom,
     Description,
     EmbeddedObject,
     Enumerated,
@@ -36,6 +37,7 @@ __all__ = [
     "AtMostOneOf",
     "Column",
     "Default",
+    "DefaultFrom",
     "Description",
     "Duration",
     "EmbeddedObject",
@@ -51,6 +53,7 @@ __all__ = [
     "MapType",
     "Name",
     "Nullable",
+    "Policy",
     "PreserveUnknown",
     "Quantity",
     "Rule",

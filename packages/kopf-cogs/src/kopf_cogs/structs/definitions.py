@@ -15,6 +15,7 @@ from kopf_cogs.structs.markers import Rule
 C = TypeVar("C", bound=type)
 
 Scope = Literal["Namespaced", "Cluster"]
+Operation = Literal["CREATE", "UPDATE", "DELETE"]
 _ATTRIBUTE: Final = "__kopf_definition__"
 _NAME: Final = re.compile(r"(?P<plural>[^./]+)\.(?P<group>[^/]+)/(?P<version>[^/]+)")
 _PART: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -44,6 +45,27 @@ class Scale:
     spec: str = ".spec.replicas"
     status: str = ".status.replicas"
     selector: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Policy:
+    """A condition in CEL on requests, checked by the API: no webhook runs for that.
+
+    ``expression`` sees the ``object``, the ``oldObject``, the ``request`` (who makes it, and how),
+    and the ``namespaceObject``; when an object is deleted, ``object`` is null. When it is false,
+    the request is denied with the ``message``, or with what the ``message_expression`` gives.
+    ``reason`` is the reason in the response, such as ``Forbidden``; ``Invalid`` by default.
+
+    Rules of schemas (:class:`Rule`) see neither deletions nor requests: policies are for these.
+    The Kubernetes concept behind it is ``ValidatingAdmissionPolicy``.
+    """
+
+    expression: str
+    _: dataclasses.KW_ONLY
+    operations: tuple[Operation, ...] | list[Operation] = ("CREATE", "UPDATE")
+    message: str | None = None
+    message_expression: str | None = None
+    reason: Literal["Unauthorized", "Forbidden", "Invalid", "RequestEntityTooLarge"] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +101,7 @@ class Definition:
     """Labels and annotations of the definition in the cluster, not of the objects."""
 
     rules: tuple[Rule, ...] = ()
+    policies: tuple[Policy, ...] = ()
 
     @property
     def name(self) -> str:
@@ -112,6 +135,7 @@ def resource(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
     rules: Iterable[Rule] = (),
+    policies: Iterable[Policy] = (),
 ) -> Callable[[C], C]:
     """Declare that a class is the model of a kind of objects, in one version.
 
@@ -141,6 +165,7 @@ def resource(
     :param labels: The labels of the custom resource definition itself.
     :param annotations: The annotations of the custom resource definition itself.
     :param rules: The rules of CEL for the whole object.
+    :param policies: The conditions of CEL for requests on the objects, e.g. for deletions.
 
     Raises :class:`ValueError` if the name cannot be understood. The Kubernetes concept
     behind it is a custom resource definition (CRD).
@@ -171,6 +196,7 @@ def resource(
             labels=dict(labels or {}),
             annotations=dict(annotations or {}),
             rules=tuple(rules),
+            policies=tuple(policies),
         )
         setattr(cls, _ATTRIBUTE, definition)
         return cls

@@ -109,6 +109,18 @@ class Default(Marker):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DefaultFrom(Marker):
+    """A default that the API makes of the object, by an expression in CEL.
+
+    E.g. ``DefaultFrom("object.metadata.name + '.example.com'")``. The API evaluates it when the
+    field is absent, and whatever the field is in is there, before it validates the object. So the
+    field can be required. The Kubernetes concept behind it is ``MutatingAdmissionPolicy``.
+    """
+
+    expression: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Nullable(Marker):
     """The value can be ``null``; with ``False``, it cannot be, even if Python's type allows it."""
 

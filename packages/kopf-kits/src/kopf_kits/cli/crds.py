@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pathlib
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -53,14 +53,18 @@ def crds(
     verbose: bool,
 ) -> None:
     """Show the custom resource definitions of the models. No cluster is needed."""
+    from kopf_kits.definitions.crds import make_definitions
+    from kopf_kits.definitions.policies import make_policies
+
     if not paths and not modules:
         raise click.UsageError("Name a file or a module with models.")
     if output is not None and against is not None:
         raise click.UsageError("Use either --output or --against, not both.")
     configure_output(verbose=verbose, debug=False, color=None)
-    definitions = load_definitions(paths, modules)
+    models = load_models(paths, modules)
+    definitions = make_definitions(models)
     if against is None:
-        _write(definitions, output)
+        _write(definitions, make_policies(models), output)
         return
     if against == "cluster":
         changes = _compare_with_cluster(controls, definitions)
@@ -109,45 +113,56 @@ async def _compare_with_file(path: pathlib.Path, definitions: Iterable[Obj]) -> 
 def apply_models(controls: CLIControls, modules: Iterable[ModuleType], *, force: bool) -> None:
     """Define the kinds of the models in the cluster, and wait until they are served."""
     from kopf_kits.cli.duty.visiting import visit
-    from kopf_kits.definitions.applying import apply_definitions
+    from kopf_kits.definitions.applying import apply_definitions, apply_policies
     from kopf_kits.definitions.collecting import collect_models
     from kopf_kits.definitions.crds import make_definitions
+    from kopf_kits.definitions.policies import make_policies
 
-    definitions = make_definitions(collect_models(modules))
+    models = collect_models(modules)
+    definitions, policies = make_definitions(models), make_policies(models)
     if not definitions:
         logger.warning("There are no models with @kopf.resource() to be defined by --apply-crds.")
         return
-    names = visit(
-        make_access(controls), lambda client: apply_definitions(client, definitions, force=force)
-    )
+
+    async def errand(client: Client) -> list[str]:
+        names = await apply_definitions(client, definitions, force=force)
+        await apply_policies(client, [policy for name in names for policy in policies[name]])
+        return names
+
+    names = visit(make_access(controls), errand)
     logger.info(f"The definitions are applied: {', '.join(names)}")
 
 
-def _write(definitions: Sequence[Obj], output: pathlib.Path | None) -> None:
+def _write(
+    definitions: Sequence[Obj],
+    policies: Mapping[str, Sequence[Obj]],
+    output: pathlib.Path | None,
+) -> None:
     from kopf_kits.definitions.writing import dump
 
+    files = {d["metadata"]["name"]: [d, *policies[d["metadata"]["name"]]] for d in definitions}
+    everything = [obj for objects in files.values() for obj in objects]
     if output is None:
-        click.echo(dump(definitions), nl=False)
+        click.echo(dump(everything), nl=False)
     elif output.is_dir() or not output.suffix:
         output.mkdir(parents=True, exist_ok=True)
-        for definition in definitions:
-            path = output / f"{definition['metadata']['name']}.yaml"
-            path.write_text(dump([definition]), "utf-8")
+        for name, objects in files.items():
+            path = output / f"{name}.yaml"
+            path.write_text(dump(objects), "utf-8")
             click.echo(f"Written {path}", err=True)
     else:
-        output.write_text(dump(definitions), "utf-8")
+        output.write_text(dump(everything), "utf-8")
         click.echo(f"Written {output}", err=True)
 
 
-def load_definitions(paths: Collection[str], modules: Collection[str]) -> list[Obj]:
-    """The definitions of all models there. Raises :class:`DefinitionError` if there are none."""
+def load_models(paths: Collection[str], modules: Collection[str]) -> list[type]:
+    """The models of kinds there. Raises :class:`DefinitionError` if there are none."""
     from kopf_kits.definitions.collecting import collect_models
-    from kopf_kits.definitions.crds import make_definitions
     from kopf_kits.definitions.errors import DefinitionError
     from kopf_kits.loading import preload
 
-    definitions = make_definitions(collect_models(preload(paths, modules)))
-    if not definitions:
+    models = collect_models(preload(paths, modules))
+    if not models:
         names = ", ".join([*paths, *modules])
         raise DefinitionError(f"There are no models with @kopf.resource() in {names}.")
-    return definitions
+    return models

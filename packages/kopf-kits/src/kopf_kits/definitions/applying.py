@@ -13,6 +13,7 @@ from kopf_kits.definitions.comparing import Change, compare
 from kopf_kits.definitions.errors import DefinitionError
 from kopf_kits.definitions.objects import find_misfits
 from kopf_kits.definitions.stored import list_stored
+from kopf_kits.definitions.policies import API_VERSION, PLURALS
 
 Obj = dict[str, Any]
 
@@ -57,6 +58,23 @@ async def apply_definitions(
     return [definition["metadata"]["name"] for definition in applied]
 
 
+async def apply_policies(client: Client, policies: Collection[Obj]) -> None:
+    """Apply the admission policies and their bindings by server-side apply.
+
+    Raises :class:`DefinitionError` if they are refused by the API, or are not known to it.
+    """
+    for policy in policies:
+        plural = PLURALS[policy["kind"]]
+        try:
+            await _apply(client, policy, f"/apis/{API_VERSION}/{plural}", plural)
+        except APINotFoundError as e:
+            name = f"{policy['kind']} {policy['metadata']['name']}"
+            raise DefinitionError(
+                f"{name} is not applied: the cluster does not serve {plural} of {API_VERSION} "
+                "(mutating ones need Kubernetes 1.36, validating ones 1.30)."
+            ) from e
+
+
 async def get_definition(client: Client, name: str) -> Obj | None:
     """The definition in the cluster, if there is one."""
     try:
@@ -87,26 +105,36 @@ async def _list_objects(client: Client, definition: Obj) -> AsyncIterator[Obj]:
         raise _explain(f"objects of {definition['metadata']['name']}", "list", e) from e
 
 
-async def _apply(client: Client, definition: Obj) -> Obj:
-    name = definition["metadata"]["name"]
+async def _apply(
+    client: Client, obj: Obj, url: str = URL, plural: str = "customresourcedefinitions"
+) -> Obj:
+    name = obj["metadata"]["name"]
     try:
         applied: Obj = await client.patch(
-            f"{URL}/{name}",
-            definition,
+            f"{url}/{name}",
+            obj,
             content_type="application/apply-patch+yaml",
             params={"fieldManager": MANAGER, "force": "true"},
         )
     except APIForbiddenError as e:
-        raise _explain(name, "applied", e) from e
+        raise _explain(name, "applied", e, plural) from e
+    except APINotFoundError:
+        raise
     except APIError as e:
         raise DefinitionError(f"{name} is not applied: {e}") from e
     return applied
 
 
-def _explain(name: str, verb: str, error: APIForbiddenError) -> DefinitionError:
+def _explain(
+    name: str, verb: str, error: APIForbiddenError, plural: str = "customresourcedefinitions"
+) -> DefinitionError:
+    rights = (
+        f"{_RIGHTS} {plural}.apiextensions.k8s.io, list its objects"
+        if plural == "customresourcedefinitions"
+        else f"get, create, patch {plural}.{API_VERSION.partition('/')[0]}"
+    )
     return DefinitionError(
-        f"{name} cannot be {verb}, as the rights for that are missing ({_RIGHTS} "
-        f"customresourcedefinitions.apiextensions.k8s.io, list its objects): {error}"
+        f"{name} cannot be {verb}, as the rights for that are missing ({rights}): {error}"
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kopf_cogs.structs.definitions import definition_of
+from kopf_cogs.structs.definitions import Policy, definition_of
 from kopf_kits.definitions.errors import DefinitionError
+from kopf_kits.definitions.policies import FieldDefault, find_defaults
 from kopf_kits.definitions.types import make_root
-from kopf_kits.sandbox.base.remarks import Doubt, Remark
+from kopf_kits.sandbox.base.remarks import Doubt, Remark, Unsupported
+from kopf_kits.sandbox.cel.expressions import compile_expression
+from kopf_kits.sandbox.cel.functions import EvaluationError
 from kopf_kits.sandbox.schemas.schemarules import check_rules
 from kopf_kits.sandbox.schemas.schemas import Node, apply_defaults, compile_schema, prune
 from kopf_kits.sandbox.schemas.validation import validate
@@ -19,27 +22,89 @@ class UncheckableError(DefinitionError):
 
 
 def check_object(
-    model: type, body: Mapping[str, Any], old: Mapping[str, Any] | None = None
+    model: type,
+    body: Mapping[str, Any],
+    old: Mapping[str, Any] | None = None,
+    *,
+    request: Mapping[str, Any] | None = None,
+    namespace: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """List what the API server would have against an object of the model; nothing if it is valid.
 
     The schema, the limits, and the rules in CEL are checked after unknown fields are removed, and
     defaults are set. With the ``old`` state of the object, the rules on changes are checked, too.
+    Then, the policies for creations or for updates are checked. They see the ``request`` as given
+    here, besides its operation, name, and namespace; and the ``namespace`` of the object.
 
     Raises :class:`UncheckableError` if a rule, a format, or a pattern cannot be evaluated here.
     """
     definition = definition_of(model)
     node = compile_schema(make_root(model, definition.rules if definition else ()))
     new, was = _complete(node, body), None if old is None else _complete(node, old)
-    found = list(validate(node, new))
-    if not found:
-        rules = check_rules(node, new) if was is None else check_rules(node, new, was)
-        found = [one for one in rules if not isinstance(one, Remark)]
+    scope = _make_scope(new, was, request, namespace)
+    try:
+        for default in find_defaults(model):
+            _set_default(default, scope)
+        new = scope["object"] = _complete(node, new)
+        found = list(validate(node, new))
+        if not found:
+            rules = check_rules(node, new) if was is None else check_rules(node, new, was)
+            found = [one for one in rules if not isinstance(one, Remark)]
+        denials = [] if found else _check_policies(definition.policies if definition else (), scope)
+    except Unsupported as error:
+        raise UncheckableError(f"{model.__name__}: {error}") from None
     for one in found:
         if isinstance(one, Doubt):
             raise UncheckableError(f"{model.__name__}: {one}")
-    return [str(one) for one in found]
+    return [*map(str, found), *denials]
 
 
 def _complete(node: Node, body: Mapping[str, Any]) -> Any:
     return apply_defaults(node, prune(node, dict(body), []))
+
+
+def _make_scope(
+    new: Any, old: Any, request: Mapping[str, Any] | None, namespace: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What is known to expressions of policies. What is not, raises errors of its own."""
+    metadata = new.get("metadata") or {}
+    known = {name: metadata.get(name) or "" for name in ("name", "namespace")}
+    operation = "CREATE" if old is None else "UPDATE"
+    scope = {"object": new, "oldObject": old}
+    scope["request"] = {"operation": operation, **known, **(request or {})}
+    return scope if namespace is None else {**scope, "namespaceObject": dict(namespace)}
+
+
+def _set_default(default: FieldDefault, scope: dict[str, Any]) -> None:
+    if not compile_expression(default.condition)(scope):
+        return
+    try:
+        value = compile_expression(default.expression)(scope)
+    except EvaluationError as error:
+        raise Unsupported(f"{default.expression}: {error}") from None
+    inner = scope["object"]
+    for name in default.path[:-1]:
+        inner = inner[name]
+    inner[default.path[-1]] = value
+
+
+def _check_policies(policies: Iterable[Policy], scope: dict[str, Any]) -> list[str]:
+    found: list[str] = []
+    for policy in policies:
+        if scope["request"]["operation"] not in policy.operations:
+            continue
+        try:
+            if not compile_expression(policy.expression)(scope):
+                found.append(_explain(policy, scope))
+        except EvaluationError as error:
+            found.append(f"{policy.expression}: {error}")
+    return found
+
+
+def _explain(policy: Policy, scope: dict[str, Any]) -> str:
+    if policy.message_expression:
+        try:
+            return str(compile_expression(policy.message_expression)(scope))
+        except EvaluationError:
+            pass  # the server takes the message then, too
+    return policy.message or f"failed expression: {policy.expression}"

@@ -1,4 +1,4 @@
-"""Admission webhooks: really called, as the webhook configurations in the sandbox say."""
+"""Admission: policies in CEL, and webhooks, really called, as their configurations say."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import aiohttp
 from kopf_kits.sandbox.store.resources import Endpoint, Registry
 from kopf_kits.sandbox.store.writeoptions import WriteOptions
 
+from .policies import Policies
 from .webhooks import Review, Webhook
 
 Obj = dict[str, Any]
@@ -18,12 +19,14 @@ _GROUP = "admissionregistration.k8s.io"
 
 
 class Admission:
-    """Calls the webhooks that are configured for an operation on a resource."""
+    """Evaluates the policies and calls the webhooks for an operation on a resource."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._mutating = registry.find("mutatingwebhookconfigurations").resource.store
         self._validating = registry.find("validatingwebhookconfigurations").resource.store
+        self._mutations = Policies(registry, "MutatingAdmissionPolicy")
+        self._validations = Policies(registry, "ValidatingAdmissionPolicy")
         self._spaces = registry.find("namespaces").resource.store
         self._session: aiohttp.ClientSession | None = None
 
@@ -34,10 +37,9 @@ class Admission:
             self._session = None
 
     def applies(self, endpoint: Endpoint) -> bool:
-        """Whether there can be webhooks for this resource: checked before anything is done."""
-        if not self._mutating.objects and not self._validating.objects:
-            return False
-        return endpoint.group != _GROUP
+        """Whether there can be any for this resource: checked before anything is done."""
+        found = self._mutating.objects or self._validating.objects
+        return bool(found or self._mutations or self._validations) and endpoint.group != _GROUP
 
     async def mutate(
         self,
@@ -48,8 +50,9 @@ class Admission:
         options: WriteOptions,
         sub: str = "",
     ) -> Obj | None:
-        """Call the mutating webhooks one after another; returns the object as they changed it."""
+        """Make the mutations one after another; returns the object as they changed it."""
         review = self._review(endpoint, operation, new, old, options, sub)
+        review = self._mutations.mutate(review, options)
         hooks = self._hooks(options, mutating=True)
         changed_by: int | None = None
         for index, hook in enumerate(hooks):
@@ -73,6 +76,7 @@ class Admission:
     ) -> None:
         """Call the validating webhooks, all at once; the first denial is raised."""
         review = self._review(endpoint, operation, new, old, options, sub)
+        self._validations.check(review, options)
         calls = (self._call(hook, review) for hook in self._hooks(options, mutating=False))
         results = await asyncio.gather(*calls, return_exceptions=True)
         for result in results:

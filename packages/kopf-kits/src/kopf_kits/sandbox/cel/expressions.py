@@ -201,9 +201,23 @@ class _Parser:
                 break
         return lambda scope: {key(scope): value(scope) for key, value in pairs}
 
+    def _message(self) -> Evaluate:
+        """A structure with named fields: ``JSONPatch{op: "add"}``."""
+        fields: dict[str, Evaluate] = {}
+        while not self._accept("}"):
+            _, name = self._next()
+            self._expect(":")
+            fields[name] = self.ternary()
+            if not self._accept(","):
+                self._expect("}")
+                break
+        return lambda scope: {name: value(scope) for name, value in fields.items()}
+
     def _named(self, name: str) -> Evaluate:
         if name in _CONSTANTS:
             return _constant(_CONSTANTS[name])
+        if name == "JSONPatch" and self._accept("{"):
+            return self._message()
         if not self._accept("("):
             return _variable(name)
         arguments = self._arguments(")")
