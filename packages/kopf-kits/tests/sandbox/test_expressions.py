@@ -1,8 +1,8 @@
 import pytest
 
 from kopf_kits.sandbox.base.remarks import Unsupported
+from kopf_kits.sandbox.cel.errors import EvaluationError
 from kopf_kits.sandbox.cel.expressions import compile_expression
-from kopf_kits.sandbox.cel.functions import EvaluationError
 
 SELF = {
     "name": "abc",
@@ -61,6 +61,9 @@ SELF = {
         ("self.__my__dash__field == 5 || self.my__dash__field == 5", True),
         ("int('5') + 1", 6),
         ("string(true)", "true"),
+        ("['a', 'b'].join(',')", "a,b"),
+        ("[] in [1]", False),
+        ("self.items.map(item, item.v > 1, item.n)", ["y"]),
     ],
 )
 def test_values(text, expected):

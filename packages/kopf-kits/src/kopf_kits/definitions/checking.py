@@ -10,8 +10,8 @@ from kopf_kits.definitions.errors import DefinitionError
 from kopf_kits.definitions.policies import FieldDefault, find_defaults
 from kopf_kits.definitions.types import make_root
 from kopf_kits.sandbox.base.remarks import Doubt, Remark, Unsupported
+from kopf_kits.sandbox.cel.errors import EvaluationError
 from kopf_kits.sandbox.cel.expressions import compile_expression
-from kopf_kits.sandbox.cel.functions import EvaluationError
 from kopf_kits.sandbox.schemas.schemarules import check_rules
 from kopf_kits.sandbox.schemas.schemas import Node, apply_defaults, compile_schema, prune
 from kopf_kits.sandbox.schemas.validation import validate

@@ -9,8 +9,8 @@ from typing import Any
 
 from kopf_kits.sandbox.base.remarks import Unsupported
 from kopf_kits.sandbox.base.statuses import StatusError, internal, qualified
+from kopf_kits.sandbox.cel.errors import EvaluationError
 from kopf_kits.sandbox.cel.expressions import compile_expression
-from kopf_kits.sandbox.cel.functions import EvaluationError
 from kopf_kits.sandbox.fields.patches import apply_json_patch
 from kopf_kits.sandbox.store.resources import Registry
 from kopf_kits.sandbox.store.storage import Store

@@ -14,8 +14,8 @@ import aiohttp
 from kopf_kits.sandbox.base import jsons
 from kopf_kits.sandbox.base.remarks import Unsupported
 from kopf_kits.sandbox.base.statuses import StatusError, internal
+from kopf_kits.sandbox.cel.errors import EvaluationError
 from kopf_kits.sandbox.cel.expressions import compile_expression
-from kopf_kits.sandbox.cel.functions import EvaluationError
 from kopf_kits.sandbox.fields.patches import apply_json_patch
 from kopf_kits.sandbox.schemas.selectors import parse_label_selector
 from kopf_kits.sandbox.store.resources import Endpoint

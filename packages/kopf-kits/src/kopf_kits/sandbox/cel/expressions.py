@@ -1,4 +1,4 @@
-"""Expressions of CEL, as far as they are used in schemas and webhooks: the syntax.
+"""Expressions of CEL, as far as they are used in schemas, webhooks, and policies: the evaluation.
 
 An expression is compiled into a function of the variables. What is not supported here raises
 `Unsupported`: the callers let such things pass, and say so.
@@ -6,46 +6,25 @@ An expression is compiled into a function of the variables. What is not supporte
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from kopf_kits.sandbox.base.remarks import Unsupported
 
-from . import functions
-from .functions import EvaluationError
+from . import functions, syntax
+from .errors import EvaluationError
+from .optionals import Optional
+from .types import TYPES
 
 Scope = dict[str, Any]
 Evaluate = Callable[[Scope], Any]
-
-_TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<number>\d+\.\d+(?:[eE][+-]?\d+)?|0x[0-9a-fA-F]+u?|\d+u?)
-    | (?P<raw>[rR](?:"[^"]*"|'[^']*'))
-    | (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
-    | (?P<name>[A-Za-z_]\w*)
-    | (?P<operator>\|\||&&|==|!=|<=|>=|[-+*/%!<>?:.,()\[\]{}])
-    )""",
-    re.VERBOSE,
-)
-_BINARY = [("||",), ("&&",), ("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%")]
-_MACROS = frozenset(("all", "exists", "exists_one", "map", "filter"))
-_CONSTANTS = {"true": True, "false": False, "null": None}
-_ESCAPE = re.compile(
-    r"\\(?:[xX]([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
-)
-_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 @lru_cache(maxsize=1000)
 def compile_expression(text: str) -> Evaluate:
     """Compile an expression; raises `Unsupported` if it cannot be understood."""
-    parser = _Parser(_tokenize(text))
-    result = parser.ternary()
-    if parser.peek():
-        raise Unsupported(f"unexpected {parser.peek()!r}")
-    return _guarded(result)
+    return _guarded(_compile(syntax.parse(text)))
 
 
 def _guarded(inner: Evaluate) -> Evaluate:
@@ -60,209 +39,84 @@ def _guarded(inner: Evaluate) -> Evaluate:
     return evaluate
 
 
-def _tokenize(text: str) -> list[tuple[str, str]]:
-    tokens, position = [], 0
-    text = text.rstrip()
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise Unsupported(f"unexpected {text[position : position + 10]!r}")
-        kind = match.lastgroup or ""
-        tokens.append((kind, match[kind]))
-        position = match.end()
-    return tokens
-
-
-class _Parser:
-    def __init__(self, tokens: list[tuple[str, str]]) -> None:
-        self._tokens = tokens
-        self._position = 0
-
-    def peek(self) -> str:
-        """The next token as it is written; strings are never equal to operators."""
-        if self._position >= len(self._tokens):
-            return ""
-        return self._tokens[self._position][1]
-
-    def _next(self) -> tuple[str, str]:
-        if self._position >= len(self._tokens):
-            raise Unsupported("unexpected end")
-        self._position += 1
-        return self._tokens[self._position - 1]
-
-    def _accept(self, *wanted: str) -> str:
-        if self.peek() in wanted:
-            return self._next()[1]
-        return ""
-
-    def _expect(self, wanted: str) -> None:
-        if not self._accept(wanted):
-            raise Unsupported(f"{wanted!r} is expected, not {self.peek()!r}")
-
-    def ternary(self) -> Evaluate:
-        condition = self._binary(0)
-        if not self._accept("?"):
-            return condition
-        yes = self._binary(0)
-        self._expect(":")
-        no = self.ternary()
-        return lambda scope: yes(scope) if condition(scope) else no(scope)
-
-    def _binary(self, level: int) -> Evaluate:
-        if level == len(_BINARY):
-            return self._unary()
-        left = self._binary(level + 1)
-        while operator := self._accept(*_BINARY[level]):
-            left = _combine(operator, left, self._binary(level + 1))
-        return left
-
-    def _unary(self) -> Evaluate:
-        if self._accept("!"):
-            inner = self._unary()
-            return lambda scope: not inner(scope)
-        if self._accept("-"):
-            inner = self._unary()
-            return lambda scope: -inner(scope)
-        return self._member()
-
-    def _member(self) -> Evaluate:
-        result = self._primary()
-        while True:
-            if self._accept("."):
-                result = self._select(result)
-            elif self._accept("["):
-                key = self.ternary()
-                self._expect("]")
-                result = _index(result, key)
-            else:
-                return result
-
-    def _select(self, target: Evaluate) -> Evaluate:
-        _, name = self._next()
-        if not self._accept("("):
-            return _field(target, name)
-        if name in _MACROS:
-            return self._macro(target, name)
-        arguments = self._arguments(")")
-        return lambda scope: functions.call_method(
-            name, target(scope), [argument(scope) for argument in arguments]
-        )
-
-    def _macro(self, target: Evaluate, name: str) -> Evaluate:
-        _, variable = self._next()
-        self._expect(",")
-        bodies = self._arguments(")")
-
-        def evaluate(scope: Scope) -> Any:
-            items = target(scope)
-            scopes = [{**scope, variable: item} for item in items]
-            return functions.call_macro(name, items, scopes, bodies)
-
-        return evaluate
-
-    def _arguments(self, end: str) -> list[Evaluate]:
-        arguments: list[Evaluate] = []
-        while not self._accept(end):
-            arguments.append(self.ternary())
-            if not self._accept(","):
-                self._expect(end)
-                break
-        return arguments
-
-    def _primary(self) -> Evaluate:
-        kind, text = self._next()
-        if kind == "number":
-            return _constant(_number(text))
-        if kind == "raw":
-            return _constant(text[2:-1])
-        if kind == "string":
-            return _constant(_unescape(text[1:-1]))
-        if text == "(":
-            inner = self.ternary()
-            self._expect(")")
-            return inner
-        if text == "[":
-            items = self._arguments("]")
-            return lambda scope: [item(scope) for item in items]
-        if text == "{":
-            return self._mapping()
-        if kind != "name":
-            raise Unsupported(f"unexpected {text!r}")
-        return self._named(text)
-
-    def _mapping(self) -> Evaluate:
-        pairs: list[tuple[Evaluate, Evaluate]] = []
-        while not self._accept("}"):
-            key = self.ternary()
-            self._expect(":")
-            pairs.append((key, self.ternary()))
-            if not self._accept(","):
-                self._expect("}")
-                break
-        return lambda scope: {key(scope): value(scope) for key, value in pairs}
-
-    def _message(self) -> Evaluate:
-        """A structure with named fields: ``JSONPatch{op: "add"}``."""
-        fields: dict[str, Evaluate] = {}
-        while not self._accept("}"):
-            _, name = self._next()
-            self._expect(":")
-            fields[name] = self.ternary()
-            if not self._accept(","):
-                self._expect("}")
-                break
-        return lambda scope: {name: value(scope) for name, value in fields.items()}
-
-    def _named(self, name: str) -> Evaluate:
-        if name in _CONSTANTS:
-            return _constant(_CONSTANTS[name])
-        if name == "JSONPatch" and self._accept("{"):
-            return self._message()
-        if not self._accept("("):
+def _compile(node: syntax.Node) -> Evaluate:  # a case for each type of nodes
+    match node:
+        case syntax.Literal(value):
+            return lambda scope: value
+        case syntax.Name(name):
             return _variable(name)
-        arguments = self._arguments(")")
-        if name == "has" and len(arguments) == 1:
-            return _has(arguments[0])
-        return lambda scope: functions.call_function(
-            name, [argument(scope) for argument in arguments]
-        )
+        case syntax.Select(target, name, optional):
+            return _field(_compile(target), name, optional=optional)
+        case syntax.Has(field):
+            return _has(_compile(field))
+        case syntax.Index(target, key, optional):
+            return _index(_compile(target), _compile(key), optional=optional)
+        case syntax.Unary(operator, item):
+            inner = _compile(item)
+            return (lambda scope: not inner(scope)) if operator == "!" else lambda s: -inner(s)
+        case syntax.Binary(operator, left, right):
+            return _combine(operator, _compile(left), _compile(right))
+        case syntax.Choice(condition, yes, no):
+            return _choose(_compile(condition), _compile(yes), _compile(no))
+        case syntax.Call(name, target, arguments):
+            return _call(name, target, arguments)
+        case syntax.Macro(name, target, variable, bodies):
+            return _iterate(name, _compile(target), variable, [_compile(body) for body in bodies])
+        case _:
+            return _construct(node)
 
 
-def _number(text: str) -> int | float:
-    if "." in text or ("e" in text.lower() and not text.startswith("0x")):
-        return float(text)
-    return int(text.rstrip("u"), 0)
+def _construct(node: syntax.ListOf | syntax.MapOf | syntax.Message) -> Evaluate:
+    match node:
+        case syntax.ListOf(items):
+            listed = [_compile(item) for item in items]
+            return lambda scope: [item(scope) for item in listed]
+        case syntax.MapOf(pairs):
+            mapped = [(_compile(key), _compile(value)) for key, value in pairs]
+            return lambda scope: {key(scope): value(scope) for key, value in mapped}
+        case syntax.Message("JSONPatch", fields):
+            named = [(name, _compile(value)) for name, value in fields]
+            return lambda scope: {name: value(scope) for name, value in named}
+    raise Unsupported(f"{node.name}{{...}}")
 
 
-def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_unescape_one, text)
+def _choose(condition: Evaluate, yes: Evaluate, no: Evaluate) -> Evaluate:
+    return lambda scope: yes(scope) if condition(scope) else no(scope)
 
 
-def _unescape_one(match: re.Match[str]) -> str:
-    short, wide, long, octal, letter = match.groups()
-    if letter:
-        return _ESCAPES.get(letter, letter)
-    return chr(int(octal, 8) if octal else int(short or wide or long, 16))
+def _call(name: str, target: syntax.Node | None, arguments: tuple[syntax.Node, ...]) -> Evaluate:
+    values = [_compile(argument) for argument in arguments]
+    if target is None:
+        return lambda scope: functions.call_function(name, [value(scope) for value in values])
+    owner = _compile(target)
+    return lambda scope: functions.call_method(
+        name, owner(scope), [value(scope) for value in values]
+    )
 
 
-def _constant(value: Any) -> Evaluate:
-    return lambda scope: value
-
-
-def _variable(name: str) -> Evaluate:
+def _iterate(name: str, target: Evaluate, variable: str, bodies: list[Evaluate]) -> Evaluate:
     def evaluate(scope: Scope) -> Any:
-        if name not in scope:
-            raise Unsupported(f"unknown variable {name}")
-        return scope[name]
+        items = target(scope)
+        scopes = [{**scope, variable: item} for item in items]
+        return functions.call_macro(name, items, scopes, bodies)
 
     return evaluate
 
 
-def _field(target: Evaluate, name: str) -> Evaluate:
-    name = functions.unescape_name(name)
+def _variable(name: str) -> Evaluate:
+    def evaluate(scope: Scope) -> Any:
+        if name not in scope and name not in TYPES:
+            raise Unsupported(f"unknown variable {name}")
+        return scope[name] if name in scope else TYPES[name]
 
+    return evaluate
+
+
+def _field(target: Evaluate, name: str, *, optional: bool) -> Evaluate:
     def evaluate(scope: Scope) -> Any:
         value = target(scope)
+        if optional or isinstance(value, Optional):
+            return _open(value).get(name)
         if not isinstance(value, dict) or name not in value:
             raise EvaluationError(f"no such key: {name}")
         return value[name]
@@ -270,20 +124,28 @@ def _field(target: Evaluate, name: str) -> Evaluate:
     return evaluate
 
 
+def _open(value: Any) -> Optional:
+    return value if isinstance(value, Optional) else Optional((value,))
+
+
 def _has(argument: Evaluate) -> Evaluate:
     def evaluate(scope: Scope) -> bool:
         try:
-            return argument(scope) is not None
+            value = argument(scope)
         except EvaluationError:
             return False
+        return value.has_value() if isinstance(value, Optional) else value is not None
 
     return evaluate
 
 
-def _index(target: Evaluate, key: Evaluate) -> Evaluate:
+def _index(target: Evaluate, key: Evaluate, *, optional: bool) -> Evaluate:
     def evaluate(scope: Scope) -> Any:
+        value = target(scope)
+        if optional or isinstance(value, Optional):
+            return _open(value).get(key(scope))
         try:
-            return target(scope)[key(scope)]
+            return value[key(scope)]
         except (KeyError, IndexError, TypeError):
             raise EvaluationError(f"no such key: {key(scope)}") from None
 

@@ -11,13 +11,10 @@ from kopf_kits.sandbox.base.patterns import compile_pattern
 from kopf_kits.sandbox.base.remarks import Unsupported
 from kopf_kits.sandbox.base.times import parse_duration, parse_time
 
+from . import networks, types
+from .errors import EvaluationError
+from .optionals import Optional, make_nonzero
 from .quantities import Quantity, is_quantity
-
-_ESCAPED = {"__dash__": "-", "__dot__": ".", "__slash__": "/", "__underscores__": "__"}
-
-
-class EvaluationError(Exception):
-    """An expression that has no value, e.g. because a field is absent."""
 
 
 def _contains(item: Any, values: Any) -> bool:
@@ -43,6 +40,26 @@ def _find(items: Any, item: Any) -> int:
     if isinstance(items, str):
         return items.find(item)
     return items.index(item) if item in items else -1
+
+
+def _find_last(items: Any, item: Any) -> int:
+    if isinstance(items, str):
+        return items.rfind(item)
+    found = [index for index, other in enumerate(items) if other == item]
+    return found[-1] if found else -1
+
+
+def _split(text: str, by: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    if not by:
+        return [*text] if limit < 0 else [*text[: limit - 1], text[limit - 1 :]]
+    return text.split(by, limit - 1 if limit > 0 else -1)
+
+
+def _find_all(text: str, pattern: str, limit: int) -> list[str]:
+    found = [match[0] for match in compile_pattern(pattern).finditer(text)]
+    return found if limit < 0 else found[:limit]
 
 
 def _cut(text: str, start: int, end: int | None = None) -> str:
@@ -88,8 +105,13 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "lowerAscii": lambda text: text.translate(_LOWER),
     "upperAscii": lambda text: text.translate(_UPPER),
     "trim": str.strip,
-    "split": str.split,
+    "split": _split,
     "replace": str.replace,
+    "charAt": lambda text, index: _cut(text, index, index + 1) if index < len(text) else "",
+    "lastIndexOf": _find_last,
+    "reverse": lambda items: items[::-1],
+    "find": lambda text, pattern: (_find_all(text, pattern, 1) or [""])[0],
+    "findAll": lambda text, pattern, limit=-1: _find_all(text, pattern, limit),
     "join": lambda items, by="": by.join(items),
     "indexOf": _find,
     "substring": _cut,
@@ -105,6 +127,12 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "compareTo": Quantity.compare,
     "isLessThan": lambda one, other: one < other,
     "isGreaterThan": lambda one, other: one > other,
+    "hasValue": Optional.has_value,
+    "value": Optional.value,
+    "orValue": Optional.or_value,
+    "or": Optional.or_other,
+    **networks.METHODS,
+    **types.METHODS,
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "size": len,
@@ -118,16 +146,17 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "timestamp": parse_time,
     "quantity": Quantity.parse,
     "isQuantity": is_quantity,
+    "optional.of": lambda value: Optional((value,)),
+    "optional.none": Optional,
+    "optional.ofNonZeroValue": make_nonzero,
+    "sets.contains": lambda items, others: all(item in items for item in others),
+    "sets.equivalent": lambda items, others: (
+        all(item in items for item in others) and all(item in others for item in items)
+    ),
+    "sets.intersects": lambda items, others: any(item in items for item in others),
+    "type": types.get_type,
+    **networks.FUNCTIONS,
 }
-
-
-def unescape_name(name: str) -> str:
-    """The real name of a field: some of them cannot be written as they are."""
-    if name.startswith("__") and name.endswith("__") and name not in _ESCAPED:
-        return name.strip("_")  # a reserved word
-    for escaped, text in _ESCAPED.items():
-        name = name.replace(escaped, text)
-    return name
 
 
 def call_method(name: str, target: Any, arguments: list[Any]) -> Any:
@@ -164,6 +193,10 @@ def call_macro(
         case "filter":
             found = zip(items, scopes, strict=True)
             return [item for item, scope in found if first(scope)]
+        case "optMap":
+            return Optional(tuple(first(scope) for scope in scopes))
+        case "optFlatMap":
+            return first(scopes[0]) if scopes else Optional()
         case _:
             chosen = [scope for scope in scopes if len(bodies) == 1 or first(scope)]
             return [bodies[-1](scope) for scope in chosen]

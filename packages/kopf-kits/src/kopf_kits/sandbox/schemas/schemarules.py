@@ -9,8 +9,9 @@ from typing import Any
 from kopf_kits.sandbox.base.remarks import Doubt, Remark, Unsupported
 from kopf_kits.sandbox.base.statuses import Cause
 from kopf_kits.sandbox.base.times import parse_date, parse_duration, parse_time
+from kopf_kits.sandbox.cel.errors import EvaluationError
 from kopf_kits.sandbox.cel.expressions import compile_expression
-from kopf_kits.sandbox.cel.functions import EvaluationError
+from kopf_kits.sandbox.cel.optionals import Optional
 
 from .schemas import Node
 from .validation import show
@@ -84,10 +85,11 @@ def _check_rule(node: Node, rule: dict[str, Any], value: Any, old: Any, path: st
     if "oldSelf" in text and (old is _MISSING or old is None) and not rule.get("optionalOldSelf"):
         return None
     try:
-        if rule.get("optionalOldSelf"):
-            raise Unsupported("optionalOldSelf is unknown here")
         scope = {"self": _typed(node, value)}
-        if "oldSelf" in text:
+        if rule.get("optionalOldSelf"):
+            is_there = old is not _MISSING and old is not None
+            scope["oldSelf"] = Optional((_typed(node, old),) if is_there else ())
+        elif "oldSelf" in text:
             scope["oldSelf"] = _typed(node, old)
         if compile_expression(text)(scope):
             return None
