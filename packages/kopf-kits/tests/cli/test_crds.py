@@ -195,6 +195,20 @@ def test_policies_are_written_beside_their_definitions(models: str, tmp_path: Pa
     assert [obj["kind"] for obj in yaml.safe_load_all(text)] == [definition, *policy]
 
 
+def test_rules_beyond_the_budgets_are_warned_about(models: str) -> None:
+    rule = (
+        "@kopf.resource('texts.example.com/v1', rules=[kopf.schema.Rule(\"self.a.matches('a+')\")])"
+    )
+    Path(models).write_text(MODELS + f"\n{rule}\n@dataclasses.dataclass\nclass Text:\n    a: str\n")
+    result = run(models)
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    Path(models).write_text(Path(models).read_text().replace("a+", "a+" * 99))
+    warning = run(models).stderr
+    assert warning.startswith("Warning: texts.example.com v1: the object: the rule self.a.matches(")
+    assert " can cost 1.6x the budget of a rule: simplify it" in warning
+
+
 def test_operators_apply_policies_at_the_start(models: str, cluster: SandboxThread) -> None:
     Path(models).write_text(MODELS + POLICIES)
     obj = {**next(yaml.safe_load_all(OBJECT)), "kind": "Site"}

@@ -14,6 +14,7 @@ import contextlib
 from kopf_cogs.aiokits.clocks import FakeClock
 from kopf_kits.connecting import Connected
 from kopf_kits.definitions.checking import UncheckableError, check_object
+from kopf_kits.definitions.costs import check_costs
 from kopf_kits.envtest import Envtest, EnvtestError
 from kopf_kits.reconciling import Reconciled, reconcile
 from kopf_kits.round_trips import check_round_trips
@@ -34,6 +35,7 @@ __all__ = [
     "Sandbox",
     "SandboxThread",
     "UncheckableError",
+    "check_costs",
     "check_object",
     "check_round_trips",
     "kopf_operator",

@@ -53,6 +53,7 @@ def crds(
     verbose: bool,
 ) -> None:
     """Show the custom resource definitions of the models. No cluster is needed."""
+    from kopf_kits.definitions.costs import find_excesses
     from kopf_kits.definitions.crds import make_definitions
     from kopf_kits.definitions.policies import make_policies
 
@@ -63,6 +64,9 @@ def crds(
     configure_output(verbose=verbose, debug=False, color=None)
     models = load_models(paths, modules)
     definitions = make_definitions(models)
+    for definition in definitions:
+        for text in find_excesses(definition):
+            click.echo(f"Warning: {text}", err=True)
     if against is None:
         _write(definitions, make_policies(models), output)
         return

@@ -9,6 +9,13 @@ from kopf_kits.sandbox.base.patterns import BadPattern, compile_pattern
 from kopf_kits.sandbox.base.remarks import Unsupported
 from kopf_kits.sandbox.base.statuses import Cause
 from kopf_kits.sandbox.schemas.names import check_name
+from kopf_kits.sandbox.schemas.rulecosts import (
+    KIND_BUDGET,
+    RULE_BUDGET,
+    describe_excess,
+    estimate_rules,
+    sum_costs,
+)
 from kopf_kits.sandbox.schemas.schemas import compile_schema
 from kopf_kits.sandbox.schemas.validation import invalid_value
 from kopf_kits.sandbox.store.resources import Resource, Scale, Served, version_priority
@@ -66,7 +73,8 @@ def check_definition(obj: Obj, old: Obj | None) -> Iterable[Cause]:
     for field in ("plural", "kind"):
         if not names.get(field):
             yield Cause("FieldValueRequired", f"spec.names.{field}", "Required value")
-    yield from _check_versions(spec)
+    causes = list(_check_versions(spec))
+    yield from causes or _check_costs(spec, old["spec"] if old is not None else None)
     if old is not None:
         yield from _check_changes(obj, old)
 
@@ -122,6 +130,33 @@ def _check_versions(spec: Obj) -> Iterator[Cause]:
             yield Cause("FieldValueRequired", path, "Required value: schemas are required")
         else:
             yield from _check_schema(schema, path)
+
+
+def _check_costs(spec: Obj, old: Obj | None) -> Iterator[Cause]:
+    """Rules that can be too expensive; those which were there are not judged anew."""
+    known = [version.get("schema") for version in (old or {}).get("versions") or ()]
+    for index, version in enumerate(spec.get("versions") or ()):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema is None or version.get("schema") in known:
+            continue
+        is_only = len(spec["versions"]) == 1
+        path = "spec.validation" if is_only else f"spec.versions[{index}].schema"
+        costs = [*estimate_rules(schema)]
+        for cost in costs:
+            if cost.cost > RULE_BUDGET:
+                yield _make_excess(f"{path}.openAPIV3Schema{cost.pointer}", cost.cost, RULE_BUDGET)
+        total = sum_costs(costs)
+        if total > KIND_BUDGET:
+            what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+            yield _make_excess(f"{path}.openAPIV3Schema", total, KIND_BUDGET, what)
+
+
+def _make_excess(path: str, cost: int, budget: int, what: str = "estimated rule cost") -> Cause:
+    if path.endswith(".messageExpression"):
+        what = "estimated messageExpression cost"
+    hint = "try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared"  # noqa: E501
+    text = f"{what} exceeds budget by factor of {describe_excess(cost, budget)} ({hint})"
+    return Cause("FieldValueForbidden", path, f"Forbidden: {text}")
 
 
 def _check_schema(schema: Obj, path: str) -> Iterator[Cause]:
