@@ -158,6 +158,32 @@ def test_changes_are_compared_with_a_cluster(models: str, cluster: SandboxThread
     assert "websites.example.com v1 .spec.replicas: the field is removed" in result.stdout
 
 
+def test_breaking_definitions_are_not_written_unless_forced(
+    models: str, cluster: SandboxThread, tmp_path: Path
+) -> None:
+    cluster.apply([*yaml.safe_load_all(run(models).stdout)])
+    cluster.create(next(yaml.safe_load_all(OBJECT)))
+    output = tmp_path / "crds.yaml"
+    options = ["--against", "cluster", "-o", str(output)]
+    assert run(models, *options).exit_code == 0
+    output.unlink()
+    Path(models).write_text(MODELS.replace("replicas: int = 1", "other: int = 1"))
+    result = run(models, *options)
+    assert result.exit_code == 1
+    assert not output.exists()
+    assert "x: spec.replicas would be lost (it is set by " in result.stdout
+    forced = run(models, *options, "--force")
+    assert forced.exit_code == 0
+    assert forced.stdout == result.stdout
+    assert "other" in output.read_text()
+
+
+def test_writing_is_forced_only_against_something(models: str) -> None:
+    result = click.testing.CliRunner().invoke(main, ["crds", "--force", models])
+    assert result.exit_code == 2
+    assert "Use --force with --against" in result.output
+
+
 HANDLERS = """
 @kopf.on.create('websites')
 def fn(spec, **_):

@@ -175,3 +175,32 @@ async def test_objects_that_do_not_fit() -> None:
         "Website default/lost: spec.m would be lost",
     ]
     assert await find_misfits(old, old, iterate()) == []
+
+
+async def test_clients_of_lost_fields_are_named() -> None:
+    def manage(manager: str, **fields: Any) -> Obj:
+        return {"manager": manager, "fieldsV1": {"f:spec": fields}}
+
+    managers = [
+        manage("ann", **{"f:m": {}}),
+        manage("bob", **{"f:n": {}}),
+        manage("cut", **{"f:l": {'k:{"x":1}': {"f:y": {}}}}),
+    ]
+    obj = {
+        "apiVersion": "example.com/v1",
+        "kind": "Website",
+        "metadata": {"name": "x", "managedFields": managers},
+        "spec": {"n": 1, "m": 1, "l": [{"x": 1, "y": 2}]},
+    }
+
+    async def iterate() -> Any:
+        yield obj
+
+    part = {"type": "object", "properties": {"x": NUMBER, "y": NUMBER}}
+    old = make({"n": NUMBER, "m": NUMBER, "l": {"type": "array", "items": part}})
+    less = {"type": "object", "properties": {"x": NUMBER}}
+    new = make({"n": NUMBER, "l": {"type": "array", "items": less}})
+    assert [str(change) for change in await find_misfits(old, new, iterate())] == [
+        "Website x: spec.m would be lost (it is set by ann)",
+        "Website x: spec.l[0].y would be lost (it is set by cut)",
+    ]

@@ -37,8 +37,9 @@ logger = logging.getLogger("kopf.cli")
 @click.option(
     "--against",
     metavar="FILE|cluster",
-    help="Show what they break there instead; exit with 1 if anything.",
+    help="Show what they break there; write nothing and exit with 1 if anything.",
 )
+@click.option("--force", is_flag=True, help="With --against: write them even if they break it.")
 @click.option("-v", "--verbose", is_flag=True, help="Show also the tracebacks of users' code.")
 @target_options
 @click.argument("paths", nargs=-1)
@@ -50,6 +51,7 @@ def crds(
     modules: Collection[str],
     output: pathlib.Path | None,
     against: str | None,
+    force: bool,
     verbose: bool,
 ) -> None:
     """Show the custom resource definitions of the models. No cluster is needed."""
@@ -59,17 +61,24 @@ def crds(
 
     if not paths and not modules:
         raise click.UsageError("Name a file or a module with models.")
-    if output is not None and against is not None:
-        raise click.UsageError("Use either --output or --against, not both.")
+    if force and against is None:
+        raise click.UsageError("Use --force with --against: it is about what they break there.")
     configure_output(verbose=verbose, debug=False, color=None)
     models = load_models(paths, modules)
     definitions = make_definitions(models)
     for definition in definitions:
         for text in find_excesses(definition):
             click.echo(f"Warning: {text}", err=True)
-    if against is None:
+    if against is not None:
+        _compare(controls, definitions, against, force=force)
+    if against is None or output is not None:
         _write(definitions, make_policies(models), output)
-        return
+
+
+def _compare(
+    controls: CLIControls, definitions: Sequence[Obj], against: str, *, force: bool
+) -> None:
+    """Show what the definitions break; leave if anything, unless it is forced."""
     if against == "cluster":
         changes = _compare_with_cluster(controls, definitions)
     else:
@@ -77,7 +86,8 @@ def crds(
     for change in changes:
         click.echo(str(change))
     click.echo(f"{len(changes)} breaking changes." if changes else "Nothing breaks.", err=True)
-    raise Exit(1 if changes else 0)
+    if changes and not force:
+        raise Exit(1)
 
 
 def _compare_with_cluster(controls: CLIControls, definitions: Iterable[Obj]) -> list[Change]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from kopf_kits.definitions.comparing import Change
@@ -29,11 +30,14 @@ class Judge:
 
     def judge(self, obj: dict[str, Any]) -> list[Change]:
         """What is wrong with the object. What cannot be told here, is not wrong."""
-        version = obj["apiVersion"].rpartition("/")[2]
-        node = self._nodes.get(version) or self._nodes[self._stored]
         metadata = obj["metadata"]
         name = "/".join(filter(None, [metadata.get("namespace"), metadata["name"]]))
-        return [Change(f"{self.kind} {name}", text) for text in _find_problems(node, obj)]
+        return [Change(f"{self.kind} {name}", text) for text in self._find(obj)]
+
+    def _find(self, obj: dict[str, Any]) -> list[str]:
+        version = obj["apiVersion"].rpartition("/")[2]
+        node = self._nodes.get(version) or self._nodes[self._stored]
+        return _find_problems(node, obj)
 
 
 async def find_misfits(old: Obj, new: Obj, objects: AsyncIterator[dict[str, Any]]) -> list[Change]:
@@ -57,4 +61,28 @@ def _find_problems(node: Node, obj: dict[str, Any]) -> list[str]:
     causes = list(validate(node, kept))
     rules = [] if causes else list(check_rules(node, kept))
     wrong = [str(cause) for cause in (*causes, *rules) if not isinstance(cause, Doubt)]
-    return [*(f"{path} would be lost" for path in lost), *wrong]
+    return [*(f"{path} would be lost{_name_clients(obj, path)}" for path in lost), *wrong]
+
+
+def _name_clients(obj: Obj, path: str) -> str:
+    """Who has set the field: the clients by their names, as the API server knows them."""
+    names = [part for part in re.split(r"[.\[\]]+", path) if part]
+    clients = {
+        str(entry.get("manager"))
+        for entry in obj["metadata"].get("managedFields") or ()
+        if _manages(entry.get("fieldsV1") or {}, names)
+    }
+    return f" (it is set by {', '.join(sorted(clients))})" if clients else ""
+
+
+def _manages(fields: Obj, names: Sequence[str]) -> bool:
+    """Whether the client has set the field, what it is in as a whole, or a part of it."""
+    for name in names:
+        if name.isdecimal():  # items of lists are not known by their indices
+            return True
+        if f"f:{name}" not in fields:
+            return False
+        fields = fields[f"f:{name}"]
+        if not fields:
+            return True
+    return True
