@@ -32,6 +32,7 @@ ADDED = {
     "ExponentialBackoff",
     "HashingDiffBaseStorage",
     "Impersonation",
+    "Happening",
     "Trigger",
     "WebhookServiceServer",
     "adjust_namespace",
@@ -42,6 +43,7 @@ ADDED = {
     "resource",
     "schema",
     "sync_api",
+    "trigger",
     "update_status",
 }
 

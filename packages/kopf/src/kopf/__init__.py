@@ -47,6 +47,7 @@ _SOURCES = {
         "ErrorsMode HandlerRetriesError HandlerTimeoutError PermanentError TemporaryError"
     ),
     "kopf_core.actions.flushing": "flush",
+    "kopf_core.actions.happenings": "Happening trigger",
     "kopf_core.actions.helpers": "content_hash owner_of",
     "kopf_core.actions.lifecycles": "get_default_lifecycle set_default_lifecycle",
     "kopf_core.actions.retrying": "ExponentialBackoff",

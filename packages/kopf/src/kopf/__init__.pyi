@@ -70,6 +70,7 @@ from kopf_core.actions.errors import (
     TemporaryError,
 )
 from kopf_core.actions.flushing import flush
+from kopf_core.actions.happenings import Happening, trigger
 from kopf_core.actions.helpers import content_hash, owner_of
 from kopf_core.actions.lifecycles import get_default_lifecycle, set_default_lifecycle
 from kopf_core.actions.loggers import AnyLogger as Logger
@@ -150,6 +151,7 @@ __all__ = [
     "HandlerId",
     "HandlerRetriesError",
     "HandlerTimeoutError",
+    "Happening",
     "HashingDiffBaseStorage",
     "Headers",
     "Impersonation",
@@ -249,6 +251,7 @@ __all__ = [
     "subhandler",
     "sync_api",
     "timer",
+    "trigger",
     "update_status",
     "warn",
 ]

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kopf_cogs.clients import (
@@ -118,6 +118,11 @@ class Reflector:
     def known(self) -> Collection[stream_state.KnownKey]:
         """All objects that exist, as far as it is known: by uids, or by namespaces & names."""
         return self._state.known.keys()
+
+    @property
+    def names(self) -> Mapping[stream_state.KnownKey, stream_state.KnownName]:
+        """The same with their namespaces & names."""
+        return self._state.known
 
     @property
     def version(self) -> str | None:

@@ -13,6 +13,7 @@ from kopf_core.intents.callbacks import (
     DaemonFn,
     IndexingFn,
     ReconcilingFn,
+    SourceFn,
     TimerFn,
     WatchingFn,
 )
@@ -22,6 +23,7 @@ from kopf_core.intents.handlers import (
     DaemonHandler,
     IndexingHandler,
     ReconcilingHandler,
+    SourceHandler,
     TimerHandler,
     WatchingHandler,
 )
@@ -32,6 +34,7 @@ PROTOCOLS: Mapping[type[BaseHandler], Any] = {
     DaemonHandler: DaemonFn,
     IndexingHandler: IndexingFn,
     ReconcilingHandler: ReconcilingFn,
+    SourceHandler: SourceFn,
     TimerHandler: TimerFn,
     WatchingHandler: WatchingFn,
     WebhookHandler: AdmissionFn,

@@ -11,7 +11,7 @@ or on users' options (memos, params, values of fields) can be annotated with any
 """
 
 import datetime
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol, TypeVar
 
 from kopf_cogs.configs.settings import OperatorSettings
@@ -21,6 +21,7 @@ from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.reviews import Headers, SSLPeer, UserInfo
 from kopf_core.actions.conditions import Conditions
+from kopf_core.actions.happenings import Happening
 from kopf_core.intents.causes import Activity, Reason
 from kopf_core.intents.families import Family
 from kopf_core.intents.filters import ValueFn as MetaFilterFn
@@ -62,6 +63,25 @@ class ActivityFn(Protocol):
         param: Any,
         **indices: Index[Any, Any],
     ) -> Any: ...
+
+
+class SourceFn(Protocol):
+    """An asynchronous generator of external happenings: ``@kopf.on.external``."""
+
+    def __call__(
+        self,
+        *,
+        activity: Activity,
+        settings: OperatorSettings,
+        retry: int,
+        started: datetime.datetime,
+        runtime: datetime.timedelta,
+        dryrun: bool,
+        logger: Any,
+        memo: Any,
+        param: Any,
+        **indices: Index[Any, Any],
+    ) -> AsyncIterator[Happening]: ...
 
 
 class WatchingFn(Protocol):
@@ -301,6 +321,7 @@ ChangingF = TypeVar("ChangingF", bound=ChangingFn)
 DaemonF = TypeVar("DaemonF", bound=DaemonFn)
 IndexingF = TypeVar("IndexingF", bound=IndexingFn)
 ReconcilingF = TypeVar("ReconcilingF", bound=ReconcilingFn)
+SourceF = TypeVar("SourceF", bound=SourceFn)
 TimerF = TypeVar("TimerF", bound=TimerFn)
 WatchingF = TypeVar("WatchingF", bound=WatchingFn)
 
@@ -339,6 +360,12 @@ class ReconcilingDecorator(Protocol):
     """Registers a function as a handler, and gives it back unchanged."""
 
     def __call__(self, fn: ReconcilingF, /) -> ReconcilingF: ...
+
+
+class SourceDecorator(Protocol):
+    """Registers a function as a handler, and gives it back unchanged."""
+
+    def __call__(self, fn: SourceF, /) -> SourceF: ...
 
 
 class TimerDecorator(Protocol):

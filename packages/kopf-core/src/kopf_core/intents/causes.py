@@ -58,6 +58,7 @@ class Activity(enum.StrEnum):
     PROBE = "probe"
     LEADING = "leading"
     FOLLOWING = "following"
+    EXTERNAL = "external"
 
 
 class Cause:

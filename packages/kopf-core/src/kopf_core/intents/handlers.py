@@ -26,6 +26,18 @@ class ActivityHandler(BaseHandler):
         return f"Activity {self.id!r}"
 
 
+class SourceHandler(ActivityHandler):
+    """``@kopf.on.external``: yields what happens outside of the cluster."""
+
+    __slots__ = ()
+
+    # It ends with every pause of the operator.
+    success_level: ClassVar[int] = logging.DEBUG
+
+    def __str__(self) -> str:
+        return f"Source {self.id!r}"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class ResourceHandler(BaseHandler):
     """Called for the objects of the selected resources that match the filters."""

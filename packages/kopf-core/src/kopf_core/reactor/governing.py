@@ -1,7 +1,7 @@
 """The governor: it brings all parts of an operator to the mode that is wanted of it."""
 
 import asyncio
-from typing import cast
+from typing import Protocol, cast
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawBody
@@ -16,6 +16,13 @@ PEERING = "peering"
 
 EXIT = "exit"
 """The reason that is never over."""
+
+
+class Part(Protocol):
+    """What works only in some of the modes."""
+
+    def reach(self, mode: Mode) -> None:
+        """Be in this mode since now."""
 
 
 class Governor:
@@ -38,10 +45,16 @@ class Governor:
         self._settings = settings
         self._background = background
         self._door = door
+        self._others: list[Part] = []
         self._reasons: dict[str, Mode] = {}
         self._mode = Mode.RUNNING
         self._is_listed_anew = False
         self._settling: set[asyncio.Task[None]] = set()
+
+    def include(self, part: "Part") -> None:
+        """Bring this part to the modes, too, since now."""
+        self._others.append(part)
+        part.reach(self._mode)
 
     @property
     def is_paused(self) -> bool:
@@ -92,6 +105,8 @@ class Governor:
         self._is_listed_anew |= mode in (Mode.COLD, Mode.CUT)
         self._background.reach(_STOPPING_REASONS.get(mode), at_once=mode is Mode.CUT)
         self._orchestrator.reach(mode)
+        for part in self._others:
+            part.reach(mode)
         if mode is Mode.RUNNING:
             self._restart_background()
 

@@ -14,6 +14,7 @@ from kopf_core.engines.background.backgrounds import ObjectBackground
 from kopf_core.reactor.assembly import HandlingFactory
 from kopf_core.reactor.essentials import Essentials
 from kopf_core.reactor.governing import Governor
+from kopf_core.reactor.happenings import Happenings
 from kopf_core.reactor.informers import StreamKey
 from kopf_core.reactor.observation import NamespaceObserver, ResourceObserver
 from kopf_core.reactor.observed import ObservedKinds
@@ -68,6 +69,7 @@ class Handling:
             settings=essentials.settings,
             door=essentials.execution.door,
         )
+        self.happenings = Happenings(self.pool, lambda: self.orchestrator.desired)
         for name in essentials.indices.keys() & essentials.registry.related_names:
             essentials.indices.listen(name, self.orchestrator.on_indexed)
 

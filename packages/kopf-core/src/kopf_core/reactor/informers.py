@@ -1,12 +1,13 @@
 """Informers: one watch-stream of one kind of objects, for whoever is interested in it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from kopf_cogs.clients.errors import APIForbiddenError
 from kopf_cogs.clients.reflector import Reflector, Traffic
 from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.stream_state import KnownName
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
@@ -112,6 +113,12 @@ class Informer:
         return [
             key if isinstance(key, str) else (self._resource, *key) for key in self._reflector.known
         ]
+
+    @property
+    def names(self) -> Iterator[tuple[KnownName, ObjectKey]]:
+        """The same with their namespaces & names."""
+        for key, name in self._reflector.names.items():
+            yield name, key if isinstance(key, str) else (self._resource, *key)
 
     async def run(self) -> None:
         """Stream the events until cancelled. Can be run again after that."""

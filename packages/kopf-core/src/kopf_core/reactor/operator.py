@@ -26,6 +26,7 @@ from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
 from kopf_core.reactor.essentials import Essentials, OperatorOptions
 from kopf_core.reactor.governing import PeeringBrakes
 from kopf_core.reactor.handling import Handling
+from kopf_core.reactor.happenings import Sources
 from kopf_core.reactor.leadership import Leadership
 from kopf_core.reactor.modes import Mode
 from kopf_core.reactor.needs import review_rights
@@ -93,6 +94,7 @@ class Operator:
         surroundings_var.set(replace(get_surroundings(), clock=self._options.clock))
         exit_listener.set(self.exit.grant)
         post_log_messages()
+        self.handling.happenings.open()
         with Watchdog():
             try:
                 check_registry(self._options.registry, logger)
@@ -106,6 +108,7 @@ class Operator:
                     raise_flag(self._options.ready_flag)
                     await self._serve()
             finally:
+                self.handling.happenings.close()
                 self._report()
                 await self._shut_down()
                 _log_stopped("Root", [])
@@ -194,6 +197,7 @@ class Operator:
                 find_problems,
             ),
             **self._make_endpoints(find_problems),
+            **self._make_sources(),
             **self._make_end(),
         } | ({} if self._admission is None else {"admission": self._admission.run()})
 
@@ -226,6 +230,15 @@ class Operator:
         )
         essentials.insights.listen(engine.observe)
         return engine
+
+    def _make_sources(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """Listen to what happens outside of the cluster, if there are functions for that."""
+        handling = self.handling
+        sources = Sources(self.essentials, handling.happenings.accept)
+        if self._options.once is not None or not sources.handlers:
+            return {}
+        handling.governor.include(sources)
+        return {"sources": sources.run()}
 
     def _make_end(self) -> dict[str, Coroutine[Any, Any, None]]:
         """What ends when there is nothing to do anymore, if it is to be run once."""

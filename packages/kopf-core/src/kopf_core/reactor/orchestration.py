@@ -5,7 +5,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawBody
@@ -25,6 +25,9 @@ from kopf_core.reactor.readiness import Readiness
 from kopf_core.reactor.reconciliation import Reconciler
 from kopf_core.reactor.serving import ServableResources
 from kopf_core.reactor.warnings import warn_of_exposed_secrets
+
+if TYPE_CHECKING:
+    from kopf_core.engines.desired.engine import DesiredStates
 
 logger = logging.getLogger("kopf._core.reactor.orchestration")
 
@@ -184,28 +187,31 @@ class Orchestrator:
 
     def forget_plans(self) -> None:
         """Let everything wanted be checked anew, as after a restart."""
+        for _, desired in self.desired:
+            desired.restart()
+
+    @property
+    def desired(self) -> "Iterable[tuple[Resource, DesiredStates]]":
+        """The kinds that have reconcilers, and what is known of their objects."""
         for served in self._served.values():
             if served.reconciler.desired is not None:
-                served.reconciler.desired.restart()
+                yield served.resource, served.reconciler.desired
 
     def on_observed(self, resource: Resource, body: RawBody, change: Change) -> None:
         """An object of an observed kind has changed: tell those who can depend on it."""
-        for served in self._served.values():
-            if served.reconciler.desired is not None:
-                served.reconciler.desired.on_owned(resource, body, change)
-                served.reconciler.desired.on_related(resource, body, change)
+        for _, desired in self.desired:
+            desired.on_owned(resource, body, change)
+            desired.on_related(resource, body, change)
 
     def on_observed_listed(self, resource: Resource) -> None:
         """All objects of an observed kind are known, at least in one of the namespaces."""
-        for served in self._served.values():
-            if served.reconciler.desired is not None:
-                served.reconciler.desired.on_listed(resource)
+        for _, desired in self.desired:
+            desired.on_listed(resource)
 
     def on_indexed(self, index: str, values: Iterable[object]) -> None:
         """Something has changed in an index: these are its values before and after."""
-        for served in self._served.values():
-            if served.reconciler.desired is not None:
-                served.reconciler.desired.on_indexed(index, values)
+        for _, desired in self.desired:
+            desired.on_indexed(index, values)
 
     async def _follow(self) -> None:
         while True:

@@ -20,6 +20,7 @@ from kopf_core.intents.handlers import (
     ChangingHandler,
     ReconcilingHandler,
     ResourceHandler,
+    SourceHandler,
     SpawningHandler,
 )
 from kopf_core.intents.registries import OperatorRegistry, deduplicate, identify_fn
@@ -119,7 +120,10 @@ def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator
     for name in find_missing(handler.fn, given):
         hint = _suggest(name, given)
         yield f"{handler} is never given {name!r}, see {locate(handler.fn)}.{hint}"
-    if not isinstance(handler, ReconcilingHandler) and _is_generator(handler.fn):
+    if isinstance(handler, SourceHandler):
+        if not inspect.isasyncgenfunction(handler.fn):
+            yield f"{handler} is not an asynchronous generator, see {locate(handler.fn)}."
+    elif not isinstance(handler, ReconcilingHandler) and _is_generator(handler.fn):
         yield (
             f"{handler} has a yield, so its code would never run, see {locate(handler.fn)}: "
             f"use return; only @kopf.reconcile functions yield."

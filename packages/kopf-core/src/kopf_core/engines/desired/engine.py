@@ -151,6 +151,10 @@ class DesiredStates:
             logger.error(f"{handler} cannot tell whom {show(body)} is related to: {why}")
         return former
 
+    def on_external(self, key: ObjectKey, trigger: Trigger) -> None:
+        """Something outside of the cluster has happened, which the object must be checked for."""
+        self._trigger(key, trigger, self._handlers)
+
     def on_delivered(self, key: ObjectKey, applied: Applied) -> None:
         """The object is patched; if not as it was told to be, say it anew: it can be a bad moment.
 

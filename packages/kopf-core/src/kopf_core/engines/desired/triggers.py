@@ -45,11 +45,13 @@ class Trigger:
     """
 
     kind: str
-    """``appeared``, ``changed``, ``child``, ``related``, ``unblocked``, ``every``, ``again``,
-    or ``retry``. Unblocked is when what was waited for has happened, e.g. a kind is served."""
+    """``appeared``, ``changed``, ``child``, ``related``, ``external``, ``unblocked``, ``every``,
+    ``again``, or ``retry``. Unblocked is when what was waited for has happened, e.g. a kind
+    is served."""
 
     subject: str = ""
-    """What has changed, e.g. ``Deployment ns/web``; empty for the object itself."""
+    """What has changed, e.g. ``Deployment ns/web``; empty for the object itself. For external
+    happenings, it is their reason."""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.subject}" if self.subject else self.kind

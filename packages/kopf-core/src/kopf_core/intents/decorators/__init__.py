@@ -6,6 +6,7 @@ There is a module for each kind of handlers. What can be passed to the decorator
 
 from kopf_core.intents.decorators.activities import (
     cleanup,
+    external,
     following,
     leading,
     login,
@@ -28,6 +29,7 @@ __all__ = [
     "daemon",
     "delete",
     "event",
+    "external",
     "field",
     "following",
     "index",

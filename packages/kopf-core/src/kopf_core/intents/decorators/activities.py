@@ -2,11 +2,12 @@
 
 from typing import Unpack
 
-from kopf_core.intents.callbacks import ActivityDecorator
+from kopf_core.intents.callbacks import ActivityDecorator, SourceDecorator
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.decorators.declaring import declare_for_activity
-from kopf_core.intents.decorators.options import ActivityOptions
+from kopf_core.intents.decorators.options import ActivityOptions, SourceOptions
 from kopf_core.intents.decorators.signatures import spelled_out
+from kopf_core.intents.handlers import SourceHandler
 
 
 @spelled_out
@@ -52,3 +53,14 @@ def login(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
 def probe(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
     """Called when the operator's health is asked for; the results are reported under the id."""
     return declare_for_activity(Activity.PROBE, options)
+
+
+@spelled_out
+def external(**options: Unpack[SourceOptions]) -> SourceDecorator:
+    """Called when the operator begins to handle objects: an asynchronous generator.
+
+    It waits for what happens outside of the cluster, e.g. in a message queue, and yields
+    :class:`kopf.Happening` for the objects to be reconciled. After an error, it is called again.
+    It is stopped when the operator is paused, loses its lease, or exits.
+    """
+    return declare_for_activity(Activity.EXTERNAL, options, SourceHandler)

@@ -33,14 +33,18 @@ class Decorator(Protocol):
     def __call__(self, fn: F, /) -> F: ...
 
 
-def declare_for_activity(activity: Activity, options: Mapping[str, Any]) -> Decorator:
+def declare_for_activity(
+    activity: Activity,
+    options: Mapping[str, Any],
+    cls: type[ActivityHandler] = ActivityHandler,
+) -> Decorator:
     """Declare a handler of the operator's own life."""
     validate_execution(options)
 
     def decorator(fn: F) -> F:
         id = make_handler_id(fn, options.get("id"))
         registry = options.get("registry") or get_default_registry()
-        registry.append(ActivityHandler(fn=fn, id=id, activity=activity, **_get_own(options)))
+        registry.append(cls(fn=fn, id=id, activity=activity, **_get_own(options)))
         return fn
 
     return decorator

@@ -133,6 +133,16 @@ class ActivityOptions(HandlerOptions, RetryOptions, RegistryOptions):
     """The options of ``@kopf.on.startup/cleanup/login/probe``."""
 
 
+class SourceOptions(HandlerOptions, RegistryOptions, total=False):
+    """The options of ``@kopf.on.external``."""
+
+    errors: ErrorsMode | None
+    """How to treat arbitrary exceptions; by default, they are temporary."""
+
+    backoff: AnyBackoff | None
+    """Seconds between attempts, or a function of the number of attempts since the last yield."""
+
+
 class EventOptions(SelectorOptions, HandlerOptions, MetaOptions, FieldOptions, RegistryOptions):
     """The options of ``@kopf.on.event``: it is never retried."""
 
