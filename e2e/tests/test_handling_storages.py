@@ -13,6 +13,7 @@ from kopf_cogs.configs.diffbase import (
     MultiDiffBaseStorage,
     StatusDiffBaseStorage,
 )
+from kopf_cogs.configs.digests import DigestDiffBaseStorage
 from kopf_cogs.configs.progress import (
     AnnotationsProgressStorage,
     MultiProgressStorage,
@@ -41,6 +42,7 @@ DIFFBASE = {
     "status": StatusDiffBaseStorage,
     "status-field": lambda: StatusDiffBaseStorage(field="status.my.known"),
     "multi": lambda: MultiDiffBaseStorage([StatusDiffBaseStorage(), AnnotationsDiffBaseStorage()]),
+    "compressed": lambda: AnnotationsDiffBaseStorage(compress_above=1),
     "hashing": lambda: HashingDiffBaseStorage(hashed_fields=["spec.secret"]),
 }
 
@@ -164,6 +166,44 @@ async def test_storages_are_replaced_with_no_new_creations(world):
             await world.patch({"spec": {"n": number}})
             await world.calls.until(lambda calls, number=number: len(calls) == number)
     assert world.calls == [("create", 1), ("update", 2), ("update", 3)]
+
+
+@pytest.mark.docs("configuration/diffbase")
+async def test_digests_are_switched_on_and_off_with_no_calls(world):
+    full, digests = AnnotationsDiffBaseStorage(), DigestDiffBaseStorage()
+    packed = AnnotationsDiffBaseStorage(compress_above=1)
+
+    @on.create(*KEX, id="fn", registry=world.registry)
+    @on.update(*KEX, id="fn", registry=world.registry)
+    def fn(reason, spec, **_):
+        world.calls((str(reason), spec["n"]))
+
+    @on.field(*KEX, id="fd", field="spec.fixed", registry=world.registry)
+    def fd(**_):
+        world.calls("fixed")
+
+    @on.resume(*KEX, id="re", registry=world.registry)
+    def re(**_):
+        world.calls("resumed")
+
+    def get_stored(obj):
+        return ((obj or {}).get("metadata", {}).get("annotations") or {}).get(LAST_HANDLED)
+
+    await world.create({"n": 0, "fixed": 1, "text": "x" * 1000})
+    stored, sizes = None, []
+    for number, storage in enumerate([full, digests, packed, digests, full, packed, full]):
+        world.settings.persistence.diffbase_storage = storage
+        async with world.operator():
+            if number:
+                await world.calls.until(lambda calls, n=number: calls.count("resumed") == n)
+                await world.patch({"spec": {"n": number}})
+            obj = await world.until(lambda obj, was=stored: get_stored(obj) not in (was, None))
+            stored = get_stored(obj)
+            sizes.append(len(stored))
+    changes = [call for call in world.calls if isinstance(call, tuple)]
+    assert changes == [("create", 0), *(("update", n) for n in range(1, 7))]
+    assert world.calls.count("fixed") == 1
+    assert [size > 1000 for size in sizes] == [True, False, False, False, True, False, True]
 
 
 @pytest.mark.docs("configuration/diffbase")

@@ -29,6 +29,7 @@ ADDED = {
     "flush",
     "owner_of",
     "reconcile",
+    "DigestDiffBaseStorage",
     "ExponentialBackoff",
     "HashingDiffBaseStorage",
     "Impersonation",

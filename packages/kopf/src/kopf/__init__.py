@@ -20,6 +20,7 @@ _SOURCES = {
         "AnnotationsDiffBaseStorage DiffBaseStorage HashingDiffBaseStorage MultiDiffBaseStorage "
         "StatusDiffBaseStorage"
     ),
+    "kopf_cogs.configs.digests": "DigestDiffBaseStorage",
     "kopf_cogs.configs.progress": (
         "AnnotationsProgressStorage MultiProgressStorage ProgressRecord ProgressStorage "
         "SmartProgressStorage StatusProgressStorage"

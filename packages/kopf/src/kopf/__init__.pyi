@@ -17,6 +17,7 @@ from kopf_cogs.configs.diffbase import (
     MultiDiffBaseStorage,
     StatusDiffBaseStorage,
 )
+from kopf_cogs.configs.digests import DigestDiffBaseStorage
 from kopf_cogs.configs.progress import (
     AnnotationsProgressStorage,
     MultiProgressStorage,
@@ -144,6 +145,7 @@ __all__ = [
     "DiffBaseStorage",
     "DiffItem",
     "DiffOperation",
+    "DigestDiffBaseStorage",
     "ErrorsMode",
     "ExponentialBackoff",
     "FieldPath",

@@ -11,7 +11,14 @@ from kopf_cogs.configs.conventions import (
     StorageStanzaCleaner,
     is_kopf_prefix,
 )
-from kopf_cogs.configs.healing import decode_json, encode_json
+from kopf_cogs.configs.healing import Place, decode_json, encode_json
+from kopf_cogs.configs.packing import (
+    COMPRESSED,
+    DIGESTS,
+    Digests,
+    compress,
+    decompress,
+)
 from kopf_cogs.configs.progress import parse_named_field
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.dicts import (
@@ -29,6 +36,9 @@ _SYSTEM_STANZAS: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 _SYSTEM_METADATA: Final = frozenset({"uid", "name", "namespace", "ownerReferences"})
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _SEEN_STATES: Final = "seen-states"
+
+LARGE: Final = 128 * 1024
+"""In bytes: the states beyond that hardly fit into annotations, so they are compressed."""
 
 
 class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metaclass=abc.ABCMeta):
@@ -117,7 +127,11 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
 
 
 class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
-    """The storage in an annotation, in JSON; the default one."""
+    """The storage in an annotation, in JSON; the default one.
+
+    States of more than ``compress_above`` bytes are compressed if this makes them smaller;
+    ``None`` compresses nothing. All forms are read, whatever the options are.
+    """
 
     def __init__(
         self,
@@ -126,9 +140,11 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
         key: str = "last-handled-configuration",
         ignored_fields: Iterable[FieldSpec] | None = None,
         v1: bool = True,
+        compress_above: int | None = LARGE,
     ) -> None:
         super().__init__(prefix=prefix, v1=v1, ignored_fields=ignored_fields)
         self.key = key
+        self.compress_above = compress_above
 
     def build(self, *, body: Body, extra_fields: Iterable[FieldSpec] | None = None) -> BodyEssence:
         essence = super().build(body=body, extra_fields=extra_fields)
@@ -146,16 +162,22 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
         for full_key in self.make_keys(self.key, body=body):
             encoded = annotations.get(full_key)
             if encoded is not None:
-                decoded = decode_json(encoded, ("annotation", full_key), body)
-                return cast("BodyEssence | None", decoded)
+                return _decode(encoded, ("annotation", full_key), body)
         return None
 
     def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
         # The newline makes it nicer in YAML as printed by kubectl.
-        encoded = encode_json(essence) + "\n"
+        encoded = self.encode(body, essence) + "\n"
         for full_key in self.make_keys(self.key, body=body):
             patch.metadata.annotations[full_key] = encoded
         self._store_marker(prefix=self.prefix, patch=patch, body=body)
+
+    def encode(self, body: Body, essence: BodyEssence) -> str:
+        """The text to be stored in the annotation."""
+        encoded = encode_json(essence)
+        if self.compress_above is None or len(encoded) <= self.compress_above:
+            return encoded
+        return compress(encoded) or encoded
 
     def fetch_seen(self, *, body: Body) -> str | None:
         annotations = body.metadata.annotations
@@ -248,8 +270,7 @@ class StatusDiffBaseStorage(DiffBaseStorage):
         encoded = resolve(body, self._field, None)
         if encoded is None:
             return None
-        decoded = decode_json(encoded, ("field", *self._field), body)
-        return cast("BodyEssence | None", decoded)
+        return _decode(encoded, ("field", *self._field), body)
 
     def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
         ensure(patch, self._field, encode_json(essence))
@@ -329,6 +350,17 @@ def with_system_fields(part: Mapping[str, Any], body: Body) -> dict[str, Any]:
     }
     system = {key: body[key] for key in ("apiVersion", "kind") if key in body}
     return {**system, **part, "metadata": metadata}
+
+
+def _decode(encoded: object, where: Place, body: Body) -> BodyEssence | None:
+    """Read the state in whatever form it is."""
+    decoded = decode_json(encoded, where, body)
+    if decoded is not None and len(decoded) == 1:
+        if COMPRESSED in decoded:
+            return _decode(decompress(decoded), where, body)
+        if isinstance(decoded.get(DIGESTS), list):
+            return cast("BodyEssence", Digests(body, decoded[DIGESTS]))
+    return cast("BodyEssence | None", decoded)
 
 
 def _hash_values(value: Any, salt: bytes) -> Any:

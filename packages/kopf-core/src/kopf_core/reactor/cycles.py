@@ -12,6 +12,7 @@ from functools import partial
 from kopf_cogs.aiokits.clocks import SteadyClock
 from kopf_cogs.configs.diffbase import keeps_essence_as_is, with_system_fields
 from kopf_cogs.configs.healing import decode_json
+from kopf_cogs.configs.packing import Digests
 from kopf_cogs.configs.progress import keeps_progress_as_is
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.ids import HandlerId
@@ -29,7 +30,15 @@ from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.conflicts import tell_of_lost_marks, tell_of_lost_progress
 from kopf_core.reactor.missed_changes import Missed, find_missed
 from kopf_core.reactor.seen_states import NOTHING_SEEN, SeenStates
-from kopf_core.reactor.sizes import has_room, is_too_large, surely_has_room
+from kopf_core.reactor.sizes import (
+    SUGGESTED,
+    fits,
+    has_room,
+    is_too_large,
+    measure,
+    suggest_digests,
+    surely_has_room,
+)
 from kopf_core.reactor.subhandling import find_held, find_superseded
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.warnings import warn_of_clashes
@@ -56,6 +65,7 @@ class Cycles:
         self._persistence = execution.settings.persistence
         self._clock = execution.clock
         self._extra_fields = handlers.extra_fields
+        self._has_suggested = False
 
     def build_essence(self, body: Body) -> BodyEssence:
         """What is essential in the object for its handlers."""
@@ -231,6 +241,8 @@ class Cycles:
         if turn.essence is not None:
             body = Body(with_system_fields(turn.essence, body))
         essence = self._persistence.diffbase_storage.fetch(body=body)
+        if isinstance(essence, Digests):
+            return self.build_essence(cause.body)
         return cause.new if essence is None else essence
 
     def _foresee(self, turn: Turn, cause: ChangingCause, seen: SeenStates) -> SeenStates:
@@ -311,11 +323,13 @@ class Cycles:
         if seen.size is not None and surely_has_room(cause.body, seen.size):
             return True  # the current state is the last one of them
         turn.essence = self._plan_essence(cause, cause.new)
-        if (
-            turn.essence is None
-            or cause.reason is Reason.DELETE
-            or has_room(cause.body, turn.essence)
-        ):
+        if turn.essence is None or cause.reason is Reason.DELETE:
+            return True
+        size = measure(cause.body, turn.essence)
+        if size > SUGGESTED and not self._has_suggested:
+            self._has_suggested = True
+            suggest_digests(size, turn.logger)
+        if fits(size):
             return True
         marks = merge_patches(turn.essence, self._plan_seen(cause, None))  # in place of those
         return not is_too_large(cause.body, marks, cause.logger)

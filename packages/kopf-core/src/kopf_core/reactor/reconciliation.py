@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.packing import Digests
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, RawEvent
 from kopf_cogs.structs.diffs import EMPTY, diff
@@ -374,6 +375,8 @@ class Reconciler:
         )
         old = storage.fetch(body=body) if is_promising else None
         new = self._cycles.get_essence(turn) if is_promising else None
+        if isinstance(old, Digests):
+            old = old.reveal(new or {})
         changes = diff(old, new) if old != new else EMPTY
         initial = turn.memory.initial
         reason = detect_reason(

@@ -17,9 +17,23 @@ ALWAYS_FITS = 32 * 1024
 """In characters. So short annotations are within the limit, whatever characters they consist of."""
 
 
+SUGGESTED = MAX_ANNOTATIONS_SIZE // 2
+"""In bytes: when another storage is suggested, as the objects are only going to grow."""
+
+
+def suggest_digests(size: int, logger: AnyLogger) -> None:
+    """Tell that the annotations become too large, and what can be done about that."""
+    logger.warning(
+        f"Objects of this kind are large: their annotations take {size} bytes of at most "
+        f"{MAX_ANNOTATIONS_SIZE}, and most of that is the last handled state. If the handlers "
+        f"need neither old nor diff, set "
+        f"settings.persistence.diffbase_storage = kopf.DigestDiffBaseStorage()."
+    )
+
+
 def has_room(body: Body, marks: Patch) -> bool:
     """Whether the marks will fit into the annotations of the object."""
-    return not _is_over(_measure(body, marks))
+    return fits(measure(body, marks))
 
 
 def surely_has_room(body: Body, length: int) -> bool:
@@ -33,27 +47,29 @@ def is_too_large(body: Body, marks: Patch, logger: AnyLogger) -> bool:
 
     Otherwise, the handlers would succeed, but it would be impossible to remember that.
     """
-    size = _measure(body, marks)
-    if not _is_over(size):
+    size = measure(body, marks)
+    if fits(size):
         return False
     logger.error(
         f"The object is not handled: there is no place for the last handled state "
         f"in its annotations ({size} bytes of at most {MAX_ANNOTATIONS_SIZE}, "
         f"{HEADROOM} of which are reserved for the progress). Make the object smaller, "
-        f"or exclude the large fields, or use another settings.persistence.diffbase_storage."
+        f"or exclude the large fields, or use another settings.persistence.diffbase_storage, "
+        f"e.g. kopf.DigestDiffBaseStorage()."
     )
     return True
 
 
-def _is_over(size: int) -> bool:
-    return size + HEADROOM > MAX_ANNOTATIONS_SIZE
+def fits(size: int) -> bool:
+    """Whether annotations of this size, in bytes, leave some room for the progress."""
+    return size + HEADROOM <= MAX_ANNOTATIONS_SIZE
 
 
 def _is_short(annotations: Mapping[str, str], extra: int = 0) -> bool:
     return extra + sum(map(len, annotations.values())) < ALWAYS_FITS and len(annotations) < 100
 
 
-def _measure(body: Body, marks: Patch) -> int:
+def measure(body: Body, marks: Patch) -> int:
     """The size of all annotations in bytes, or zero if it is small for sure."""
     planned = (marks.get("metadata") or {}).get("annotations") or {}
     if not planned:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage, HashingDiffBaseStorage
+from kopf_cogs.configs.digests import DigestDiffBaseStorage
 from kopf_cogs.configs.progress import AnnotationsProgressStorage, ProgressRecord
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
@@ -116,6 +117,18 @@ def test_hashed_values_are_compared_as_hashes():
     assert field == ("data", "k")
     assert old.startswith("blake2b:")
     assert new.startswith("blake2b:")
+
+
+def test_digests_are_compared_with_the_object():
+    body = make(status={"x": 1, "y": 1})
+    patch, storage = Patch(), DigestDiffBaseStorage()
+    essence = storage.build(body=Body(body), extra_fields=["status.x"])
+    storage.store(body=Body(body), patch=patch, essence=essence)
+    body["metadata"]["annotations"] = dict(patch.metadata.annotations)
+    assert look(body).phase is Phase.HANDLED
+    assert look(body | {"status": {"x": 1, "y": 2}}).phase is Phase.HANDLED
+    assert look(body | {"status": {"x": 2, "y": 1}}).phase is Phase.CHANGED
+    assert look(body | {"spec": {"n": 2}}).phase is Phase.CHANGED
 
 
 def test_retries_keep_all_but_the_delays():

@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 from kopf_cogs.configs.diffbase import HashingDiffBaseStorage
+from kopf_cogs.configs.packing import Digests
 from kopf_cogs.configs.settings import PersistenceSettings
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.dicts import FieldPath, ensure, resolve
@@ -22,6 +23,9 @@ def find_differences(
     """
     if last_handled is None:
         return EMPTY
+    if isinstance(last_handled, Digests):
+        current = _build(body, persistence)
+        return _compare(last_handled.reveal(cast("dict[str, Any]", current)), current)
     changes = _compare(last_handled, _build(body, persistence))
     hashed = [item.field for item in changes if str(item.old).startswith(_HASHED)]
     if hashed:
