@@ -60,6 +60,7 @@ DEFAULTS = {
     "admission.server": None,
     "admission.managed": None,
     "execution.honor_pauses": False,
+    "execution.attempt_timeout": None,
     "execution.default_backoff": 60,
     "execution.max_workers": None,
     "background.cancellation_polling": 60,

@@ -22,6 +22,13 @@ class ExecutionSettings(SettingsGroup):
     Or a function of the number of the failed attempt, counting from zero.
     """
 
+    attempt_timeout: Seconds | None = None
+    """The time (in seconds) for one attempt of any handler, and for one pass of a reconciler.
+
+    Asynchronous functions are cancelled then, and retried as after other errors. Threads cannot
+    be interrupted: they are named in the log, and are waited for. Daemons are not limited.
+    """
+
     honor_pauses: bool = False
     """Whether to handle nothing for the objects with the annotation ``kopf.zalando.org/paused``.
 

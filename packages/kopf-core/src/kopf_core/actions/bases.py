@@ -30,6 +30,9 @@ class BaseHandler:
     success_level: ClassVar[int] = logging.INFO
     """At which level the successes are logged."""
 
+    is_endless: ClassVar[bool] = False
+    """Whether its attempts are not limited in time, unless it says so itself."""
+
     fn: Fn
     id: HandlerId
     param: Any = None

@@ -35,6 +35,7 @@ from kopf_core.actions.errors import (
 from kopf_core.actions.instruments import Panel
 from kopf_core.actions.invocation import invoke, is_being_cancelled
 from kopf_core.actions.lifecycles import Lifecycle, asap
+from kopf_core.actions.limits import AttemptTimeoutError, cancel_after, name_after
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.actions.ongoing import Ongoing
 from kopf_core.actions.outcomes import Outcome
@@ -253,14 +254,10 @@ class Execution:
             if handler.timeout is None or not (handler.is_async or invocation.run):
                 return await self._call_with_subhandlers(invocation, kwargs)
             remaining = handler.timeout - runtime.total_seconds()
-            try:
-                async with asyncio.timeout(remaining) as scope:
-                    return await self._call_with_subhandlers(invocation, kwargs)
-            except TimeoutError as e:
-                if scope.expired():
-                    elapsed = datetime.timedelta(seconds=handler.timeout)
-                    raise HandlerTimeoutError(f"{handler} has timed out after {elapsed}.") from e
-                raise
+            elapsed = datetime.timedelta(seconds=handler.timeout)
+            error = HandlerTimeoutError(f"{handler} has timed out after {elapsed}.")
+            call = self._call_with_subhandlers(invocation, kwargs)
+            return await cancel_after(remaining, call, error, handler, invocation.cause.logger)
         finally:
             try:
                 invocation_var.reset(token)
@@ -278,6 +275,27 @@ class Execution:
         invocation: Invocation,
         kwargs: dict[str, Any],
         is_endured: bool = False,
+    ) -> Any:
+        seconds = self.settings.execution.attempt_timeout
+        if seconds is None or invocation.handler.is_endless:
+            return await self._invoke_unlimited(invocation, kwargs, is_endured)
+        call = self._invoke_unlimited(invocation, kwargs, is_endured)
+        handler, logger = invocation.handler, invocation.cause.logger
+        tell = partial(self._count_timeout, handler)
+        if not (handler.is_async or invocation.run):
+            return await name_after(seconds, call, handler, logger, tell)
+        try:
+            return await cancel_after(seconds, call, AttemptTimeoutError(seconds), handler, logger)
+        except AttemptTimeoutError:
+            tell()
+            raise
+
+    def _count_timeout(self, handler: BaseHandler) -> None:
+        if self.panel.instruments is not None:
+            self.panel.instruments.on_timeout(handler)
+
+    async def _invoke_unlimited(
+        self, invocation: Invocation, kwargs: dict[str, Any], is_endured: bool
     ) -> Any:
         handler = invocation.handler
         self.ongoing.enter(invocation)

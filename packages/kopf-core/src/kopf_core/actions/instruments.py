@@ -31,6 +31,9 @@ class Instruments:
     def on_outcome(self, handler: BaseHandler, cause: BaseCause, outcome: Outcome) -> None:
         """The same: for which object it was."""
 
+    def on_timeout(self, handler: BaseHandler) -> None:
+        """An attempt has taken longer than ``settings.execution.attempt_timeout``."""
+
     def trace_turn(
         self, resource: str, namespace: str | None, name: str
     ) -> AbstractContextManager[object]:
@@ -60,6 +63,10 @@ class JointInstruments(Instruments):
     def on_outcome(self, handler: BaseHandler, cause: BaseCause, outcome: Outcome) -> None:
         for member in self.members:
             member.on_outcome(handler, cause, outcome)
+
+    def on_timeout(self, handler: BaseHandler) -> None:
+        for member in self.members:
+            member.on_timeout(handler)
 
     def trace_turn(
         self, resource: str, namespace: str | None, name: str

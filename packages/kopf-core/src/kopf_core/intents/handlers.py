@@ -33,6 +33,7 @@ class SourceHandler(ActivityHandler):
 
     # It ends with every pause of the operator.
     success_level: ClassVar[int] = logging.DEBUG
+    is_endless: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return f"Source {self.id!r}"
@@ -149,6 +150,8 @@ class SpawningHandler(ResourceHandler):
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class DaemonHandler(SpawningHandler):
     """``@kopf.daemon``: a long-running function for every object."""
+
+    is_endless: ClassVar[bool] = True
 
     cancellation_backoff: float | None = None
     cancellation_timeout: float | None = None

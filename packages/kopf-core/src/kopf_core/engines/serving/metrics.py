@@ -123,7 +123,12 @@ REQUESTS = Metric(
     "The duration of requests to the API; the code is 0 after a failure of the network.",
 )  # fmt: skip
 
-METRICS = (*PULLED, HANDLERS, REQUESTS)
+TIMEOUTS = Metric(
+    "kopf_handler_timeouts_total", "counter", ("handler", "kind"),
+    "Attempts that took longer than settings.execution.attempt_timeout.",
+)  # fmt: skip
+
+METRICS = (*PULLED, HANDLERS, TIMEOUTS, REQUESTS)
 """All the metrics: for the documentation, the board, and the alerts."""
 
 
@@ -138,6 +143,9 @@ class Metrics(Instruments):
         self.registry = prometheus.CollectorRegistry()
         self._handlers = self._make_histogram(HANDLERS)
         self._requests = self._make_histogram(REQUESTS)
+        self._timeouts = prometheus.Counter(
+            TIMEOUTS.name, TIMEOUTS.help, TIMEOUTS.labels, registry=self.registry
+        )
         self._snapshot: Snapshot | None = None
         self.registry.register(self)
 
@@ -161,8 +169,11 @@ class Metrics(Instruments):
             yield family
 
     def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
-        kind = type(handler).__name__.removesuffix("Handler").lower()
-        self._handlers.labels(name_handler(handler), kind, outcome.verdict).observe(seconds)
+        labels = (name_handler(handler), name_kind(handler), outcome.verdict)
+        self._handlers.labels(*labels).observe(seconds)
+
+    def on_timeout(self, handler: BaseHandler) -> None:
+        self._timeouts.labels(name_handler(handler), name_kind(handler)).inc()
 
     def on_request(self, method: str, url: str, code: int, seconds: float) -> None:
         verb, resource = parse_request(method, url)
@@ -186,6 +197,11 @@ def name_handler(handler: BaseHandler) -> str:
     """The id of the handler; sub-handlers of one are together: they can be made of objects."""
     is_nested = getattr(handler, "selector", ...) is None
     return f"{handler.id.partition('/')[0]}/*" if is_nested else handler.id
+
+
+def name_kind(handler: BaseHandler) -> str:
+    """The kind of the handler, e.g. ``changing``."""
+    return type(handler).__name__.removesuffix("Handler").lower()
 
 
 def parse_request(method: str, url: str) -> tuple[str, str]:

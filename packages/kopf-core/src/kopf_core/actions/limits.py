@@ -1,0 +1,78 @@
+"""Limits of time: of one attempt of a handler, and of all of its attempts together.
+
+Asynchronous functions are cancelled. Threads cannot be: what runs there is only named in the log.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from kopf_core.actions.bases import BaseHandler
+from kopf_core.actions.loggers import AnyLogger
+
+T = TypeVar("T")
+
+GRACE = 5.0
+"""In seconds: when a function is named if it still works after its cancellation."""
+
+SETTING = "settings.execution.attempt_timeout"
+
+
+class AttemptTimeoutError(Exception):
+    """One attempt has taken too long. It is an arbitrary error of the handler: it is retried."""
+
+    expected = True
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The attempt has taken more than {seconds:g} seconds ({SETTING}).")
+
+
+async def cancel_after(
+    seconds: float, call: Awaitable[T], error: Exception, handler: BaseHandler, logger: AnyLogger
+) -> T:
+    """Wait for the call, but cancel it in time, and raise the error then.
+
+    If the function ignores that, it is waited for nevertheless, and is named in the log.
+    """
+    naming = asyncio.get_running_loop().call_later(
+        max(0.0, seconds) + GRACE,
+        lambda: logger.warning(
+            f"{handler} ignores its cancellation: it still works {GRACE:g} seconds after that."
+        ),
+    )
+    scope = asyncio.timeout(seconds)
+    try:
+        async with scope:
+            result = await call
+    except TimeoutError as e:
+        if scope.expired():
+            raise error from e
+        raise
+    finally:
+        naming.cancel()
+    if scope.expired():
+        logger.warning(f"{handler} was cancelled by its time-out, but has swallowed that.")
+    return result
+
+
+async def name_after(
+    seconds: float,
+    call: Awaitable[T],
+    handler: BaseHandler,
+    logger: AnyLogger,
+    on_timeout: Callable[[], None],
+) -> T:
+    """Wait for the call in a thread, however long it takes; name it in the log in time."""
+
+    def tell() -> None:
+        on_timeout()
+        logger.warning(
+            f"{handler} still works after {seconds:g} seconds ({SETTING}). "
+            f"Threads cannot be interrupted, so it is waited for."
+        )
+
+    timer = asyncio.get_running_loop().call_later(seconds, tell)
+    try:
+        return await call
+    finally:
+        timer.cancel()
