@@ -149,3 +149,29 @@ async def test_sources_that_are_not_generators(websites: Any) -> None:
 
     with pytest.raises(Exception, match="is not an asynchronous generator"):
         await kopf.operator(registry=websites.registry, clusterwide=True, standalone=True)
+
+
+async def test_reconcilers_of_status_fields_see_changes_of_others_only(websites: Any) -> None:
+    seen: list[tuple[Any, set[str]]] = []
+
+    @websites.reconcile(field="status.phase")  # type: ignore[untyped-decorator]
+    async def site(status: Any, triggers: Any, patch: Any, **_: Any) -> None:
+        seen.append((status["phase"], {str(trigger) for trigger in triggers}))
+        patch.status["phase"] = f"{status['phase']}."
+
+    async def report(**status: Any) -> None:
+        await websites.sandbox.patch(
+            websites.kind, "one", {"status": status}, namespace="ns1", subresource="status"
+        )
+
+    async with websites.operating():
+        await websites.apply("one")
+        await report(phase="a")
+        await until(lambda: len(seen) == 1)
+        await quiet()
+        await report(other="x")
+        await quiet()
+        await report(phase="b")
+        await until(lambda: len(seen) == 2)
+        await quiet()
+    assert seen == [("a", {"appeared"}), ("b", {"changed"})]

@@ -198,5 +198,10 @@ class ReconcilingHandler(ResourceHandler):
     prune: bool = True
     force: bool = True
 
+    @property
+    def status_field(self) -> FieldPath | None:
+        """The field of the status whose changes are a reason for a pass, if it is declared so."""
+        return self.field if self.field and self.field[0] == "status" else None
+
     def __str__(self) -> str:
         return f"Reconciler {self.id!r}"

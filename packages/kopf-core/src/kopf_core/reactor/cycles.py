@@ -28,6 +28,7 @@ from kopf_core.intents.causes import TITLES, ChangingCause, Reason
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.conflicts import tell_of_lost_marks, tell_of_lost_progress
+from kopf_core.reactor.loops import StatusLoops
 from kopf_core.reactor.missed_changes import Missed, find_missed
 from kopf_core.reactor.seen_states import NOTHING_SEEN, SeenStates
 from kopf_core.reactor.sizes import (
@@ -66,6 +67,7 @@ class Cycles:
         self._clock = execution.clock
         self._extra_fields = handlers.extra_fields
         self._has_suggested = False
+        self.loops = StatusLoops(handlers.changing, self._clock)
 
     def build_essence(self, body: Body) -> BodyEssence:
         """What is essential in the object for its handlers."""
@@ -98,6 +100,8 @@ class Cycles:
             return None
         known = self._load(turn, cause)
         delay = self._get_hold(turn.memory, cause, known)
+        if not delay and self.loops:
+            delay = self.loops.get_hold(turn.item.key, cause, cause.logger)
         if delay:
             return delay
         seen = self._load_seen(turn, cause, known)
@@ -133,6 +137,9 @@ class Cycles:
         outcomes = await execution.run(handlers, cause, state)
         state = state.with_outcomes(outcomes, now=execution.clock.now())
         deliver_results(collect_results(outcomes), marks=turn.marks, logger=cause.logger)
+        if self.loops:
+            called = [handler for handler in handlers if handler.id in outcomes]
+            self.loops.watch(turn.item.key, cause, called, (turn.patch, turn.marks))
         return state
 
     def _prepare(self, turn: Turn) -> Execution:

@@ -247,6 +247,7 @@ class Reconciler:
         key = turn.item.key
         self._memories.forget(key)
         self._background.forget(key)
+        self._cycles.loops.forget(key)
         if self.desired is not None:
             self.desired.forget(key)
         return DONE

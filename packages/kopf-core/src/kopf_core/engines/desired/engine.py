@@ -8,8 +8,10 @@ from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.dicts import resolve
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import Applied
 from kopf_core.actions.execution import Execution
@@ -30,7 +32,7 @@ from kopf_core.engines.desired.places import make_places
 from kopf_core.engines.desired.progress import Progress, replace_delay
 from kopf_core.engines.desired.relations import Relation, settle
 from kopf_core.engines.desired.statuses import drop_if_the_same, drop_unkept, is_dropped, observe
-from kopf_core.engines.desired.triggers import NEVER, NOBODY, Plan, Trigger
+from kopf_core.engines.desired.triggers import NEVER, NOBODY, Essence, Plan, Trigger, digest
 from kopf_core.intents.causes import ReconcilingCause
 from kopf_core.intents.families import Family
 from kopf_core.intents.handlers import ReconcilingHandler
@@ -229,7 +231,7 @@ class DesiredStates:
     ) -> float:
         plan, places = known.plans[handler.id], self._places[handler.id]
         now = self._clock.monotonic()
-        plan.notice(step.essence)
+        plan.notice(_digest_status(handler, step, step.cause.body))
         if plan.retry is not None and self._progress.is_hastened(handler.id, step.cause.body):
             plan.retry = now
         plan.ripen(now)
@@ -245,6 +247,9 @@ class DesiredStates:
         finally:
             plan.is_going = False
             places.free()
+        if handler.status_field:
+            after = Patch({**step.cause.patch}).transform(step.cause.body)
+            plan.expected = _digest_status(handler, step, after)
         now = self._clock.monotonic()
         return max(0.0, plan.next_time(now) - now)
 
@@ -403,3 +408,9 @@ class DesiredStates:
             self._await(key, known, NOBODY)
             for relation in self._relations.values():
                 relation.forget(key)
+
+
+def _digest_status(handler: ReconcilingHandler, step: Step, body: Mapping[str, Any]) -> Essence:
+    """The essence of the object for this reconciler: with the status, if it asks for that."""
+    field = handler.status_field
+    return digest([step.essence.hex(), resolve(body, field, None)]) if field else step.essence

@@ -70,6 +70,9 @@ class Plan:
     essence: Essence | None = None
     """The object as it was in the latest pass, without its status and our marks."""
 
+    expected: Essence | None = None
+    """The object as the latest pass has left it, if its status is a trigger, too."""
+
     due: dict[str, float] = field(default_factory=dict)
     """When to make a pass even if nothing happens, by the kinds of triggers."""
 
@@ -108,7 +111,7 @@ class Plan:
         """See the object: it is new, or changed, or the same."""
         if self.essence is None:
             self.add(Trigger("appeared"))
-        elif self.essence != essence:
+        elif essence not in (self.essence, self.expected):
             self.add(Trigger("changed"))
         self.essence = essence
 
