@@ -3,10 +3,13 @@
 import pathlib
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from kopf_cogs.clients.session import RequestRecord
+from kopf_core.actions.instruments import name_handler
 from kopf_core.actions.outcomes import Outcome
-from kopf_core.engines.serving.metrics import METRICS, Metrics, name_handler, parse_request
+from kopf_core.engines.serving.metrics import METRICS, Metrics, parse_request
 from kopf_core.engines.serving.snapshots import (
     BackgroundSnapshot,
     QueueSnapshot,
@@ -51,7 +54,7 @@ def test_i_snapshots_are_exposed():
     snapshot = make_snapshot(
         streams=(stream,), queues=(queue,), background=(timer,), indices={"idx": 7}
     )
-    text, content_type = Metrics().expose(snapshot)
+    text, content_type = Metrics({"ns"}).expose(snapshot)
     samples = parse(text)
     assert content_type.startswith("text/plain")
     assert samples["kopf_objects", "", "r.g"] == 3
@@ -69,7 +72,7 @@ def test_i_cardinality_is_bounded_with_10000_objects(handler):
     for number in range(10_000):
         for method in ("GET", "PATCH", "DELETE"):
             url = f"/apis/kopf.dev/v1/namespaces/ns{number % 3}/kopfexamples/obj-{number}"
-            metrics.on_request(method, url, 200, 0.01)
+            metrics.on_request(RequestRecord(method, url, "http://x", 0.01, 200))
         metrics.on_attempt(handler, Outcome(final=True), 0.01)
     text, _ = metrics.expose(make_snapshot())
     ours = [line for line in text.decode().splitlines() if line.startswith("kopf_")]
@@ -78,6 +81,42 @@ def test_i_cardinality_is_bounded_with_10000_objects(handler):
     samples = parse(text)
     assert samples["kopf_request_seconds_count", "200", "kopfexamples.kopf.dev", "patch"] == 10_000
     assert samples["kopf_handler_seconds_count", "changing", "fn/spec.field", "success"] == 10_000
+
+
+def test_i_namespaces_of_patterns_are_joined():
+    streams = tuple(
+        StreamSnapshot(
+            resource="r.g", namespace=f"team-{n}", objects=n, is_listed=True, age=n, connects=1,
+            lists=1, events=n,
+        )
+        for n in range(5)
+    )  # fmt: skip
+    queues = tuple(
+        QueueSnapshot(resource="r.g", namespace=f"team-{n}", queued=1, working=n, delayed=0, held=0)
+        for n in range(5)
+    )
+    snapshot = make_snapshot(streams=streams, queues=queues)
+    samples = parse(Metrics({"team-4"}).expose(snapshot)[0])
+    assert samples["kopf_objects", "*", "r.g"] == 0 + 1 + 2 + 3
+    assert samples["kopf_objects", "r.g", "team-4"] == 4
+    assert samples["kopf_watch_age_seconds", "*", "r.g"] == 3
+    assert samples["kopf_queue_objects", "*", "r.g", "working"] == 6
+    assert not [labels for labels in samples if "team-1" in labels]
+
+
+def test_i_openmetrics_are_negotiated(handler):
+    metrics = Metrics()
+    metrics.on_request(RequestRecord("GET", "/api/v1/pods", "http://x", 0.1, None, "OSError"))
+    metrics.on_timeout(handler)
+    accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
+    text, content_type = metrics.expose(make_snapshot(indices={"idx": 7}), accept)
+    assert content_type.startswith("application/openmetrics-text")
+    families = {family.name: family for family in openmetrics(text.decode())}
+    assert families["kopf_handler_timeouts"].type == "counter"
+    assert families["kopf_index_keys"].samples[0].value == 7
+    codes = {sample.labels["code"] for sample in families["kopf_request_seconds"].samples}
+    assert codes == {"error"}
+    assert metrics.expose(make_snapshot(), "text/plain")[1].startswith("text/plain")
 
 
 def test_i_subhandlers_of_one_handler_are_one_label(handler, registry):

@@ -114,6 +114,34 @@ async def test_i_failed_requests_are_errors(cluster, operate, registry, exporter
         await cluster.sandbox.journal.wait("PATCH", "*/one")
     span = find(exporter, "PATCH", http__response__status_code=403)
     assert span.status.status_code is trace.StatusCode.ERROR
+    assert span.attributes["error.type"] == "403"
+    assert span.attributes["server.address"] == "127.0.0.1"
+    assert span.attributes["server.port"] == int(cluster.sandbox.url.rpartition(":")[2])
+
+
+async def test_i_requests_with_no_response_have_no_status_code(
+    cluster, operate, registry, exporter, settings
+):
+    settings.networking.error_backoffs = [0.01]
+    cluster.sandbox.faults.drop(method="PATCH", path="*/one", times=1)
+    on.create("kopfexamples", id="fn", registry=registry)(lambda **_: None)
+    await cluster.create("one")
+    async with operate():
+        await cluster.sandbox.journal.wait("PATCH", "*/one", count=2)
+    span = find(exporter, "PATCH", error__type="ServerDisconnectedError")
+    assert "http.response.status_code" not in span.attributes
+    assert span.status.status_code is trace.StatusCode.ERROR
+
+
+async def test_i_names_of_spans_are_bounded(cluster, operate, registry, exporter):
+    @on.create("kopfexamples", id="fn", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        on.subhandler(id=f"of-{name}")(lambda **_: None)
+
+    await cluster.create("one")
+    async with operate():
+        await cluster.sandbox.journal.wait("PATCH", "*/one")
+    assert find(exporter, "handler fn/*").attributes["kopf.handler"] == "fn/of-one"
 
 
 async def test_i_nothing_is_traced_if_nobody_takes_it(cluster, operate, registry, journal):

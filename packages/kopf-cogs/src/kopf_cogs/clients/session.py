@@ -30,8 +30,25 @@ _NETWORK_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
 """What the HTTP client fails with; it also refuses what it cannot send, by ValueErrors."""
 
 
-OnRequest = Callable[[str, str, int, float], None]
-"""Is told of the method, the URL, the code (0 if the network has failed), and the seconds."""
+class RequestRecord(NamedTuple):
+    """A request that has ended: for those who measure."""
+
+    method: str
+    url: str
+    """The path with the query, from the root of the API."""
+
+    server: str
+    """The URL of the API server."""
+
+    seconds: float
+    code: int | None
+    """The status code of the response; ``None`` if there was none."""
+
+    error: str | None = None
+    """The type of the error if there was no response, e.g. ``TimeoutError``."""
+
+
+OnRequest = Callable[[RequestRecord], None]
 
 
 class _Call(NamedTuple):
@@ -249,14 +266,14 @@ class Client:
                         response = await connection.request(*sent)
                         if response.status < 300:
                             body = await response.read()
-                            self._measure(call, response.status, began)
+                            self._measure(call, connection, began, response.status)
                             if connection.item.usable_since:
                                 self.vault.confirm(connection.item)
                             return _decode(body, call.method) if body else None
                         error = await self._fail(response)
-                        self._measure(call, response.status, began)
+                        self._measure(call, connection, began, response.status)
                     except _NETWORK_ERRORS as e:
-                        self._measure(call, 0, began)
+                        self._measure(call, connection, began, None, type(e).__qualname__)
                         if isinstance(e.__cause__, errors.APIError):  # of the fence
                             raise e.__cause__ from None
                         raise self._pool.fail(connection, e) from e
@@ -264,9 +281,18 @@ class Client:
                         self._unanswered.end(call)
             await self._pool.refuse(connection, error)
 
-    def _measure(self, call: "_Call", code: int, began: float) -> None:
+    def _measure(
+        self,
+        call: "_Call",
+        connection: connections.Connection,
+        began: float,
+        code: int | None,
+        error: str | None = None,
+    ) -> None:
         if self.on_request is not None:
-            self.on_request(call.method, call.url, code, self.clock.monotonic() - began)
+            seconds, server = self.clock.monotonic() - began, connection.item.info.server
+            record = RequestRecord(call.method, call.url, server, seconds, code, error)
+            self.on_request(record)
 
     @contextlib.asynccontextmanager
     async def stream(

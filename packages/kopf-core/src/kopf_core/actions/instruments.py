@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 
+from kopf_cogs.clients.session import RequestRecord
 from kopf_core.actions.bases import BaseCause, BaseHandler
 from kopf_core.actions.outcomes import Outcome
 
@@ -22,8 +23,8 @@ class Instruments:
     is_tracing = False
     """Whether the beginnings are of interest, not only the results."""
 
-    def on_request(self, method: str, url: str, code: int, seconds: float) -> None:
-        """A request to the API has ended; the code is 0 if the network has failed."""
+    def on_request(self, record: RequestRecord) -> None:
+        """A request to the API has ended, in whatever way but cancellation."""
 
     def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
         """An attempt has ended, in whatever way but cancellation. Called inside of its context."""
@@ -52,9 +53,9 @@ class JointInstruments(Instruments):
         self.members = members
         self.is_tracing = any(member.is_tracing for member in members)
 
-    def on_request(self, method: str, url: str, code: int, seconds: float) -> None:
+    def on_request(self, record: RequestRecord) -> None:
         for member in self.members:
-            member.on_request(method, url, code, seconds)
+            member.on_request(record)
 
     def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
         for member in self.members:
@@ -90,3 +91,14 @@ class Panel:
     """Where the instruments are plugged in: once the settings say so, after all parts are made."""
 
     instruments: Instruments | None = None
+
+
+def name_handler(handler: BaseHandler) -> str:
+    """The id of the handler; sub-handlers of one are together: they can be made of objects."""
+    is_nested = getattr(handler, "selector", ...) is None
+    return f"{handler.id.partition('/')[0]}/*" if is_nested else handler.id
+
+
+def name_kind(handler: BaseHandler) -> str:
+    """The kind of the handler, e.g. ``changing``."""
+    return type(handler).__name__.removesuffix("Handler").lower()

@@ -4,15 +4,18 @@ Nothing is traced, and nothing is spent for that, if the library is not there, o
 configured where the traces go: its SDK, or another provider.
 """
 
+import functools
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from kopf_cogs.aiokits.surroundings import get_clock
+from kopf_cogs.clients.session import RequestRecord
 from kopf_cogs.helpers.versions import get_version
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.errors import SubhandlersPending
-from kopf_core.actions.instruments import Instruments
+from kopf_core.actions.instruments import Instruments, name_handler, name_kind
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import describe
 
@@ -39,9 +42,8 @@ class Traces(Instruments):
         return self._start(f"turn {resource}", attributes)
 
     def trace_attempt(self, handler: BaseHandler) -> AbstractContextManager[object]:
-        kind = type(handler).__name__.removesuffix("Handler").lower()
-        attributes = {"kopf.handler": str(handler.id), "kopf.handler.kind": kind}
-        return self._start(f"handler {handler.id}", attributes)
+        attributes = {"kopf.handler": str(handler.id), "kopf.handler.kind": name_kind(handler)}
+        return self._start(f"handler {name_handler(handler)}", attributes)
 
     def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
         """Tell the outcome in the current span: it is that of the attempt."""
@@ -49,24 +51,27 @@ class Traces(Instruments):
         span.set_attribute("kopf.outcome", outcome.verdict)
         is_failure = outcome.verdict in ("failure", "retry")
         if exc is not None and is_failure and not isinstance(exc, SubhandlersPending):
+            span.set_attribute("error.type", type(exc).__qualname__)
             span.record_exception(exc)
             span.set_status(self._trace.StatusCode.ERROR, describe(exc))
 
-    def on_request(self, method: str, url: str, code: int, seconds: float) -> None:
+    def on_request(self, record: RequestRecord) -> None:
         """Make the span when its request has ended: inside of whoever has requested it."""
         end = int(get_clock().now().timestamp() * 1e9)
-        path = url.partition("?")[0]
         span = self._tracer.start_span(
-            method,  # the paths are not for titles: there are too many of them
+            record.method,  # the paths are not for titles: there are too many of them
             kind=self._trace.SpanKind.CLIENT,
-            start_time=end - int(seconds * 1e9),
+            start_time=end - int(record.seconds * 1e9),
             attributes={
-                "http.request.method": method,
-                "url.path": path,
-                "http.response.status_code": code,
+                "http.request.method": record.method,
+                "url.path": record.url.partition("?")[0],
+                **_describe_server(record.server),
             },
         )
-        if code == 0 or code >= 400:
+        if record.code is not None:
+            span.set_attribute("http.response.status_code", record.code)
+        if record.code is None or record.code >= 400:
+            span.set_attribute("error.type", record.error or str(record.code))
             span.set_status(self._trace.StatusCode.ERROR)
         span.end(end)
 
@@ -74,6 +79,13 @@ class Traces(Instruments):
     def _start(self, title: str, attributes: Mapping[str, str]) -> Iterator[None]:
         with self._tracer.start_as_current_span(title, attributes=attributes):
             yield
+
+
+@functools.lru_cache(maxsize=8)
+def _describe_server(url: str) -> Mapping[str, str | int]:
+    parts = urllib.parse.urlsplit(url)
+    port = parts.port or (80 if parts.scheme == "http" else 443)
+    return {"server.address": parts.hostname or "", "server.port": port}
 
 
 def make_traces() -> Traces | None:

@@ -10,6 +10,7 @@ from kopf_cogs.aiokits.flags import raise_flag, wait_flag
 from kopf_cogs.aiokits.surroundings import get_surroundings, surroundings_var
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import exit_listener
+from kopf_cogs.structs.namespaces import select_specific_namespaces
 from kopf_core.actions.context import operator_var
 from kopf_core.actions.ongoing import Ongoing
 from kopf_core.engines.authentication import Authenticator
@@ -262,7 +263,8 @@ class Operator:
         from kopf_core.engines.serving import Endpoint, StatusEndpoint, make_metrics
         from kopf_core.reactor.status import OperatorStatus
 
-        metrics = make_metrics() if serving.endpoint else None
+        names = select_specific_namespaces(self._options.namespaces)
+        metrics = make_metrics(names) if serving.endpoint else None
         self.essentials.plug_in([*([] if metrics is None else [metrics]), *own])
         status = OperatorStatus(
             self.essentials, self.handling, self.leadership, find_problems, self._admission

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("kopf.serving")
 
-Exposition = Callable[[Snapshot], tuple[bytes, str]]
-"""Turns a snapshot into the text of metrics and its content type."""
+Exposition = Callable[[Snapshot, str], tuple[bytes, str]]
+"""Turns a snapshot into the text of metrics and its content type, of those accepted."""
 
 
 class Endpoint:
@@ -57,12 +57,12 @@ class Endpoint:
         unready = list(self._source.find_unready())
         return web.json_response({"unready": unready}, status=503 if unready else 200)
 
-    async def _show_metrics(self, _: "web.BaseRequest") -> "web.Response":
+    async def _show_metrics(self, request: "web.BaseRequest") -> "web.Response":
         from aiohttp import web
 
         if self._expose is None:
             text = "There are no metrics: install the extra, e.g. `pip install 'kopf[metrics]'`.\n"
             return web.Response(status=501, text=text)
         snapshot = replace(self._source.take(), loop_lag=self._pulse.lag)
-        text_bytes, content_type = self._expose(snapshot)
+        text_bytes, content_type = self._expose(snapshot, request.headers.get("Accept", ""))
         return web.Response(body=text_bytes, headers={"Content-Type": content_type})

@@ -6,12 +6,14 @@ between the scrapes. Only requests and handlers are measured when they happen.
 The labels are of a bounded number of values: names of objects are never there.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import operator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kopf_cogs.clients.session import RequestRecord
 from kopf_core.actions.bases import BaseHandler
-from kopf_core.actions.instruments import Instruments
+from kopf_core.actions.instruments import Instruments, name_handler, name_kind
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.engines.serving.snapshots import Snapshot
 
@@ -19,6 +21,12 @@ Sample = tuple[tuple[str, ...], float]
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """Of the histograms, in seconds: from a fast request to a slow handler."""
+
+NO_RESPONSE = "error"
+"""In place of the status code."""
+
+BY_PATTERN = "*"
+"""In place of the namespaces that are served by patterns: any number of these can come and go."""
 
 _STREAM = ("resource", "namespace")
 
@@ -32,6 +40,8 @@ class Metric:
     labels: tuple[str, ...]
     help: str
     sample: Callable[[Snapshot], Iterable[Sample]] = lambda _: ()
+    join: Callable[[float, float], float] = operator.add
+    """What becomes of the samples with the same labels."""
 
 
 def _one(get: Callable[[Snapshot], float]) -> Callable[[Snapshot], Iterable[Sample]]:
@@ -86,7 +96,7 @@ PULLED = (
     Metric("kopf_objects", "gauge", _STREAM, "The number of objects.",
            _streams(lambda stream: stream.objects)),
     Metric("kopf_watch_age_seconds", "gauge", _STREAM, "For how long there were no signs of life.",
-           _streams(lambda stream: stream.age)),
+           _streams(lambda stream: stream.age), join=max),
     Metric("kopf_watch_lists_total", "counter", _STREAM, "The number of complete lists.",
            _streams(lambda stream: stream.lists)),
     Metric("kopf_watch_streams_total", "counter", _STREAM, "The number of opened streams.",
@@ -120,7 +130,7 @@ HANDLERS = Metric(
 
 REQUESTS = Metric(
     "kopf_request_seconds", "histogram", ("verb", "resource", "code"),
-    "The duration of requests to the API; the code is 0 after a failure of the network.",
+    "The duration of requests to the API; the code is `error` if there was no response.",
 )  # fmt: skip
 
 TIMEOUTS = Metric(
@@ -135,7 +145,8 @@ METRICS = (*PULLED, HANDLERS, TIMEOUTS, REQUESTS)
 class Metrics(Instruments):
     """The metrics of one operator, beside those that users have in the default registry."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespaces: Collection[str] = ()) -> None:
+        """Only the ``namespaces`` are labels as they are: all others are served by patterns."""
         import prometheus_client as prometheus
         from prometheus_client import core
 
@@ -147,13 +158,17 @@ class Metrics(Instruments):
             TIMEOUTS.name, TIMEOUTS.help, TIMEOUTS.labels, registry=self.registry
         )
         self._snapshot: Snapshot | None = None
+        self._namespaces = {"", *namespaces}
         self.registry.register(self)
 
-    def expose(self, snapshot: Snapshot) -> tuple[bytes, str]:
-        """The text of all the metrics, and its content type."""
-        prometheus, self._snapshot = self._prometheus, snapshot
-        text = prometheus.generate_latest(self.registry)
-        return text + prometheus.generate_latest(), prometheus.CONTENT_TYPE_LATEST
+    def expose(self, snapshot: Snapshot, accept: str = "") -> tuple[bytes, str]:
+        """The text of all the metrics, and its content type: of those that are accepted."""
+        from prometheus_client.exposition import choose_encoder
+
+        self._snapshot = snapshot
+        encode, content_type = choose_encoder(accept)
+        text = encode(self.registry).removesuffix(b"# EOF\n")  # it ends the whole text only
+        return text + encode(self._prometheus.REGISTRY), content_type
 
     def collect(self) -> Iterator[Any]:
         """Called by the library when the text is made."""
@@ -164,9 +179,21 @@ class Metrics(Instruments):
             is_counter = metric.kind == "counter"
             cls = core.CounterMetricFamily if is_counter else core.GaugeMetricFamily
             family = cls(metric.name, metric.help, labels=metric.labels)
-            for labels, value in metric.sample(self._snapshot):
+            for labels, value in self._bound(metric, self._snapshot):
                 family.add_metric(labels, value)
             yield family
+
+    def _bound(self, metric: Metric, snapshot: Snapshot) -> Iterable[Sample]:
+        """The samples, of which those are joined that are of namespaces served by patterns."""
+        if "namespace" not in metric.labels:
+            return metric.sample(snapshot)
+        position = metric.labels.index("namespace")
+        joint: dict[tuple[str, ...], float] = {}
+        for labels, value in metric.sample(snapshot):
+            if labels[position] not in self._namespaces:
+                labels = (*labels[:position], BY_PATTERN, *labels[position + 1 :])
+            joint[labels] = metric.join(joint[labels], value) if labels in joint else value
+        return joint.items()
 
     def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
         labels = (name_handler(handler), name_kind(handler), outcome.verdict)
@@ -175,9 +202,10 @@ class Metrics(Instruments):
     def on_timeout(self, handler: BaseHandler) -> None:
         self._timeouts.labels(name_handler(handler), name_kind(handler)).inc()
 
-    def on_request(self, method: str, url: str, code: int, seconds: float) -> None:
-        verb, resource = parse_request(method, url)
-        self._requests.labels(verb, resource, str(code)).observe(seconds)
+    def on_request(self, record: RequestRecord) -> None:
+        verb, resource = parse_request(record.method, record.url)
+        code = NO_RESPONSE if record.code is None else str(record.code)
+        self._requests.labels(verb, resource, code).observe(record.seconds)
 
     def _make_histogram(self, metric: Metric) -> Any:
         return self._prometheus.Histogram(
@@ -185,23 +213,12 @@ class Metrics(Instruments):
         )
 
 
-def make_metrics() -> Metrics | None:
-    """The metrics, if the library is installed."""
+def make_metrics(namespaces: Collection[str]) -> Metrics | None:
+    """The metrics, if the library is installed. These namespaces are served by their names."""
     try:
-        return Metrics()
+        return Metrics(namespaces)
     except ImportError:
         return None
-
-
-def name_handler(handler: BaseHandler) -> str:
-    """The id of the handler; sub-handlers of one are together: they can be made of objects."""
-    is_nested = getattr(handler, "selector", ...) is None
-    return f"{handler.id.partition('/')[0]}/*" if is_nested else handler.id
-
-
-def name_kind(handler: BaseHandler) -> str:
-    """The kind of the handler, e.g. ``changing``."""
-    return type(handler).__name__.removesuffix("Handler").lower()
 
 
 def parse_request(method: str, url: str) -> tuple[str, str]:
