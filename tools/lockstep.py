@@ -16,6 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION_LINE = re.compile(r'^(version = )"[^"]*"', re.MULTILINE)
+APP_VERSION_LINE = re.compile(r'^(appVersion: )"[^"]*"', re.MULTILINE)
+CHART = Path("packages/kopf-kits/src/kopf_kits/shipping/chart/Chart.yaml")
 SIBLING_PIN = re.compile(r'"(kopf(?:-cogs|-core|-kits)?)(\[[\w,-]+\])?==[^";]*(;[^"]*)?"')
 
 
@@ -28,6 +30,7 @@ def read_version(root: Path) -> str:
 def aligned(text: str, version: str) -> str:
     """A package's pyproject text with its own version and the siblings' pins set."""
     text = VERSION_LINE.sub(rf'\g<1>"{version}"', text, count=1)
+    text = APP_VERSION_LINE.sub(rf'\g<1>"{version}"', text, count=1)
     return SIBLING_PIN.sub(
         lambda m: f'"{m.group(1)}{m.group(2) or ""}=={version}{m.group(3) or ""}"', text
     )
@@ -35,7 +38,7 @@ def aligned(text: str, version: str) -> str:
 
 def find_differing(root: Path, version: str) -> list[Path]:
     """The packages' pyprojects that are not at this version."""
-    paths = sorted(root.glob("packages/*/pyproject.toml"))
+    paths = sorted([*root.glob("packages/*/pyproject.toml"), *root.glob(f"{CHART}")])
     return [path for path in paths if aligned(text := path.read_text("utf-8"), version) != text]
 
 

@@ -41,6 +41,51 @@ VALUES: dict[str, dict[str, Any]] = {
         "status": True,
         "networkPolicy": {"metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]},
     },
+    "available": {
+        "kinds": KINDS,
+        "replicas": 2,
+        "disruptionBudget": {"maxUnavailable": 1},
+        "affinity": {
+            "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": 1,
+                        "preference": {
+                            "matchExpressions": [{"key": "spot", "operator": "DoesNotExist"}]
+                        },
+                    }
+                ]
+            }
+        },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {"app.kubernetes.io/instance": "my-release"}},
+            }
+        ],
+    },
+    "monitored": {
+        "monitor": {"enabled": True, "interval": "1m", "labels": {"release": "prometheus"}},
+        "networkPolicy": {"enabled": True},
+    },
+    "definitions": {
+        "kinds": KINDS,
+        "definitions": [yaml.safe_load((ROOT / "examples" / "crd.yaml").read_text("utf-8"))],
+    },
+    "volumes": {
+        "image": {
+            "repository": "example.com/mine",
+            "digest": f"sha256:{'0' * 64}",
+            "pullPolicy": "Always",
+        },
+        "serviceAccount": {"annotations": {"example.com/role": "mine"}},
+        "volumes": [{"name": "ca", "configMap": {"name": "ca", "optional": True}}],
+        "volumeMounts": [{"name": "ca", "mountPath": "/etc/ca", "readOnly": True}],
+        "resources": {"limits": {"memory": "1Gi"}},
+    },
+    "tagged": {"image": {"repository": "example.com/mine", "tag": "1.0"}},
     "webhooks": {
         "webhooks": {"enabled": True, "port": 9443},
         "rules": [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}],
@@ -75,6 +120,8 @@ async def check(api: Api, manifests: Iterable[dict[str, Any]]) -> list[str]:
     for body in manifests:
         group, _, version = body["apiVersion"].rpartition("/")
         root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        if body["kind"] == "PodMonitor":
+            await ensure_monitors(api)
         plural = f"{body['kind'].lower()}s".replace("policys", "policies")
         namespace = body["metadata"].get("namespace")
         scope = f"/namespaces/{namespace}" if namespace else ""
@@ -83,6 +130,44 @@ async def check(api: Api, manifests: Iterable[dict[str, Any]]) -> list[str]:
             await api.request("POST", f"{root}{scope}/{plural}{options}", body)
         kinds.append(body["kind"])
     return kinds
+
+
+async def ensure_monitors(api: Api) -> None:
+    """Define as much of the kind as a PodMonitor of ours has: all else is an unknown field."""
+    text, labels = (
+        {"type": "string"},
+        {"type": "object", "additionalProperties": {"type": "string"}},
+    )
+    endpoint = {"type": "object", "properties": dict.fromkeys(["port", "path", "interval"], text)}
+    properties = {
+        "selector": {"type": "object", "properties": {"matchLabels": labels}},
+        "podMetricsEndpoints": {"type": "array", "items": endpoint},
+    }
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": properties}},
+    }
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {
+        "group": "monitoring.coreos.com",
+        "scope": "Namespaced",
+        "names": {"plural": "podmonitors", "singular": "podmonitor", "kind": "PodMonitor"},
+        "versions": [version],
+    }
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "podmonitors.monitoring.coreos.com"},
+        "spec": spec,
+    }
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    await api.ensure(path, definition)
+    async with asyncio.timeout(30):
+        while True:
+            found = await api.request("GET", f"{path}/podmonitors.monitoring.coreos.com")
+            conditions = (found.get("status") or {}).get("conditions") or []
+            if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+                return
 
 
 def load(path: Path) -> list[dict[str, Any]]:
@@ -110,11 +195,46 @@ async def test_chart(api: Api, helm: str, name: str, tmp_path: Path) -> None:
     assert {"Deployment", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"} <= {*kinds}
     assert ("ConfigMap" in kinds) == (name == "source")
     assert ("Service" in kinds) == (name == "webhooks")
-    assert kinds.count("Role") == {"namespaces": 2, "replicas": 1, "webhooks": 1}.get(name, 0)
+    roles = {"namespaces": 2, "replicas": 1, "webhooks": 1, "available": 1}
+    assert kinds.count("Role") == roles.get(name, 0)
+    assert ("PodDisruptionBudget" in kinds) == (name == "available")
+    assert ("PodMonitor" in kinds) == (name == "monitored")
+    assert ("CustomResourceDefinition" in kinds) == (name == "definitions")
+
+
+def list_values(schema: dict[str, Any]) -> set[str]:
+    """All values that the chart knows, those of mappings with names of their own including."""
+    return {
+        f"{name}.{inner}" if inner else name
+        for name, one in schema["properties"].items()
+        for inner in one.get("properties", {"": None})
+    }
+
+
+def test_every_value_is_known_is_tried_and_is_documented() -> None:
+    """What is tried by these sets of values is what the server has accepted."""
+    schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    page = (ROOT / "docs" / "deployment.md").read_text("utf-8")
+    assert defaults.keys() == schema["properties"].keys() - {"global"}
+    tried = {
+        f"{name}.{inner}" if inner else name
+        for values in VALUES.values()
+        for name, value in values.items()
+        for inner in (value if "properties" in schema["properties"][name] else [""])
+    }
+    untried = {"global", "disruptionBudget.minAvailable"}
+    untried |= {"disruptionBudget.unhealthyPodEvictionPolicy"}
+    assert list_values(schema) - tried == untried
+    documented = {
+        name for row in page.splitlines() if row.startswith("| `") for name in row.split("`")
+    }
+    assert {name for name in tried if not name.startswith("disruptionBudget.")} <= documented
 
 
 def serialize(body: dict[str, Any]) -> str:
-    return json.dumps(body, sort_keys=True)
+    """The text to be compared; it differs only by who manages the objects."""
+    return json.dumps(body, sort_keys=True).replace('managed-by": "Helm"', 'managed-by": "kopf"')
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -234,3 +354,9 @@ def test_i_leases_and_peering_are_refused_together(helm: str, tmp_path: Path) ->
 def test_mistakes_in_values_are_refused(helm: str, values: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="don't meet the specifications of the schema"):
         render(helm, values, tmp_path)
+
+
+@pytest.mark.parametrize("name", VALUES)
+async def test_the_chart_is_accepted_as_we_render_it(api: Api, name: str) -> None:
+    """As it is written by `kopf manifests`, and where there is no Helm."""
+    assert await check(api, render_chart(VALUES[name], name="my-release", namespace="apps"))

@@ -15,6 +15,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 WRITING = {
     ("release.yaml", "publish"): {"id-token": "write"},
     ("release.yaml", "announce"): {"contents": "write"},
+    ("release.yaml", "push"): {"packages": "write"},
 }
 
 

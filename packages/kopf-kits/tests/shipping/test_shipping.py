@@ -56,6 +56,8 @@ def render(template: str, **values: Any) -> str:
         ("a: {{- toYaml .Values.l | nindent 2 }}", "a:\n  - a\n  - b"),
         ("{{ .Values.l | toJson }}", '["a","b"]'),
         ('{{ define "f" }}<{{ . }}>{{ end }}{{ include "f" .Values.s }}', "<text>"),
+        ('{{ default "other" .Values.absent }}', "other"),
+        ('{{ default "other" .Values.s | trunc 2 }}', "te"),
         ("{{/* nothing */}}x", "x"),
     ],
 )
@@ -72,6 +74,34 @@ def test_n_wrong_templates_are_refused(template: str) -> None:
 def test_n_the_chart_refuses_senseless_values() -> None:
     with pytest.raises(RenderingError, match="either peering or several replicas"):
         render_chart({"peering": "default", "replicas": 2}, name="x", namespace="ns")
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({}, "ghcr.io/nolar/kopf:9.9"),
+        ({"repository": "r", "tag": "1"}, "r:1"),
+        ({"digest": "sha256:0f"}, "ghcr.io/nolar/kopf@sha256:0f"),
+    ],
+)
+def test_n_images_are_of_tags_or_digests(image: dict[str, str], expected: str) -> None:
+    bodies = render_chart({"image": image}, name="x", namespace="ns", version="9.9")
+    (deployment,) = [body for body in bodies if body["kind"] == "Deployment"]
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == expected
+    assert deployment["metadata"]["labels"]["app.kubernetes.io/version"] == "9.9"
+    assert "app.kubernetes.io/version" not in deployment["spec"]["selector"]["matchLabels"]
+
+
+def test_n_definitions_are_kept_when_the_chart_is_uninstalled(crd_path: pathlib.Path) -> None:
+    definition = yaml.safe_load(crd_path.read_text("utf-8"))
+    definition["metadata"]["annotations"] = {"mine": "yes"}
+    bodies = render_chart({"definitions": [definition]}, name="x", namespace="ns")
+    (rendered,) = [body for body in bodies if body["kind"] == "CustomResourceDefinition"]
+    assert rendered["spec"] == definition["spec"]
+    assert rendered["metadata"]["annotations"] == {
+        "helm.sh/resource-policy": "keep",
+        "mine": "yes",
+    }
 
 
 def make_registry() -> OperatorRegistry:
@@ -124,7 +154,7 @@ def test_n_all_forms_are_of_the_same_objects() -> None:
     chart = write_chart(DEPLOYMENT)
     values = yaml.safe_load(chart["values.yaml"])
     assert values["webhooks"] == {"enabled": True, "port": 9443}
-    rendered = render_chart(values, name="web", namespace="home", chart="web")
+    rendered = render_chart(values, name="web", namespace="home", chart="web", version="1.0")
     assert sorted(map(json.dumps, plain[1:])) == sorted(map(json.dumps, rendered))
     assert "# The kinds to serve" in chart["values.yaml"]
 

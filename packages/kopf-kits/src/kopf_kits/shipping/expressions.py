@@ -113,6 +113,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "not": lambda arg: not arg,
     "gt": lambda one, other: one > other,
     "int": int,
+    "default": lambda other, value=None: value or other,
+    "trunc": lambda length, text: text[:length],
     "quote": lambda arg: json.dumps(show(arg)),
     "printf": _printf,
     "toYaml": to_yaml,

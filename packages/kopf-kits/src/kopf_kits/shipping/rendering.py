@@ -105,9 +105,16 @@ def _find_target(parent: Block, child: Block) -> list[str | Block]:
 
 
 def render_chart(
-    values: Mapping[str, Any], *, name: str, namespace: str, chart: str = "kopf-operator"
+    values: Mapping[str, Any],
+    *,
+    name: str,
+    namespace: str,
+    chart: str = "kopf-operator",
+    version: str | None = None,
 ) -> list[dict[str, Any]]:
     """The objects of our chart with these values over its own, as Helm would make them.
+
+    The ``version`` of the application is that of Kopf unless specified.
 
     Raises :class:`RenderingError` if the chart refuses the values.
     """
@@ -119,11 +126,16 @@ def render_chart(
     ]
     context = {
         "Values": merge_values(values),
-        "Release": {"Name": name, "Namespace": namespace},
-        "Chart": {"Name": chart},
+        "Release": {"Name": name, "Namespace": namespace, "Service": "kopf"},
+        "Chart": {"Name": chart, "AppVersion": version or read_version()},
     }
     rendered = Templates(texts).render(context)
     return [body for text in rendered for body in yaml.safe_load_all(text) if body]
+
+
+def read_version() -> str:
+    """The version of the application that is in the chart if nothing else is."""
+    return str(yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))["appVersion"])
 
 
 def merge_values(values: Mapping[str, Any]) -> dict[str, Any]:

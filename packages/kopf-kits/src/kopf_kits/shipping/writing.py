@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from kopf_kits.shipping.rendering import CHART, merge_values, render_chart
+from kopf_kits.shipping.rendering import CHART, merge_values, read_version, render_chart
 
 Files = dict[str, str]
 
@@ -23,6 +23,11 @@ class Deployment:
     values: Mapping[str, Any] = field(default_factory=dict)
     definitions: Iterable[Mapping[str, Any]] = ()
     """Those of the custom kinds: they go first."""
+
+    @property
+    def version(self) -> str:
+        """Of the operator: the tag of its image."""
+        return str((self.values.get("image") or {}).get("tag") or read_version())
 
 
 def write_plain(deployment: Deployment) -> str:
@@ -66,6 +71,7 @@ def write_chart(deployment: Deployment) -> Files:
                 "description": f"The operator {deployment.name}, with the rights that it needs",
                 "type": "application",
                 "version": "0.1.0",
+                "appVersion": deployment.version,
             }
         ]
     )
@@ -80,6 +86,7 @@ def _render(deployment: Deployment) -> list[dict[str, Any]]:
         name=deployment.name,
         namespace=deployment.namespace,
         chart=deployment.name,
+        version=deployment.version,
     )
 
 

@@ -1,6 +1,19 @@
-{{- define "operator.labels" -}}
+{{/* By what the pods are selected: it never changes. */}}
+{{- define "operator.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "operator.labels" -}}
+{{ include "operator.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | trunc 63 | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "operator.image" -}}
+{{ .Values.image.repository }}
+{{- if .Values.image.digest }}{{ printf "@%s" .Values.image.digest }}
+{{- else }}{{ printf ":%s" (default .Chart.AppVersion .Values.image.tag) }}{{ end }}
 {{- end }}
 
 {{/* What is needed in every namespace that is served. */}}
