@@ -12,8 +12,8 @@ from kopf_cogs.clients.session import Client
 from kopf_kits.definitions.comparing import Change, compare
 from kopf_kits.definitions.errors import DefinitionError
 from kopf_kits.definitions.objects import find_misfits
-from kopf_kits.definitions.stored import list_stored
 from kopf_kits.definitions.policies import API_VERSION, PLURALS
+from kopf_kits.definitions.stored import list_stored
 
 Obj = dict[str, Any]
 
