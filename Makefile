@@ -24,7 +24,7 @@ SECONDS ?= 420
 SHARE ?= 0.1
 
 .PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-real-long e2e-k3d e2e-assets chaos chaos-all explore model compat field deploy-check lint format typecheck imports \
-	bench docs changelog build sbom all clean
+	bench docs docs-browser changelog build sbom all clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -57,21 +57,21 @@ test-all-pythons: $(UV) ## Run the tests on every Python that is found; VERSIONS
 	UV="$(UV)" $(RUN) python tools/all_pythons.py $(VERSIONS) -- -q $(ARGS)
 
 e2e: $(UV) ## Run the end-to-end tests on the emulator (no cluster needed)
-	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster emulator -m "not long" $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/browser --ignore e2e/field --cluster emulator -m "not long" $(ARGS)
 
 e2e-real: e2e-assets ## Run the end-to-end tests on a real kube-apiserver with etcd
-	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --ignore e2e/simulation --cluster envtest -m "not long" $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/browser --ignore e2e/field --ignore e2e/simulation --cluster envtest -m "not long" $(ARGS)
 
 e2e-long: $(UV) ## Run those end-to-end tests that live through the lifetimes of real records (peering)
-	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster emulator -m long $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/browser --ignore e2e/field --cluster emulator -m long $(ARGS)
 
 # The roles of all examples take long to be tried: ROLES="least_roles" for them.
 ROLES ?= not least_roles or 17-admission or 18-website or 99-all-at-once
 e2e-real-long: e2e-assets ## The same on a real kube-apiserver; the least roles of some examples, or ROLES=least_roles for all
-	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --cluster envtest -m long -k "$(ROLES)" $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/browser --ignore e2e/field --cluster envtest -m long -k "$(ROLES)" $(ARGS)
 
 e2e-k3d: $(UV) ## Run the end-to-end tests on a k3d cluster, created and deleted here (K3S_VERSION=...)
-	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/field --ignore e2e/simulation --cluster k3d $(ARGS)
+	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/browser --ignore e2e/field --ignore e2e/simulation --cluster k3d $(ARGS)
 
 chaos: $(UV) ## Kill, stop, and lie to operators on a fake API; CHAOS_SEED and CHAOS_ROUNDS for more
 	$(RUN) pytest e2e/chaos -n 2 -m "not long" $(ARGS)
@@ -124,6 +124,10 @@ docs: $(UV) ## Check the prose, build the documentation into docs/_build; warnin
 	$(RUN) --group docs sphinx-build -n -W --keep-going -q -b html docs docs/_build/html
 	$(RUN) python tools/dead_links.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+docs-browser: $(UV) ## Look at the built documentation in a real browser (installed if you are root)
+	$(RUN) --group browser python e2e/browser/chromium.py
+	$(RUN) --group browser pytest e2e/browser $(ARGS)
 
 changelog: $(UV) ## Preview the release notes made of changelog.d/
 	$(RUN) python tools/changelog.py --draft
