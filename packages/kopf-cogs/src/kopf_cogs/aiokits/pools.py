@@ -107,11 +107,12 @@ class DaemonPool(Executor):
             if job is None:
                 self._jobs.put(None)  # for the other threads
                 return
-            _run(*job)
+            run_into(*job)
             del job  # not to be held until the next one comes
 
 
-def _run(future: "Future[Any]", fn: Callable[[], Any]) -> None:
+def run_into(future: "Future[Any]", fn: Callable[[], Any]) -> None:
+    """Call the function, and put what comes of it into the future, unless that is cancelled."""
     if not future.set_running_or_notify_cancel():
         return
     try:

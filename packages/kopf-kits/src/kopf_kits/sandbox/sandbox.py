@@ -11,6 +11,8 @@ from typing import Any, Literal, overload
 
 import yaml
 
+from kopf_kits.pipes import Pipe, Send
+
 from . import kubeconfigs, waiting
 from .access.users import make_token
 from .base import jsons
@@ -43,14 +45,15 @@ class Sandbox:
             await sandbox.apply(Path("crd.yaml"))
             ...  # run an operator with sandbox.kubeconfig()
 
-    ``port`` is the port to listen on, 0 is for any free port.
+    ``port`` is the port to listen on, 0 is for any free port. If it is ``None``, nothing listens,
+    and `connect()` serves connections of other kinds, e.g. where there are no sockets.
     ``host`` must be a loopback address.
     """
 
     def __init__(
         self,
         *,
-        port: int = 0,
+        port: int | None = 0,
         host: str = "127.0.0.1",
         options: ClusterOptions | None = None,
     ) -> None:
@@ -71,7 +74,13 @@ class Sandbox:
         self.faults.bind(asyncio.get_running_loop())
         self._server = Server(self._cluster, self.faults, self.journal)
         await self._cluster.start()
-        await self._server.start(self._host, self._port)
+        await self._server.start(self._host)
+        if self._port is not None:
+            try:
+                await self._server.listen(self._host, self._port)
+            except BaseException:
+                await self._server.stop()
+                raise
         return self
 
     async def __aexit__(
@@ -93,13 +102,23 @@ class Sandbox:
 
     @property
     def port(self) -> int:
-        """The port that the sandbox listens on."""
-        return self._server.port if self._server is not None else self._port
+        """The port that the sandbox listens on; 0 if it does not."""
+        return self._server.port if self._server is not None else self._port or 0
 
     @property
     def url(self) -> str:
         """The address of the API, e.g. ``http://127.0.0.1:34567``."""
-        return f"http://{self._host}:{self.port}"
+        return f"http://{self._host}" + (f":{self.port}" if self._port is not None else "")
+
+    def connect(self, send: Send) -> Pipe:
+        """Serve one more connection, which is not one of sockets: get its end.
+
+        ``send`` takes the bytes for the client, or ``None`` when the server has closed it.
+        The bytes of the client go to :meth:`kopf_kits.pipes.Pipe.receive`.
+        """
+        if self._server is None:
+            raise RuntimeError("The sandbox is not started: use it as a context manager.")
+        return Pipe(self._server.make_protocol(), send)
 
     def kubeconfig(self, *, namespace: str = "default", account: str | None = None) -> Obj:
         """The content of a kubeconfig for this sandbox: of the admin, or of a service account.

@@ -25,7 +25,7 @@ _MAX_BODY = 3 * 1024 * 1024
 
 
 class Server:
-    """Listens on the loopback interface, and answers by the API of a cluster."""
+    """Answers by the API of a cluster; listens on the loopback interface if it is told to."""
 
     def __init__(self, cluster: Cluster, faults: Faults, journal: Journal) -> None:
         self._cluster = cluster
@@ -34,23 +34,30 @@ class Server:
         self._streams: dict[Call, web.BaseRequest] = {}
         self._told: set[str] = set()
         self._api = API(cluster, lambda: f"{self.host}:{self.port}")
+        self._web: web.Server | None = None
         self._runner: web.ServerRunner | None = None
         self._listening: asyncio.Server | None = None
         self.host = ""
         self.port = 0
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str) -> None:
+        """Start serving, with no socket yet."""
+        self._web = web.Server(self._handle, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(self._web, shutdown_timeout=1)
+        await self._runner.setup()
+        self.host = host
+
+    async def listen(self, host: str, port: int) -> None:
         """Start listening; port 0 is any free port. Raises ``OSError`` if it is taken."""
-        server = web.Server(self._handle, handler_cancellation=True, access_log=None)
-        runner = web.ServerRunner(server, shutdown_timeout=1)
-        await runner.setup()
-        try:
-            self._listening = await asyncio.get_running_loop().create_server(server, host, port)
-        except BaseException:
-            await runner.cleanup()
-            raise
-        self._runner = runner
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(self.make_protocol, host, port)
         self.host, self.port = self._listening.sockets[0].getsockname()[:2]
+
+    def make_protocol(self) -> asyncio.Protocol:
+        """The protocol for one more connection, wherever its bytes come from."""
+        if self._web is None:
+            raise RuntimeError("The sandbox is not started.")
+        return self._web()
 
     async def stop(self) -> None:
         """End all streams, and stop listening."""
@@ -60,7 +67,7 @@ class Server:
             self._listening = None
         if self._runner is not None:
             await self._runner.cleanup()
-            self._runner = None
+            self._runner = self._web = None
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
