@@ -114,7 +114,7 @@ class Sandbox:
         """Serve one more connection, which is not one of sockets: get its end.
 
         ``send`` takes the bytes for the client, or ``None`` when the server has closed it.
-        The bytes of the client go to :meth:`kopf_kits.pipes.Pipe.receive`.
+        The bytes of the client go to ``kopf_kits.pipes.Pipe.receive()``.
         """
         if self._server is None:
             raise RuntimeError("The sandbox is not started: use it as a context manager.")
