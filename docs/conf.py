@@ -30,7 +30,7 @@ extensions = [
 ]
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "_extensions", "_diagrams", "_casts", "AGENTS.md"]
+exclude_patterns = ["_build", "_playground", "_extensions", "_diagrams", "_casts", "AGENTS.md"]
 
 # The reference. Names in single backticks of docstrings are links, and dead links are errors.
 default_role = "py:obj"

@@ -27,7 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--record",
         action="store_true",
-        help="rewrite the expectations of the conformance suite by what this cluster does",
+        help="rewrite the expectations of the conformance suite by what this cluster does; "
+        "or the recorded run of the playground by what the browser does",
     )
 
 

@@ -166,7 +166,7 @@ def fetch_pyodide() -> Path:
 
 def run_node(script: Path, *args: str, cwd: Path = ROOT) -> None:
     """Run a script by Node.js, which is a package of the environment. It never hangs."""
-    name = f"{script.name} {args[0]}"
+    name = f"{script.stem} {args[0]}"
     try:
         result = subprocess.run(
             [str(NODE / "bin" / "node"), str(script), *args],

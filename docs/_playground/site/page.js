@@ -223,7 +223,7 @@ async function open() {
   }
   choose(setup.examples[0].name);
   if (canRun) {
-    await restore();
+    if (!await restore()) say(find("state").textContent || "Press Run.");
     find("run").disabled = false;
   } else {
     find("share").disabled = true;

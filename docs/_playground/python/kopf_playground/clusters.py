@@ -157,7 +157,20 @@ def _hide(obj: Obj) -> Obj:
 
 
 def _dump(obj: Obj) -> str:
-    return yaml.safe_dump(json.loads(json.dumps(obj)), sort_keys=False, width=10**6)
+    plain = json.loads(json.dumps(obj))
+    return yaml.dump(plain, Dumper=Dumper, sort_keys=False, width=10**6)
+
+
+class Dumper(yaml.SafeDumper):
+    """Texts of several lines are shown line by line, as `kubectl` does."""
+
+
+def _represent_text(dumper: Dumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+Dumper.add_representer(str, _represent_text)
 
 
 def _diff(old: Obj, new: Obj) -> Obj:
