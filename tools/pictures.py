@@ -18,7 +18,7 @@ TARGET = DOCS / "_static" / "pictures"
 
 WIDTH, HEIGHT, MARGIN = 250, 58, 16
 BESIDE, BELOW = 96, 46  # the spaces between boxes: there is a label in the first one
-SIDES = 360  # for the arrows around the boxes, and for their labels
+GLYPH = 0.56  # how wide a character is on average, in sizes of its font
 FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, monospace"
 
@@ -51,9 +51,23 @@ class Diagram:
 
     @property
     def width(self) -> int:
-        """The width in pixels, with the places for labels and for arrows around."""
+        """The width of all boxes in pixels."""
         most = max(len(row) for row in self.rows)
-        return most * WIDTH + (most - 1) * BESIDE + 2 * MARGIN + SIDES
+        return most * WIDTH + (most - 1) * BESIDE
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """How far the arrows around the boxes and the labels go, to the left and to the right."""
+        places = self.place()
+        lefts, rights = [0.0], [float(self.width)]
+        for source, target, label in self.arrows:
+            (x1, y1), (x2, y2) = places[source], places[target]
+            rights += [(x1 + x2) / 2 + 8 + len(label) * GLYPH * 12] if y1 != y2 else []
+        for source, target, label in self.backs:
+            between = [x for x, y in places.values() if places[target][1] <= y <= places[source][1]]
+            longest = max(map(len, label.split(": ")))
+            lefts += [min(between) - WIDTH / 2 - 40 - longest * GLYPH * 12]
+        return min(lefts) - MARGIN, max(rights) + MARGIN
 
     @property
     def height(self) -> int:
@@ -97,8 +111,10 @@ def _parse_box(text: str) -> tuple[str, str, str]:
 def draw(diagram: Diagram, colors: Colors) -> str:
     """Draw a diagram as SVG."""
     places = diagram.place()
+    left, right = diagram.sides
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {diagram.width} {diagram.height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{right - left:.0f}" '
+        f'height="{diagram.height}" viewBox="{left:.0f} 0 {right - left:.0f} {diagram.height}" '
         f'font-family="{FONT}" role="img" aria-label="{html.escape(diagram.title)}">',
         '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
         f'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="{colors.line}"/>'
