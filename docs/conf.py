@@ -24,13 +24,22 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "kubernetes_terms",
     "public_names",
     "site_pages",
     "spelled_options",
 ]
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "_playground", "_extensions", "_diagrams", "_casts", "AGENTS.md"]
+exclude_patterns = [
+    "_build",
+    "_playground",
+    "_extensions",
+    "_diagrams",
+    "_casts",
+    "_templates",
+    "AGENTS.md",
+]
 
 # The reference. Names in single backticks of docstrings are links, and dead links are errors.
 default_role = "py:obj"
@@ -50,6 +59,18 @@ html_show_sourcelink = False
 html_copy_source = False
 html_static_path = ["_static", "_build/assets"]
 html_css_files = ["kopf.css"]
+html_js_files = ["versions.js", "pages.js"]
+templates_path = ["_templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "versions.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 html_extra_path = ["AGENTS.md"]
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"

@@ -1,9 +1,46 @@
+"""Every page, as people see it: on a laptop and on a phone, in the light and in the dark."""
+
 from __future__ import annotations
 
-from playwright.sync_api import Browser
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Response
+
+from .conftest import PAGES
+
+LOOK = Path(__file__).with_name("look.js").read_text("utf-8")
+WIDTHS = (1280, 390)
+THEMES = ("light", "dark")
+FACES = [path.relative_to(PAGES).as_posix() for path in sorted(PAGES.rglob("*.html"))]
+"""All pages of the site. Those of modules are generated all alike: one of them is enough."""
 
 
-def test_the_landing_page_opens(browser: Browser, site: str) -> None:
-    with browser.new_page() as page:
-        page.goto(f"{site}/index.html")
-        assert page.get_by_role("heading", level=1).count() == 1
+def _find_refusal(url: str, response: Response) -> list[str]:
+    return [f"{url}: {response.status} for {response.url}"] if response.status >= 400 else []
+
+
+def list_pages() -> list[str]:
+    """The pages to look at."""
+    modules = [name for name in FACES if name.startswith("_modules/")]
+    return [name for name in FACES if name not in modules[1:]]
+
+
+@pytest.fixture(scope="module", params=WIDTHS)
+def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    """A window of one width."""
+    with browser.new_context(viewport={"width": request.param, "height": 900}) as context:
+        yield context.new_page()
+
+
+def test_pages_fit_the_window_and_are_readable(page: Page, site: str) -> None:
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(f"{page.url}: {error}"))
+    page.on("response", lambda response: faults.extend(_find_refusal(page.url, response)))
+    for name in list_pages():
+        page.goto(f"{site}/{name}")
+        for theme in THEMES:
+            seen = page.evaluate(LOOK, theme)
+            faults += [f"{name} ({theme}): {fault}" for fault in seen]
+    assert not faults, "\n".join(faults)
