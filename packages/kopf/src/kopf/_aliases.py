@@ -75,7 +75,7 @@ GONE = {
 
 
 ROOTS = ("kopf._cogs", "kopf._core", "kopf._kits")
-DOCS = "https://github.com/nolar/kopf/blob/main/docs/migration.md#what-was-never-public"
+DOCS = "https://nolar.github.io/kopf/migration.html#what-was-never-public"
 
 
 class AliasModule(types.ModuleType):

@@ -29,7 +29,7 @@ from kopf_core.reactor.errands import Access, run_errand
 
 logger = logging.getLogger("kopf._core.engines.peering")
 
-DOCS = "https://github.com/nolar/kopf/blob/main/docs/peering.md#set-up"
+DOCS = "https://nolar.github.io/kopf/peering.html#set-up"
 
 
 class PeeringError(Exception):
