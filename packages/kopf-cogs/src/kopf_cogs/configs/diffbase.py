@@ -59,8 +59,8 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
         The extra fields are taken even if they are not essential: e.g., when there are
         handlers for a specific field in the status.
 
-        The essence shares nothing with the body: the handlers sometimes modify the latter,
-        but what is stored as handled must be what was there before they started.
+        The essence shares nothing with the body. Handlers sometimes modify the body, and
+        the storage must keep the state from before the handlers started.
         """
         essence = {k: json_copy(v) for k, v in body.items() if k not in _SYSTEM_STANZAS}
         metadata = self._build_metadata(body)
@@ -85,7 +85,7 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
     def fetch_seen(self, *, body: Body) -> str | None:
         """Get what the finished handlers have seen, while other handlers of the cycle go on.
 
-        It is a text of no meaning for the storages, or whatever is there in its place.
+        The text has no meaning for the storages. Any other value in its place is returned, too.
         The storages that do not keep it lose it only when the operator is restarted.
         """
         return None

@@ -25,7 +25,7 @@ from kopf_cogs.structs.patches import Patch
 class ProgressRecord(TypedDict, total=False):
     """The state of one handler. Times are ISO-8601 strings in UTC with an offset.
 
-    The handler is finished if it either succeeded or failed; otherwise it is to be retried,
+    The handler is finished if it either succeeded or failed. Otherwise, Kopf retries it,
     not earlier than the ``delayed`` time. ``subrefs`` are ids of all its sub-handlers.
     """
 
@@ -39,7 +39,7 @@ class ProgressRecord(TypedDict, total=False):
     message: str | None
     subrefs: Collection[HandlerId] | None
     seen: str | None
-    """Of reconcilers only: what the object was like at the latest attempt, as a digest."""
+    """Of reconcilers only: the digest of the object at the latest attempt."""
 
 
 class ProgressStorage(StorageStanzaCleaner, metaclass=abc.ABCMeta):
@@ -87,8 +87,8 @@ class ProgressStorage(StorageStanzaCleaner, metaclass=abc.ABCMeta):
     def find(self, *, body: Body) -> Mapping[str, ProgressRecord]:
         """All states on the object by their names in the storage, whosever handlers they are of.
 
-        The names are not the ids: these can be cut or changed to be stored. What makes no sense
-        is skipped, with no warnings. The storages that cannot tell find nothing.
+        The names are not the ids: these can be cut or changed to be stored. Broken records
+        are skipped, with no warnings. The storages that cannot tell find nothing.
         """
         return {}
 
@@ -221,7 +221,7 @@ class StatusProgressStorage(ProgressStorage):
 
     @property
     def touch_field(self) -> FieldPath:
-        """What is changed to get a new watch-event."""
+        """The field that Kopf changes to get a new watch-event."""
         return self._touch_field
 
     @touch_field.setter

@@ -335,9 +335,10 @@ class OperatorSettings:
     name: str | None = None
     """The name of the operator, e.g. ``websites.example.com``: at most 63 lowercase characters.
 
-    If it is set, then these follow, unless they are set explicitly: the finalizer, the prefix of
-    annotations (progress, last handled states, ownership), the field manager, the label
-    ``app.kubernetes.io/managed-by`` of applied objects, the component of Kubernetes events.
+    Kopf derives other names from it, unless they are set explicitly. These are the finalizer,
+    the prefix of annotations (progress, last handled states, ownership), and the field manager.
+    Two more are the label ``app.kubernetes.io/managed-by`` of applied objects, and the component
+    of Kubernetes events.
     """
 
     _followers: Mapping[str, Any] = dataclasses.field(init=False, repr=False, compare=False)

@@ -213,7 +213,7 @@ class Body(ReplaceableMappingView[str, Any]):
 
     @property
     def parsed(self) -> dict[Any, Any]:
-        """What was made of this state of the object for those who want models: a cache."""
+        """A cache: the models that were made of this state of the object."""
         try:
             return self._parsed
         except AttributeError:

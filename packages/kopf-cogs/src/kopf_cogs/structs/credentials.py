@@ -79,7 +79,7 @@ class AiohttpSession(KubeContext):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Impersonation:
-    """Who to act as, if it is not who we are: what the API server calls user impersonation."""
+    """The user to act as, instead of the user of the credentials: user impersonation."""
 
     user: str
     uid: str | None = None
@@ -127,10 +127,13 @@ class ConnectionInfo(KubeContext):
 
     impersonation: Impersonation | None = None
     revision: str | None = dataclasses.field(default=None, repr=False)
-    """What differs when the files have changed, while the paths to them have not."""
+    """A mark that differs when the files have changed, while the paths to them have not."""
 
     renewal: "Renewal | None" = dataclasses.field(default=None, repr=False, compare=False)
-    """How to get the next ones shortly before these expire; called in a thread, can be slow."""
+    """The function that gets the next credentials shortly before these expire.
+
+    It is called in a thread, so it can be slow.
+    """
 
     def __post_init__(self) -> None:
         for title, path, data in [
@@ -155,10 +158,10 @@ class ConnectionInfo(KubeContext):
         return None
 
     def as_http_headers(self) -> dict[str, str]:
-        """Make the ``Authorization`` header, and those of impersonation, if there are any.
+        """Make the ``Authorization`` header and the headers of impersonation.
 
-        Raises ``ValueError`` if some are repeated, as those of several impersonated groups:
-        they are not for dictionaries, see :meth:`as_header_pairs`.
+        Raises ``ValueError`` if a header is repeated, e.g. for several impersonated groups.
+        A dictionary cannot have them, see :meth:`as_header_pairs`.
         """
         pairs = self.as_header_pairs()
         headers = dict(pairs)

@@ -40,7 +40,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scale:
-    """The ``scale`` subresource: what ``kubectl scale`` and autoscalers change, and look at."""
+    """The ``scale`` subresource: ``kubectl scale`` and autoscalers read and change it."""
 
     spec: str = ".spec.replicas"
     status: str = ".status.replicas"
@@ -140,7 +140,7 @@ def resource(
     """Declare that a class is the model of a kind of objects, in one version.
 
     The class is returned as it is, so it can be a model of pydantic, a dataclass,
-    or a ``TypedDict``. Its fields are those of objects: ``spec``, ``status``, or any others::
+    or a ``TypedDict``. Its fields are the fields of objects: ``spec``, ``status``, or any others::
 
         @kopf.resource('websites.example.com/v1', kind='Website', short=['web'])
         class Website(pydantic.BaseModel):
@@ -153,10 +153,10 @@ def resource(
     :param short: The short names for ``kubectl``.
     :param categories: The categories such as ``all`` for ``kubectl get all``.
     :param scope: ``Namespaced`` or ``Cluster``.
-    :param storage: Whether objects are stored in this version. It is to be said
-        for one of the versions if a kind has several ones.
+    :param storage: Whether objects are stored in this version. If a kind has several
+        versions, one of them must say so.
     :param served: Whether the API serves this version.
-    :param deprecated: Whether the API warns those who use this version; also the warning itself.
+    :param deprecated: Whether the API warns the users of this version; or the warning itself.
     :param status: Whether there is the ``status`` subresource. By default, it is there
         if the model has the field ``status``.
     :param scale: Whether there is the ``scale`` subresource; also its paths.

@@ -16,7 +16,7 @@ class DiffScope(enum.Flag):
 
 
 class DiffOperation(enum.StrEnum):
-    """What has happened to a field."""
+    """The operation on a field: it was added, changed, or removed."""
 
     ADD = "add"
     CHANGE = "change"

@@ -82,7 +82,7 @@ class Name(Marker):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Description(Marker):
-    """What ``kubectl explain`` shows; by default, it is taken from docstrings."""
+    """The text for ``kubectl explain``; by default, it is taken from docstrings."""
 
     text: str
 
@@ -136,7 +136,7 @@ class Format(Marker):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Type(Marker):
-    """The type in the schema, such as ``string``, whatever the type in Python is."""
+    """The type in the schema, such as ``string``, for any type in Python."""
 
     name: str
 
@@ -153,7 +153,7 @@ class Enumerated(Marker):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListType(Marker):
-    """How lists are merged by server-side apply: as a whole, by values, or by keys of items."""
+    """The way that server-side apply merges lists: as a whole, by values, or by keys of items."""
 
     type: Literal["atomic", "set", "map"]
 
@@ -170,14 +170,14 @@ class MapKeys(Marker):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MapType(Marker):
-    """How mappings and structures are merged by server-side apply: by keys, or as a whole."""
+    """The way that server-side apply merges mappings and structures: by keys, or as a whole."""
 
     type: Literal["granular", "atomic"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IntOrString(Marker):
-    """The value is an integer or a string, whatever the type in Python is."""
+    """The value is an integer or a string, for any type in Python."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -49,9 +49,9 @@ class Patch(dict[str, Any]):
 
     In the dictionary, ``None`` deletes a field, dictionaries are merged, all other values
     replace the existing ones. The functions in ``fns`` are for the changes that depend
-    on the current state, such as those in lists: they are called with a copy of the freshest
-    body known, change it in place, and the difference is sent as a JSON patch (RFC 6902),
-    guarded by the resource version. They can be called several times.
+    on the current state, such as changes of lists. A function gets a copy of the freshest
+    known body, and changes it in place. Kopf sends the difference as a JSON patch (RFC 6902),
+    guarded by the resource version. The functions can be called several times.
 
     The patch is true if there is anything to apply: either fields or functions.
     """
@@ -131,7 +131,7 @@ class Patch(dict[str, Any]):
         """Build the list of JSON-patch operations for both the fields and the functions.
 
         The operations are relative to the body: either the passed one, or, if not passed,
-        the one with which the patch was created. What changes nothing is not in the list.
+        the one with which the patch was created. The list has no operations that change nothing.
         Unlike with merge-patches, the dictionaries that become empty are removed.
 
         Raises ``ValueError`` if there is something to apply but the body is not known.

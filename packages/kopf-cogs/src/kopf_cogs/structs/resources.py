@@ -51,7 +51,7 @@ class Resource:
     """Whether it is the preferred version of the API group, i.e. served if none is specified."""
 
     verbs: frozenset[str] = frozenset()
-    """What the API can do with it, e.g. ``{'list', 'watch', 'patch'}``; not what is permitted."""
+    """The verbs of the API, e.g. ``{'list', 'watch', 'patch'}``, permitted or not."""
 
     def __hash__(self) -> int:
         return hash((self.group, self.version, self.plural))

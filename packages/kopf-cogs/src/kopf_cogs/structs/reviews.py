@@ -16,7 +16,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 class UserInfo(TypedDict, total=False):
-    """Who is doing this to the object."""
+    """The user who requests this change of the object."""
 
     username: str
     uid: str
@@ -104,7 +104,7 @@ class WebhookClientConfigService(TypedDict, total=False):
 
 
 class WebhookClientConfig(TypedDict, total=False):
-    """How the API can reach the webhook server: either by a URL or via a service.
+    """The address of the webhook server for the API server: either a URL or a service.
 
     ``caBundle`` is base64-encoded PEM, with which the server's certificate is verified.
     """
@@ -134,8 +134,8 @@ class WebhookFn(Protocol):
     """The framework's function which webhook servers call for every admission request.
 
     ``request`` is the parsed JSON of the body, of whatever type and contents it has come.
-    ``webhook`` is the id of the only handler to be called: what is in the URL after the path
-    of the server, be it URL-decoded or not. Without it, all the handlers that match are called.
+    ``webhook`` is the id of the only handler to call: the part of the URL after the path
+    of the server, URL-decoded or not. Without it, all the handlers that match are called.
 
     Raises ``ReviewError`` if there is nothing to answer to. The failures of handlers
     are in the response.
