@@ -90,8 +90,8 @@ def list(
 ) -> Listing:
     """List objects: ``await`` for all at once, ``async for`` to have only a page in memory.
 
-    With ``namespace=None``, those of the whole cluster. ``labels`` and ``fields`` are selectors
-    as in kubectl, or mappings of exact values.
+    With ``namespace=None``, list the objects of the whole cluster. ``labels`` and ``fields`` are
+    selectors as in kubectl, or mappings of exact values.
     """
     _refuse_sync_callers("list")
     return current_api().list(
@@ -130,9 +130,10 @@ async def apply(
 ) -> Obj:
     """Make an object have these fields, whether it exists or not: the server-side apply.
 
-    The fields that were applied before and are not there now are removed; the fields of others
-    are kept. If others have set the same fields, they lose them; with ``force=False``,
-    :class:`APIConflictError` is raised. With ``adopt``, it belongs to the object being handled.
+    The API server removes the fields that you have applied before and do not apply now.
+    It keeps the fields of other managers. If another manager has set the same fields, they become
+    yours; with ``force=False``, :class:`APIConflictError` is raised. With ``adopt``, the object
+    belongs to the object being handled.
     """
     api = current_api()
     payload = await _adopt(api, body, kind) if adopt else body

@@ -22,7 +22,7 @@ class Conditions(Mapping[str, Condition]):
     """The conditions of one object: as they are in its status, with the changes of the handlers.
 
     The changes go to the patch of the handlers at once, if anything has really changed.
-    What others do to other conditions meanwhile is not lost.
+    Changes of other conditions by other controllers are not lost.
 
     ``is_counted`` tells that each change of the status is counted as a generation of the object,
     as it is with no subresource for it. Then, this is not a reason to change the status again.

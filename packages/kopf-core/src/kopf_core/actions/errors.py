@@ -55,7 +55,7 @@ class SubhandlersPending(TemporaryError):
 
 
 class ErrorsMode(enum.Enum):
-    """What an arbitrary exception in a handler (not one of Kopf's own) means."""
+    """The meaning of an arbitrary exception in a handler, i.e. not one of Kopf's own."""
 
     IGNORED = 1
     """The exception is logged, and the handler counts as successful."""

@@ -18,12 +18,12 @@ class _Sent:
 def flush() -> Awaitable[None]:
     """Send what this daemon or timer has changed so far: the ``patch`` and the ``conditions``.
 
-    To be awaited in async functions; sync functions just call it. Then, the patch is empty, and
-    the object is shown as it has become. What cannot be sent now stays in the patch, and is sent
-    the next time, or in the end: it is in the log then, not an error raised here.
+    Async functions must await it; sync functions just call it. Then, the patch is empty, and
+    the arguments show the object as it has become. If the sending fails, no error is raised here:
+    Kopf logs it, keeps the changes in the patch, and sends them the next time, or in the end.
 
     Raises :class:`LookupError` outside of handlers, and :class:`RuntimeError` in other handlers:
-    what those change is sent when they return.
+    Kopf sends their changes when they return.
     """
     send = current_invocation().flush
     if send is None:

@@ -16,7 +16,7 @@ from kopf_core.intents.matching import prematches
 
 
 class AdmissionError(RejectionError):
-    """The request is denied: with this message and HTTP code for those who have made it."""
+    """The request is denied: the user who has made it gets this message and HTTP code."""
 
     code: int
     """The HTTP code of the denial."""

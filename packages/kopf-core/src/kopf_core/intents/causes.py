@@ -22,7 +22,7 @@ from kopf_core.intents.stoppers import AnyStopperChecker
 
 
 class Reason(enum.StrEnum):
-    """What has happened to an object, as detected from its last handled state."""
+    """The change of an object, as detected from its last handled state."""
 
     CREATE = "create"
     UPDATE = "update"

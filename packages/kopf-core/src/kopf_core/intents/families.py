@@ -21,7 +21,7 @@ class Family(Mapping[str, Mapping[str, dict[str, Any]]]):
     Kinds are as in manifests (``Deployment``); plural names can be used for reading, too. The
     objects of other namespaces than the primary object's one are named with their namespaces.
 
-    Those who ask get copies: nothing that is known of the cluster changes with these.
+    The objects are copies: Kopf does not see changes of them.
     """
 
     __slots__ = ("_items", "_kinds")

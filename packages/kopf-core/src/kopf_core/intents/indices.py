@@ -67,7 +67,7 @@ class _IndexValues(ValuesView[Store[V]]):
 class Index(Mapping[K, Store[V]], Generic[K, V]):
     """A mapping of arbitrary keys to the stores of values. Read-only.
 
-    It can be read from any thread and iterated for long: what is iterated is a snapshot.
+    It can be read from any thread and iterated for long: the iteration goes over a snapshot.
     """
 
     __slots__ = ("_keys_by_object", "_stores")

@@ -104,13 +104,13 @@ class OperatorRegistry:
 
     @property
     def observed_selectors(self) -> Collection[Selector]:
-        """Those of the kinds with reconcilers, owned, or related: their states are kept."""
+        """The selectors of kinds with reconcilers, owned, or related: Kopf keeps their states."""
         found = {s for h in self.reconcilers for s in (h.selector, *h.owns, *h.related)}
         return {selector for selector in found if selector is not None}
 
     @property
     def related_names(self) -> Collection[str]:
-        """What reconcilers relate to by a word: these can be indices, or fields of objects."""
+        """The words by which reconcilers relate to objects: names of indices, or fields."""
         return {s for h in self.reconcilers for s in h.related.values() if isinstance(s, str)}
 
     def get_resource_handlers(

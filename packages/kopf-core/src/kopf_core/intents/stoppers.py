@@ -114,7 +114,7 @@ class SyncDaemonStopperChecker(_Checker):
     def wait(self, timeout: float | None = None) -> "SyncDaemonStopperChecker":
         """Sleep for ``timeout`` seconds, or less if the daemon is asked to exit.
 
-        What the daemon has changed by now is sent first, as :func:`kopf.flush` does it.
+        Kopf first sends the changes of the daemon, as :func:`kopf.flush` does.
         """
         if not self:
             flush_in_thread()
@@ -130,7 +130,7 @@ class AsyncDaemonStopperChecker(_Checker):
     def wait(self, timeout: float | None = None) -> "AwaitableWait":
         """Sleep (with ``await``) for ``timeout`` seconds, or less if the daemon is to exit.
 
-        What the daemon has changed by now is sent first, as :func:`kopf.flush` does it.
+        Kopf first sends the changes of the daemon, as :func:`kopf.flush` does.
         """
         return AwaitableWait(self, self._latch, timeout)
 

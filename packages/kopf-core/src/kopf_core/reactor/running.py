@@ -169,7 +169,7 @@ async def _cancel_others(foreign: Collection["asyncio.Task[Any]"]) -> None:
 async def operator(**kwargs: Unpack[OperatorArguments]) -> None:
     """Run an operator in the current loop, until it is stopped.
 
-    The options are those of :class:`OperatorArguments`.
+    :class:`OperatorArguments` describes the options.
 
     It is stopped by ``stop_flag``, by SIGINT/SIGTERM if it runs in the main thread, by cancelling,
     or by a failure that it cannot recover from; the failure is raised then.

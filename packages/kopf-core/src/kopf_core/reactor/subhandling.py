@@ -97,9 +97,9 @@ async def execute(
 ) -> None:
     """Run sub-handlers of the current handler now.
 
-    ``fns`` are functions, or a mapping of ids to functions; or else ``handlers`` are handlers;
-    or else ``registry`` is a registry of handlers. If nothing is specified, those registered
-    with ``@kopf.subhandler`` are run, in place of doing so when the current handler returns.
+    ``fns`` are functions, or a mapping of ids to functions. Alternatively, ``handlers`` are
+    handlers, or ``registry`` is a registry of handlers. Without arguments, Kopf runs
+    the functions with ``@kopf.subhandler`` now, not when the current handler returns.
 
     Raises an error until all of them are finished: the handler must not catch it, as it is called
     again because of it.

@@ -41,7 +41,7 @@ class Again:
 class Trigger:
     """One of the reasons why a reconciler is called: for logs, tests, and decisions.
 
-    Those of one call are in its argument ``triggers``. Equal ones are one.
+    The triggers of one call are in its argument ``triggers``. Equal triggers are merged.
     """
 
     kind: str
@@ -50,8 +50,10 @@ class Trigger:
     is served."""
 
     subject: str = ""
-    """What has changed, e.g. ``Deployment ns/web``; empty for the object itself. For external
-    happenings, it is their reason."""
+    """The changed object, e.g. ``Deployment ns/web``; empty for the primary object itself.
+
+    For external happenings, it is their reason.
+    """
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.subject}" if self.subject else self.kind

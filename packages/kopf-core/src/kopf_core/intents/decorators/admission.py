@@ -106,7 +106,8 @@ def mutate(
 ) -> AdmissionDecorator:
     """Called before a change is accepted: it can be amended with ``patch``, or denied.
 
-    It is called for deletions only if they are requested explicitly: nothing can be changed then.
+    Kopf calls it for deletions only if ``operation`` or ``operations`` name them. A deletion
+    cannot be amended.
     """
     return _declare(WebhookType.MUTATING, (arg1, arg2, arg3), options)
 

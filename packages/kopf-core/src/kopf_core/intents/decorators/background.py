@@ -21,9 +21,9 @@ def daemon(
     """Runs in background for every object, for as long as it exists and matches.
 
     ``initial_delay`` is in seconds, or a function of the handler's keyword arguments.
-    When the daemon is to exit: it is signalled, then cancelled after ``cancellation_backoff``,
-    then abandoned after ``cancellation_timeout``; if there is no timeout, it is waited for,
-    with a reminder in the log every ``cancellation_polling`` seconds.
+    To stop the daemon, Kopf sets the flag ``stopped``. Kopf cancels the daemon after
+    ``cancellation_backoff`` seconds, and abandons it after ``cancellation_timeout`` more. Without
+    a timeout, Kopf waits for the daemon, and logs it every ``cancellation_polling`` seconds.
     """
     return declare_for_resource(DaemonHandler, (arg1, arg2, arg3), options)
 

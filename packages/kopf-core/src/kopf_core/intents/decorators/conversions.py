@@ -39,9 +39,10 @@ def convert(
     """Called to make an object of the ``target`` version from an object of the ``source`` version.
 
     The versions are their names, such as ``v1beta1``, or classes with ``@kopf.resource``.
-    The function gets the ``body`` as a dictionary of its own, to be changed in place or to return
-    another one; or an instance of a model, if it is annotated with that, to return an instance of
-    another model. The metadata are kept, but for labels and annotations.
+    The function gets the ``body`` as a dictionary of its own. It changes this dictionary in place,
+    or returns another one. If the argument is annotated with a model, the function gets
+    an instance of this model, and returns an instance of another model. Kopf keeps the metadata,
+    except labels and annotations.
 
     The API server asks for conversions through the webhook server of the operator. If there is
     no function for a pair of versions, several functions are called one after another.

@@ -21,13 +21,15 @@ def reconcile(
     /,
     **options: Unpack[ReconcileOptions],
 ) -> ReconcilingDecorator:
-    """Called to bring what exists in line with what the object wants to exist.
+    """Called to say which objects must exist for the primary object.
 
-    The function is a generator, sync or async, which yields the objects that must exist, and gets
-    them back as they are in the cluster; or it returns a list of them. They are adopted by
-    the primary object and applied, if they differ; those made earlier and not wanted anymore are
-    deleted. It is called when the object appears or changes, when any of the owned or related
-    objects changes or vanishes, ``every`` so many seconds, and on retries.
+    The function is a generator, sync or async. It yields the objects that must exist, and gets
+    each of them back as it is in the cluster. Or the function returns a list of objects. Kopf makes
+    the primary object their owner, and applies the objects that differ. Kopf deletes the objects
+    that the function wanted earlier and does not want anymore.
+
+    Kopf calls the function when the primary object appears or changes, when an owned or a related
+    object changes or vanishes, after each ``every`` seconds, and on retries.
     """
     settled: dict[str, Any] = {**options}
     for name in ("every", "limit", "cooldown"):

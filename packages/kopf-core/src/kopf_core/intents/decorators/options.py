@@ -27,7 +27,7 @@ KindArg = str | type[Any] | Selector
 
 
 class SelectorOptions(TypedDict, total=False):
-    """Which resources are meant; see :class:`kopf_cogs.structs.selectors.Selector`."""
+    """The resources to handle; see :class:`kopf_cogs.structs.selectors.Selector`."""
 
     group: str | None
     """The API group, e.g. ``apps``; empty for the core group."""
@@ -52,7 +52,7 @@ class SelectorOptions(TypedDict, total=False):
 
 
 class HandlerOptions(TypedDict, total=False):
-    """What the handler is by itself."""
+    """The options of every handler."""
 
     id: str | None
     """The identity of the handler on the object; by default, the name of the function."""
@@ -62,7 +62,7 @@ class HandlerOptions(TypedDict, total=False):
 
 
 class RetryOptions(TypedDict, total=False):
-    """What to do about failures."""
+    """The options for failures."""
 
     errors: ErrorsMode | None
     """How to treat arbitrary exceptions; by default, they are temporary."""
@@ -79,7 +79,7 @@ class RetryOptions(TypedDict, total=False):
 
 
 class MetaOptions(TypedDict, total=False):
-    """Which objects are meant: all the filters must match."""
+    """The filters of objects: all of them must match."""
 
     labels: MetaFilter | None
     """The expected labels: literals, ``kopf.PRESENT``, ``kopf.ABSENT``, or functions."""
@@ -92,7 +92,7 @@ class MetaOptions(TypedDict, total=False):
 
 
 class FieldOptions(TypedDict, total=False):
-    """Which objects are meant, by one of their fields."""
+    """The filters of objects by one of their fields."""
 
     field: FieldSpec
     """Where to look: ``"spec.field"``, or ``("spec", "field")``. Handlers of changes see
@@ -103,7 +103,7 @@ class FieldOptions(TypedDict, total=False):
 
 
 class TransitionOptions(TypedDict, total=False):
-    """Which changes of the field are meant. They exclude ``value``."""
+    """The filters of changes of the field. They exclude ``value``."""
 
     old: ValueFilter
     """The expected value before the change."""
@@ -190,7 +190,7 @@ class FieldChangeOptions(
 
 
 class DaemonOptions(ResourceOptions, SpawningOptions, total=False):
-    """The options of ``@kopf.daemon``: what to do when it must exit, in seconds."""
+    """The options of ``@kopf.daemon``: times of its exit, in seconds."""
 
     cancellation_backoff: float | None
     """How long to wait since it is asked to exit until it is cancelled."""
@@ -221,8 +221,8 @@ class TimerOptions(ResourceOptions, SpawningOptions, total=False):
     """Of the schedule, e.g. ``"Europe/Berlin"``; by default, UTC."""
 
     missed: MissedRuns | None
-    """What becomes of the runs of the schedule that were missed, e.g. while the operator was down:
-    ``"none"`` is made up for (the default), or ``"one"`` for all of them, or ``"all"``."""
+    """The missed runs of the schedule to make up for, e.g. after the operator was down:
+    ``"none"`` (the default), ``"one"`` instead of all of them, or ``"all"``."""
 
     jitter: float | None
     """By how much at most the runs are later than scheduled: each object has its own delay."""
@@ -235,9 +235,11 @@ class ReconcileOptions(ResourceOptions, total=False):
     """The kinds of objects that it makes: they are watched, and belong to the primary object."""
 
     related: Mapping[KindArg, FieldSpec | Callable[..., Any]]
-    """The kinds of objects that it depends on, each with how they are found: a field of the
-    primary object with their names, e.g. ``"spec.secretName"``; the name of an index; or
-    a function which gets a related object and returns the names of the primary ones."""
+    """The kinds of objects that it depends on, each with a way to find the objects.
+
+    The way is a field of the primary object with their names, e.g. ``"spec.secretName"``, or
+    the name of an index. Or it is a function that gets a related object and returns the names
+    of the primary objects."""
 
     every: float | None
     """How often to call it with no changes at all; by default, never."""
