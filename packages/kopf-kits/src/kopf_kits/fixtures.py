@@ -44,8 +44,8 @@ def kopf_sandbox(
 def kopf_operator(kopf_sandbox: SandboxThread) -> Iterator[OperatorStarter]:
     """Starts operators on the local API of the test; they are stopped at the end of the test.
 
-    The arguments are those of ``kopf run``: ``kopf_operator("-A", "example.py")``. The options are
-    those of :class:`kopf.testing.KopfRunner`. ``timeout`` is how many seconds the operator may take
+    Pass the arguments of ``kopf run``: ``kopf_operator("-A", "example.py")``, and the options of
+    :class:`kopf.testing.KopfRunner`. ``timeout`` is how many seconds the operator may take
     to exit. The errors of an operator are raised at the end of the test.
     """
     from kopf_kits.runner import KopfRunner
@@ -61,7 +61,7 @@ def kopf_operator(kopf_sandbox: SandboxThread) -> Iterator[OperatorStarter]:
 
 @pytest.fixture
 def kopf_usage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Usage]:
-    """What handlers request through ``kopf.api`` in the test; to be checked against the roles.
+    """The requests of handlers through ``kopf.api`` in the test. Check the roles against them.
 
     If there is the variable ``KOPF_USED`` in the environment, it is the path of the file for
     ``kopf rbac --used``: everything is added there when the test ends.

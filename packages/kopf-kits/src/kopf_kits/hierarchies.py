@@ -89,7 +89,7 @@ def label(
     """Add labels to the object(s), and to the nested templates of objects.
 
     :param objs: An object or an iterable of objects, each a dict or of a supported library.
-    :param labels: The labels to add; by default, those of the object which is being handled.
+    :param labels: The labels to add; by default, the labels of the handled object.
     :param forced: Whether to overwrite the labels that are already there.
     :param nested: A field or fields to be labelled additionally where they exist,
         e.g. ``"spec.template"`` of deployments.

@@ -38,7 +38,7 @@ _INTERNAL_ATTRIBUTES = frozenset({"settings", "k8s_skip", "k8s_ref"})
 
 
 class LogFormat(enum.Enum):
-    """How the log records look. Any format string of :mod:`logging` can be used instead."""
+    """The look of the log records. Any format string of :mod:`logging` can be used instead."""
 
     PLAIN = "%(message)s"
     FULL = "[%(asctime)s] %(name)-20.20s [%(levelname)-8.8s] %(message)s"

@@ -29,16 +29,16 @@ Obj = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Reconciled:
-    """What has come out of one pass of a reconciler."""
+    """The outcome of one pass of a reconciler."""
 
     objects: list[dict[str, Any]] = field(default_factory=list)
-    """What was wanted, in the order of wanting, exactly as the function has said it."""
+    """The objects that the function wants, in its order, exactly as it has said them."""
 
     conditions: Mapping[str, Obj] = field(default_factory=dict)
     """The conditions of the object after the pass, by their types."""
 
     patch: dict[str, Any] = field(default_factory=dict)
-    """What else would be changed in the object, including the conditions."""
+    """The other changes of the primary object, including the conditions."""
 
     again: float | None = None
     """In how many seconds the function wants to be called again, if it does."""
@@ -63,12 +63,12 @@ def reconcile(
 ) -> Reconciled:
     """Call the reconciler for the object, as the operator would do, but with nothing applied.
 
-    ``children`` are what the object owns already; ``related`` are what it is related to. What is
-    wanted comes back to generators merged into the child of the same kind and name, if there is
-    such: so, the statuses of children are seen. ``kwargs`` are given to the function as they are,
+    ``children`` are the objects that it owns already; ``related`` are the objects that it depends
+    on. A generator gets each wanted object back, merged into the child of the same kind and name.
+    So the function sees the statuses of children. ``kwargs`` go to the function as they are,
     e.g. ``param`` or indices.
 
-    Raises whatever the function raises, e.g. ``kopf.TemporaryError``.
+    Raises the errors of the function, e.g. ``kopf.TemporaryError``.
     """
     one = _PurePass(fn, body, list(children), list(related), frozenset(triggers), memo, kwargs)
     with DaemonPool(1, name="kopf-pass") as pool:  # there can be another loop in this thread

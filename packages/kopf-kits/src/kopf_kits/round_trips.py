@@ -32,8 +32,8 @@ def check_round_trips(
     The ``models`` are the classes with ``@kopf.resource``, of all versions of one kind. There are
     ``count`` objects for each pair of versions, the same ones for the same ``seed``.
     If they cannot be made, e.g. because of patterns, give some as ``samples``, in any of
-    the versions: these go first, and are enough. The conversions are those of the ``registry``,
-    by default, of the default one.
+    the versions: these go first, and are enough. The conversions are in the ``registry``;
+    by default, in the default one.
 
     Objects are compared as the model of their version sees them. In between, they must be valid
     for the model of the other version.

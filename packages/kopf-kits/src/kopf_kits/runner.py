@@ -31,7 +31,7 @@ POLLING = 0.01  # seconds between the looks at the two ways to become ready: sta
 class KopfRunner:
     """Run an operator in the background while the test does something in the foreground.
 
-    The arguments are those of ``kopf``, as a list or in one string::
+    Pass the arguments of ``kopf`` as a list or as one string::
 
         with KopfRunner(["run", "-A", "--verbose", "examples/01-minimal/example.py"]) as runner:
             ...  # create, change, delete objects; wait until they are handled
@@ -128,27 +128,27 @@ class KopfRunner:
 
     @property
     def output(self) -> str:
-        """What the operator has printed and logged. Only after the block."""
+        """The output of the operator: printed and logged. Only after the block."""
         return self._result.output
 
     @property
     def stdout(self) -> str:
-        """What the operator has printed. Only after the block."""
+        """The printed output of the operator. Only after the block."""
         return self._result.stdout
 
     @property
     def stdout_bytes(self) -> bytes:
-        """What the operator has printed, not decoded. Only after the block."""
+        """The printed output of the operator, not decoded. Only after the block."""
         return self._result.stdout_bytes
 
     @property
     def stderr(self) -> str:
-        """What the operator has logged. Only after the block."""
+        """The log of the operator. Only after the block."""
         return self._result.stderr
 
     @property
     def stderr_bytes(self) -> bytes:
-        """What the operator has logged, not decoded. Only after the block."""
+        """The log of the operator, not decoded. Only after the block."""
         return self._result.stderr_bytes or b""
 
     @property
@@ -163,7 +163,7 @@ class KopfRunner:
 
     @property
     def exc_info(self) -> ExcInfo | None:
-        """How it has exited, with a traceback: the same exception, or ``SystemExit``, if any."""
+        """The exception with which it has exited, e.g. ``SystemExit``, with a traceback; if any."""
         info: ExcInfo | None = self._result.exc_info
         return info
 

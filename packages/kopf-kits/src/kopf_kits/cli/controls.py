@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class CLIControls:
-    """What cannot be said in the command line, but can be passed as ``obj`` of a click command.
+    """The options that only code can give: pass them as ``obj`` of a click command.
 
     The flags are raised to stop the operator, and by the operator when it is ready.
     All the rest replaces what the operator would make by itself.
@@ -30,6 +30,6 @@ class CLIControls:
     loop: asyncio.AbstractEventLoop | None = None
 
     def as_kwargs(self) -> dict[str, Any]:
-        """The arguments of the operator; those which are not set are left out."""
+        """The arguments of the operator, without the ones that are not set."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in values.items() if value is not None}

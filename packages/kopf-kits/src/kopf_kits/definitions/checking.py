@@ -31,10 +31,10 @@ def check_object(
 ) -> list[str]:
     """List what the API server would have against an object of the model; nothing if it is valid.
 
-    The schema, the limits, and the rules in CEL are checked after unknown fields are removed, and
-    defaults are set. With the ``old`` state of the object, the rules on changes are checked, too.
-    Then, the policies for creations or for updates are checked. They see the ``request`` as given
-    here, besides its operation, name, and namespace; and the ``namespace`` of the object.
+    First, unknown fields are removed, and defaults are set. Then come the schema, the limits, and
+    the rules in CEL. With the ``old`` state of the object, the rules on changes are checked, too.
+    The policies for creations or for updates come last. They see the ``request`` as given here,
+    besides its operation, name, and namespace; and the ``namespace`` of the object.
 
     Raises :class:`UncheckableError` if a rule, a format, or a pattern cannot be evaluated here.
     """

@@ -29,18 +29,18 @@ PORT_TAKEN = "address already in use"
 class Envtest:
     """A real Kubernetes control plane for development and tests, without nodes.
 
-    It is a context manager, both sync and async, and has :meth:`start` and :meth:`stop` for those
-    who cannot use one. The servers listen on loopback only, keep their data in a private temporary
-    folder, and stop with the process that has started them, even if that process is killed.
+    It is a context manager, both sync and async. Without a context manager, use :meth:`start` and
+    :meth:`stop`. The servers listen on loopback only and keep their data in a private temporary
+    folder. They stop with the process that has started them, even if that process is killed.
 
     :param assets: The binaries; by default, they are looked for: see ``find_assets()``.
     :param port: The port of the API server; by default, any that is free.
     :param timeout: Seconds for the API server to become ready.
     :param apiserver_args: Additional arguments for kube-apiserver.
 
-    Raises :class:`EnvtestError` if the binaries are missing or broken, if the port is in use,
-    if a server dies at its start, or if the API server does not become ready in time.
-    Nothing is left running then.
+    Raises :class:`EnvtestError` if the binaries are missing or broken, or if the port is in use.
+    Raises it, too, if a server dies at its start, or if the API server is not ready in time.
+    No process is left running then.
     """
 
     assets: Assets

@@ -30,8 +30,8 @@ class ClusterOptions:
     ``bookmark_interval``: how often idle watches get bookmarks, in seconds.
     ``watch_timeout``: how long watches live if they do not say, in seconds.
     ``ready``: whether workloads (deployments, jobs, pods, etc.) become ready by themselves.
-    ``rbac``: whether the roles and their bindings decide who may do what; nobody is asked for
-    credentials without it. The escalation of rights is not prevented, and there are no roles
+    ``rbac``: whether the roles and their bindings decide who may do what. Without it, clients
+    need no credentials. The sandbox does not prevent the escalation of rights, and has no roles
     for people in the beginning, such as ``edit`` or ``view``.
     ``nature``: the wall clock, and the chance that the identities of objects come from.
     """

@@ -123,8 +123,8 @@ class Sandbox:
     def kubeconfig(self, *, namespace: str = "default", account: str | None = None) -> Obj:
         """The content of a kubeconfig for this sandbox: of the admin, or of a service account.
 
-        The account is in the namespace, which is the one of the context, too. What it may do
-        is decided by its roles if there is ``ClusterOptions(rbac=True)``.
+        The account is in the namespace, which is the one of the context, too. With
+        ``ClusterOptions(rbac=True)``, its roles decide on its rights.
         """
         token = make_token(namespace, account or "")
         return kubeconfigs.make_kubeconfig(self.url, namespace=namespace, token=token)
@@ -143,7 +143,7 @@ class Sandbox:
     async def apply(self, manifest: Manifest) -> Objs:
         """Create or update objects from a manifest: a dict, a YAML text, or a path to a file.
 
-        Returns the objects as they are stored. Those of just applied CRDs can be used at once.
+        Returns the objects as they are stored. The kinds of just applied CRDs can be used at once.
         """
         applied = []
         for body in _read_manifests(manifest):

@@ -25,7 +25,7 @@ class SandboxThread:
         with SandboxThread() as sandbox:
             sandbox.apply(Path("crd.yaml"))
 
-    The arguments are those of `Sandbox`.
+    It takes the arguments of `Sandbox`.
     """
 
     def __init__(self, **options: Any) -> None:
