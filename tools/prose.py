@@ -2,7 +2,8 @@
 """Check the prose of the documentation: `python tools/prose.py [PAGES]`, or `make docs`.
 
 The rules and the reasons for them are in `docs/style.md`. Generated pages, and pages which are not
-rewritten yet, are listed in `tools/prose.toml`. The texts of `--help` are checked, too.
+rewritten yet, are listed in `tools/prose.toml`. The texts of `--help` and the docstrings of public
+names are checked, too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 
 import click
+import docstrings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = pathlib.Path(__file__).with_suffix(".toml")
@@ -210,6 +212,15 @@ def check_help(command: click.Command, path: str) -> Iterator[Finding]:
                 yield from check_help(found, f"{path} {name}")
 
 
+def check_docstrings() -> Iterator[Finding]:
+    """Check the docstrings of public names. Values can be described by "Whether", "How long"."""
+    for place, line, text in docstrings.find_docstrings():
+        for paragraph in docstrings.list_paragraphs(text):
+            for sentence in split(clean(docstrings.DESCRIPTION.sub("", paragraph))):
+                for name, advice in judge(sentence):
+                    yield Finding(place, line, name, advice, sentence)
+
+
 def list_pages(root: pathlib.Path = ROOT) -> list[str]:
     """All pages that people read."""
     patterns = ("*.md", "docs/*.md", "docs/*/*.md", "packages/*/README.md", "changelog.d/README.md")
@@ -241,6 +252,7 @@ def check_all() -> tuple[list[str], int]:
     found += (
         [str(item) for item in check_help(kopf, "kopf")] if "--help" not in config["exempt"] else []
     )
+    found += map(str, check_docstrings())
     return found, len(pages)
 
 
