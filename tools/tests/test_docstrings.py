@@ -1,4 +1,4 @@
-"""The docstrings which are checked as prose: whose they are, and which texts are taken from them."""
+"""The docstrings which are checked as prose: whose they are, and which texts are in them."""
 
 import docstrings
 import pytest
