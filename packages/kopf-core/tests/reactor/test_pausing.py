@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from idleness import until
 
+from kopf_core.engines.posting import event as post_event
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.queueing import WorkQueue
 
@@ -218,6 +219,29 @@ async def test_indices_are_as_of_now_when_handlers_go_on_after_cold_pauses(
         fault.release()
         await journal.until(lambda calls: len(calls) == 2)
     assert journal == [("a", 0, ["0"]), ("a", 1, ["1"])]
+
+
+async def test_sim2_handlers_find_their_operator_whoever_resumes_it(
+    cluster, operate, registry, settings, journal
+):
+    """It is resumed by those who embed it, and not from inside of it."""
+    settings.posting.enabled = True
+
+    @on.create("kopfexamples", registry=registry)
+    @on.update("kopfexamples", registry=registry)
+    async def fn(body: Any, spec: Any, **_: Any) -> None:
+        post_event(body, type="Normal", reason="Handled", message="")
+        journal(spec["n"])
+
+    await cluster.create("a", n=0)
+    async with operate() as operator:
+        await journal.until(lambda calls: 0 in calls)
+        await operator.pause()
+        await cluster.patch("a", n=1)
+        [intake] = operator.handling.orchestrator.intakes.values()
+        await until(lambda: any(item.events for item in intake.queue.items))
+        operator.resume()
+        await journal.until(lambda calls: 1 in calls)
 
 
 @pytest.mark.parametrize("is_cold", [False, True])

@@ -1,6 +1,7 @@
 """The operator: the composition root, where all the parts are put together."""
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
@@ -61,6 +62,7 @@ class Operator:
         self.exit = essentials.exit
         self.handling = Handling(essentials)
         self._options = options
+        self._context = contextvars.copy_context()
         self.leadership = Leadership(essentials, self.handling)
         self._authenticator = Authenticator(
             vault=essentials.vault,
@@ -94,6 +96,7 @@ class Operator:
         operator_var.set(self.essentials.make_context())
         surroundings_var.set(replace(get_surroundings(), clock=self._options.clock))
         exit_listener.set(self.exit.grant)
+        self._context = contextvars.copy_context()
         post_log_messages()
         self.handling.happenings.open()
         with Watchdog():
@@ -157,7 +160,8 @@ class Operator:
 
         What has changed meanwhile is handled, from the newest state; and daemons start again.
         """
-        self.handling.governor.lift(reason)
+        # Turns begin in it, and handlers must find their operator in the context of their turns.
+        self._context.run(self.handling.governor.lift, reason)
 
     async def _serve(self) -> None:
         """Run all the parts until the stop-flag is raised or any of the parts fails."""
