@@ -228,8 +228,6 @@ def test_l_doubtful_and_outdated_states(case, registry):
     case.memory.write = LastWrite(floor=5)
     assert case.find() == "the state is doubtful"
     assert case.find(after="the state is doubtful") == "the state is outdated"
-    case.item.type = None
-    assert case.find() == "the state is outdated"
 
 
 def test_l_own_echoes_are_recognised(case, registry):

@@ -82,3 +82,26 @@ def test_k19_stores_do_not_go_back_to_lists_from_the_past() -> None:
     store.put(ours)
     feed(store, LOW, None)
     assert store["a"] == ours
+
+
+async def test_sim3_objects_of_backups_restored_with_raised_versions_are_handled(
+    cluster, operate, registry, journal
+):
+    """The versions of the API go on as prescribed for backups, but those of its objects are old."""
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    store = cluster.sandbox.cluster.registry.find("kopfexamples").resource.store
+    async with operate() as operator:
+        await until(lambda: is_watching(operator))
+        await cluster.create("one")
+        [backup] = store.select(None)
+        await journal.until(lambda calls: len(calls) == 1)
+        await until(lambda: not any(map(len, get_queues(operator))))
+        store.objects[backup.key] = backup
+        cluster.sandbox.cluster.versions.current += HIGH
+        cluster.sandbox.compact()
+        cluster.sandbox.cut_watches()
+        await journal.until(lambda calls: len(calls) == 2)

@@ -140,8 +140,7 @@ def _is_awaited(turn: Turn, rules: Rules) -> bool:
 
 
 def _is_doubtful(turn: Turn, _: Rules) -> bool:
-    item = turn.item
-    return item.is_contradicted or (item.type is not None and _is_outdated(turn, _))
+    return turn.item.is_contradicted or _is_outdated(turn, _)
 
 
 def _is_outdated(turn: Turn, _: Rules) -> bool:
@@ -288,7 +287,7 @@ ROWS = (
         "the state is doubtful",
         _is_doubtful,
         Act.LOOK,
-        "the stream brings states older than the known one as if they were new",
+        "the stream or a list brings a state older than the known one as if it were new",
     ),
     Row(
         "the state is outdated",

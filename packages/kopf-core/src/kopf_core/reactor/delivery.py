@@ -66,18 +66,16 @@ class Delivery:
             item.is_contradicted = False
             return
         elif item.latest is not None and is_newer(item.latest, event["object"]):
-            item.is_contradicted = event["type"] is not None
+            item.is_contradicted = True
             return
         is_back = memory.cycle.stage is Stage.ABSENT and _is_present(turn, event)
-        if is_back and event["type"] is None:
-            # It was a mistake, or the list is from the past.
-            memory.cycle = memory.cycle.at(Stage.HANDLED)
         item.latest, item.type = event["object"], event["type"]
-        item.is_contradicted = is_back and event["type"] is not None  # or it is late
+        item.is_contradicted = is_back  # it was a mistake; or the stream, or the list is late
 
     async def look(self, turn: Turn) -> None:
         """See how the object is. Usually, it is the stream that is late; but it can also be that
-        versions go down, as they do in some aggregated APIs; or that the object is not absent.
+        versions go down, as they do in some aggregated APIs; that a backup was restored, with
+        its old versions, and the versions of the API are raised; or that it is not absent.
         """
         item, metadata = turn.item, turn.body.metadata
         item.is_contradicted = False

@@ -51,6 +51,12 @@ MAX_THREADS = 32
 QUIET_TIME = 1.0
 """How long (in seconds) there are to be no requests for nobody to be expected anymore."""
 
+LEAVING_TIME = 10.0
+"""How long (in seconds) those who ask may take to find other replicas: then, there are none.
+
+API servers ask for conversions for as long as objects are used. Nothing tells them to stop.
+"""
+
 INVALID = 422
 """The code of the denial if the object is not as the models of the handlers say: as of the API."""
 
@@ -99,13 +105,10 @@ class Reviewer:
         self._resources: Mapping[ResourceId, Resource] = {}
         self._served: Served = {}
         self._opened = asyncio.Event()
-        self._working = 0
+        self._works: set[asyncio.Future[None]] = set()
         self._asked = float("-inf")
         self.is_leaving = False
         """Whether servers are to ask their clients to connect anew: there are other replicas."""
-
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     def serve(self, served: Served) -> None:
         """Take the resources found for the handlers. Nothing is judged until it is called."""
@@ -116,11 +119,20 @@ class Reviewer:
         self._opened.set()
 
     async def drain(self) -> None:
-        """Wait until there are no requests in work, and no more of them come."""
+        """Wait until there are no requests in work, and no more of them come, or not for long."""
         loop = asyncio.get_running_loop()
-        while self._working or self._asked + QUIET_TIME > loop.time():
-            await self._idle.wait()
-            await asyncio.sleep(self._asked + QUIET_TIME - loop.time())
+        try:
+            async with asyncio.timeout(LEAVING_TIME):
+                while self._works or self._asked + QUIET_TIME > loop.time():
+                    await self._finish_works()
+                    await asyncio.sleep(self._asked + QUIET_TIME - loop.time())
+        except TimeoutError:
+            await self._finish_works()
+
+    async def _finish_works(self) -> None:
+        """Wait for the requests that are in work now, not for those that come meanwhile."""
+        if self._works:
+            await asyncio.wait([*self._works])
 
     async def __call__(
         self,
@@ -131,8 +143,9 @@ class Reviewer:
         sslpeer: SSLPeer | None = None,
     ) -> Response:
         """Judge one review. Raises :class:`ReviewError` if there is nothing to answer to."""
-        self._working += 1
-        self._idle.clear()
+        loop = asyncio.get_running_loop()
+        work: asyncio.Future[None] = loop.create_future()
+        self._works.add(work)
         try:
             if self._converter is not None and is_conversion(request):
                 return cast(Response, await self._converter(request, webhook))
@@ -148,10 +161,9 @@ class Reviewer:
             ]
             return make_response(parsed, await self._judge(parsed, handlers, causes))
         finally:
-            self._working -= 1
-            self._asked = asyncio.get_running_loop().time()
-            if not self._working:
-                self._idle.set()
+            self._works.discard(work)
+            work.set_result(None)
+            self._asked = loop.time()
 
     def _find_resource(self, request: ReviewRequest) -> Resource:
         resource = self._resources.get(request.resource)
