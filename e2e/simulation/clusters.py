@@ -47,13 +47,14 @@ class Cluster(Protocol):
     def last_write(self) -> float: ...
     @property
     def holder(self) -> str: ...
+    def exists(self, uid: str) -> bool: ...
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *args: object) -> None: ...
     async def create(self, name: str, spec: dict[str, Any]) -> None: ...
     async def patch(self, plural: str, name: str, patch: dict[str, Any]) -> None: ...
     async def set_status(self, name: str, status: dict[str, Any]) -> None: ...
-    async def delete(self, name: str) -> None: ...
+    async def delete(self, name: str, plural: str = "kexes") -> None: ...
     async def list(self, plural: str) -> list[dict[str, Any]]: ...
     async def go_wrong(self, event: Event) -> None: ...
     def recover(self) -> None: ...
@@ -96,6 +97,10 @@ class SandboxCluster:
         stored = store.get(("default", "sim"))
         return "" if stored is None else str(stored.obj["spec"].get("holderIdentity") or "")
 
+    def exists(self, uid: str) -> bool:
+        store = self._sandbox.cluster.registry.find("kexes").resource.store
+        return any(stored.uid == uid for stored in store.select(None))
+
     async def __aenter__(self) -> Self:
         await self._sandbox.__aenter__()
         kind = Kind(GROUP, "v1", "kexes", "Kex", has_status=self._has_status)
@@ -117,8 +122,8 @@ class SandboxCluster:
         subresource = "status" if self._has_status else None
         await self._sandbox.patch("kexes", name, {"status": status}, subresource=subresource)
 
-    async def delete(self, name: str) -> None:
-        await self._sandbox.delete("kexes", name)
+    async def delete(self, name: str, plural: str = "kexes") -> None:
+        await self._sandbox.delete(plural, name)
 
     async def list(self, plural: str) -> list[dict[str, Any]]:
         return await self._sandbox.list(plural)
@@ -132,6 +137,11 @@ class SandboxCluster:
             case "lose-lease":  # its renewals fail for a while
                 with faults.fail(503, path="*/leases/*", method=None):
                     await asyncio.sleep(event.seconds * 2)
+            case "slow-lease":  # its renewals are executed, but it is too late then
+                with faults.delay(event.seconds * 2, path="*/leases/*", method=None):
+                    await asyncio.sleep(event.seconds * 2)
+            case "absent":
+                faults.fail(404, path="*/kexes/*", method="PATCH", times=event.number)
             case "cut-watches":
                 self._sandbox.cut_watches()
             case "compact":
@@ -180,6 +190,9 @@ class FakeCluster:
         lease = self._api.find("sim", kind=self._leases)
         return "" if lease is None else str(lease["spec"].get("holderIdentity") or "")
 
+    def exists(self, uid: str) -> bool:
+        return any(obj["metadata"]["uid"] == uid for obj in self._api.store.list(self._kind, ""))
+
     async def __aenter__(self) -> Self:
         self._api = FakeAPI(self._kind, self._leases, now=self._world.clock.now)
         await self._api.__aenter__()
@@ -197,7 +210,9 @@ class FakeCluster:
     async def set_status(self, name: str, status: dict[str, Any]) -> None:
         self._api.patch({"status": status}, name, kind=self._kind)
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, plural: str = "kexes") -> None:
+        if plural != "kexes":
+            raise LookupError(plural)
         self._api.delete(name, kind=self._kind)
 
     async def list(self, plural: str) -> list[dict[str, Any]]:
@@ -217,6 +232,8 @@ class FakeCluster:
             case "fail":
                 verb = choose(["patch", "list", "watch", "get"])
                 api.on(where(verb, "kexes"), refuse(choose(ERRORS)), times=times)
+            case "absent":
+                api.on(patching, refuse(404), times=times)
             case "drop":
                 api.on(patching, reset, times=times)
             case "lose-reply":
@@ -225,7 +242,7 @@ class FakeCluster:
                 api.on(_is_plain, cut_reply, times=times)
             case "twice":  # e.g. by a proxy that has not got the first reply
                 api.on(patching, _execute_twice, times=times)
-            case "lose-lease":
+            case "lose-lease" | "slow-lease":
                 hook = api.on(where(None, "leases"), refuse(503))
                 await asyncio.sleep(event.seconds * 2)
                 hook.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import gc
 import multiprocessing
 import os
@@ -10,11 +11,12 @@ import random
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from e2e.simulation.lives import Life, Result
-from e2e.simulation.plans import Plan, make_plan
+from e2e.simulation.plans import ACTIONS, CONSTANTS, FAKED, FAULTS, Plan, make_plan
 
 REPLAYED = 100
 """One of so many lives is lived again in a fresh process, and must make the same requests."""
@@ -44,7 +46,11 @@ def prepare() -> None:
 
 
 def live_by_seed(seed: str) -> Result:
-    result = Life(make_plan(seed)).run()
+    plan = make_plan(seed)
+    try:
+        result = Life(plan).run()
+    except Exception as e:  # it is to be repaired, too; but it must not end the exploration
+        result = Result(plan, problems=[f"O0: the life itself fails: {e!r}"])
     if not result.problems:
         result.story = []
     return result
@@ -53,12 +59,19 @@ def live_by_seed(seed: str) -> Result:
 def shrink(plan: Plan, kinds: set[str]) -> Result:
     """Take away everything without which the life still fails in the same way."""
     result = Life(plan).run()
+    calmer = {"crash_at": None, "shuffled": False, "inline": True, "constants": {}, "replicas": 1}
+    for name, value in calmer.items():
+        attempt = Life(dataclasses.replace(result.plan, **{name: value})).run()
+        result = attempt if _is_like(attempt, kinds) else result
     for part in PARTS:
         for index in reversed(range(len(getattr(result.plan, part)))):
             attempt = Life(result.plan.without(part, index)).run()
-            if {problem.partition(":")[0] for problem in attempt.problems} & kinds:
-                result = attempt
+            result = attempt if _is_like(attempt, kinds) else result
     return result
+
+
+def _is_like(result: Result, kinds: set[str]) -> bool:
+    return bool({problem.partition(":")[0] for problem in result.problems} & kinds)
 
 
 def show(result: Result) -> str:
@@ -105,6 +118,7 @@ def _explore_many(args: argparse.Namespace) -> int:
         tally.add(result)
         if tally.failed >= args.failures or tally.spent > args.seconds:
             break
+    print(tally.show_reached())
     print(tally)
     for complaint in (complaints := tally.find_complaints()):
         print(complaint)
@@ -122,6 +136,8 @@ class Tally:
     requests: int = 0
     faults: int = 0
     crashed: int = 0
+    reached: Counter[str] = field(default_factory=Counter)
+    replayed: int = 0
     others: list[str] = field(default_factory=list)
     """The seeds whose lives were not the same in another process."""
 
@@ -135,18 +151,29 @@ class Tally:
         self.requests += len(result.requests)
         self.faults += result.faults
         self.crashed += bool(result.crashes)
+        self.reached.update(result.reached)
         if result.problems:
             self.failed += 1
             print(result.plan.seed, *result.problems[:4], sep="\n    ", flush=True)
-        elif self.lives % REPLAYED == 0 and replay(result.plan.seed) != result.requests:
-            self.others.append(result.plan.seed)
+        elif self.lives % REPLAYED == 0:
+            self.replayed += 1
+            if replay(result.plan.seed) != result.requests:
+                self.others.append(result.plan.seed)
 
     def __str__(self) -> str:
         return (
             f"{self.lives} lives in {self.spent:.0f} s: {self.steps} steps, {self.requests} "
             f"requests, {self.faults} faults, {self.crashed} lives with crashes, "
-            f"{self.failed} failed"
+            f"{self.replayed} lives repeated in another process, {self.failed} failed"
         )
+
+    def show_reached(self) -> str:
+        """How many times everything has happened; and what never has."""
+        expected = [f"fault: {what}" for what in {*FAULTS, *FAKED}]
+        expected += [f"people: {what}" for what in {*ACTIONS, "create"}]
+        expected += [f"constant: {name}" for name in CONSTANTS]
+        lines = [f"{count:9} {what}" for what, count in sorted(self.reached.items())]
+        return "\n".join([*lines, *(f"    never {what}" for what in {*expected} - {*self.reached})])
 
     def find_complaints(self) -> list[str]:
         lives = max(1, self.lives)

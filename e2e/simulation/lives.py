@@ -7,12 +7,14 @@ import contextlib
 import importlib
 import logging
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from e2e.simulation.clusters import CLUSTERS, REFUSALS, Cluster, is_write
+from e2e.simulation.clusters import CLUSTERS, Cluster, is_write
 from e2e.simulation.oracles import SETTLED, Evidence, judge
+from e2e.simulation.people import People
 from e2e.simulation.plans import Event, Plan
 from e2e.simulation.programs import Notebook, Program, make_options
 from kopf_kits.simulation import Process, Standstill, World, live
@@ -23,14 +25,17 @@ SETTLING = 400.0
 UNREACHABLE = frozenset({"drop", "drop-late", "fail", "lose-reply", "cut-reply"})
 """The faults by which the API can be out of reach for the time of an exit, which is bounded."""
 
+UNLED = frozenset({"suspend", "lose-lease", "slow-lease"})
+"""The faults by which a lease can be lost."""
+
 TOUCHED = 1000
 """What is added to the values of all objects in the end: the operator must be alive still."""
 
 QUIET = 31.0
 """How long (in virtual seconds) nothing may be written until the world counts as settled."""
 
-PEACE = 75.0
-"""How long (in virtual seconds) nothing may be written in the settled world."""
+PEACE = (25.0, 25.0, 25.0, 75.0)
+"""How long (in virtual seconds) nothing may be written in the settled world: one of these."""
 
 
 @dataclass
@@ -47,6 +52,8 @@ class Result:
 
     crashes: int = 0
     faults: int = 0
+    reached: Counter[str] = field(default_factory=Counter)
+    """What has happened, and how many times: faults, actions of people, calls of handlers."""
 
 
 class Life:
@@ -57,15 +64,15 @@ class Life:
         self.world = World(plan.seed, shuffled=plan.shuffled)
         make = CLUSTERS[plan.cluster]
         self.cluster: Cluster = make(self.world, has_status=plan.has_status)
-        self.notebook = Notebook(self.world.loop.time, self._find_leader)
+        self.notebook = Notebook(self.world.loop.time, self._find_leader, self.cluster.exists)
         self.result = Result(plan)
         self.operators: dict[int, Process] = {}
         self.runs: dict[int, list[Process]] = {}
         self.kills = 0
         self.log = Log(self.world)
         self._values = random.Random(f"{plan.seed}:values")
-        self._deleted: set[str] = set()
         self._calm_since = 0.0
+        self.people = People(self.cluster, self.world.tell)
 
     def run(self) -> Result:
         result, world = self.result, self.world
@@ -78,8 +85,18 @@ class Life:
         result.steps = world.steps
         result.crashes = self.kills
         result.faults = len(self.plan.faults) + world.loop.network.breaks
+        result.reached = self._count()
         result.requests = [f"{e.method} {e.path} {e.status}" for e in self.cluster.requests]
         return result
+
+    def _count(self) -> Counter[str]:
+        reached = Counter({f"people: {what}": n for what, n in self.people.done.items()})
+        reached.update(f"fault: {event.what}" for event in self.plan.faults)
+        reached.update(f"constant: {name}" for name in self.plan.constants)
+        reached["fault: weather"] = self.world.loop.network.breaks
+        for note in self.notebook.notes:
+            reached[f"call: {note.handler} {note.reason} {note.point} {note.outcome}"] += 1
+        return +reached
 
     async def _live(self) -> None:
         for name, value in self.plan.weather.items():
@@ -87,7 +104,7 @@ class Life:
         async with self.cluster:
             for event in self.plan.objects:
                 if event.at == 0:
-                    await self._do(event)
+                    await self.people.act(event)
             keepers = [
                 asyncio.ensure_future(
                     self._keep_running(index, self.plan.crash_at if not index else None)
@@ -101,14 +118,17 @@ class Life:
             self.world.weather.calm_down()
             self.cluster.recover()
             self.world.tell("peace")
+            await self.people.leave()
             quiet = await self._settle()
             problems = judge(await self._collect(quiet), SETTLED)
             await self._touch()
             quiet = await self._settle()
             self.result.sweep = sum(one.incarnation.steps for one in self.runs[0])
             self._calm_since = self.world.loop.time()
-            await asyncio.sleep(PEACE)
+            await asyncio.sleep(self._values.choice(PEACE))
             problems += judge(await self._collect(quiet))
+            if not self._has("travel"):
+                problems += await self.people.check()
             self.result.problems = [*dict.fromkeys(problems)]
             for keeper in keepers:
                 keeper.cancel()
@@ -159,37 +179,7 @@ class Life:
     async def _act(self, events: list[Event]) -> None:
         for event in sorted(events, key=lambda event: event.at):
             await asyncio.sleep(max(0.0, event.at - self.world.loop.time()))
-            await self._do(event)
-
-    async def _do(self, event: Event) -> None:
-        self.world.tell(f"people: {event.what} {event.name} {event.number}")
-        try:
-            await getattr(self, f"_do_{event.what.replace('-', '_')}")(event)
-        except REFUSALS as e:
-            self.world.tell(f"people: refused: {e}")
-
-    async def _do_create(self, event: Event) -> None:
-        await self.cluster.create(event.name, {"x": event.number})
-
-    async def _do_edit(self, event: Event) -> None:
-        await self.cluster.patch("kexes", event.name, {"spec": {"x": event.number}})
-
-    async def _do_label(self, event: Event) -> None:
-        patch = {"metadata": {"labels": {"label": str(event.number)}}}
-        await self.cluster.patch("kexes", event.name, patch)
-
-    async def _do_status(self, event: Event) -> None:
-        await self.cluster.set_status(event.name, {"foreign": event.number})
-
-    async def _do_delete(self, event: Event) -> None:
-        await self.cluster.delete(event.name)
-
-    async def _do_recreate(self, event: Event) -> None:
-        await self.cluster.delete(event.name)
-        await self._do_create(event)
-
-    async def _do_edit_child(self, event: Event) -> None:
-        await self.cluster.patch("configmaps", f"{event.name}-0", {"data": {"x": "foreign"}})
+            await self.people.act(event)
 
     # Faults.
 
@@ -243,7 +233,7 @@ class Life:
         """The operator must be alive: it handles the last changes."""
         for obj in await self.cluster.list("kexes"):
             event = Event(0, "edit", obj["metadata"]["name"], TOUCHED + obj["spec"]["x"])
-            await self._do(event)
+            await self.people.act(event)
 
     async def _settle(self) -> bool:
         """Wait until nothing is written for a while; get whether it has come to that."""
@@ -265,6 +255,7 @@ class Life:
             children=await self.cluster.list("configmaps"),
             requests=[(e.method, e.path, e.time) for e in entries],
             kills=self.kills + self._count_aborts(),
+            is_undone=bool(self.people.done["strip"]) or self._has("travel"),
             replicas=self.plan.replicas,
             runs=[process.incarnation.name for process in self.processes],
             is_settled=quiet,
@@ -284,9 +275,15 @@ class Life:
     def _count_aborts(self) -> int:
         """After what else something can be repeated: exits that cannot end, backups."""
         faults = {event.what for event in self.plan.faults}
+        undone = self.people.done["strip"]
+        if self.plan.replicas > 1:  # a lease can be lost between a success and its record
+            undone += sum(event.what in UNLED for event in self.plan.faults)
         is_reachable = not self.plan.weather.get("breaks") and not faults & UNREACHABLE
         excused = {"abort", "travel"} if is_reachable else {"abort", "travel", "restart"}
-        return sum(event.what in excused for event in self.plan.faults)
+        return undone + sum(event.what in excused for event in self.plan.faults)
+
+    def _has(self, fault: str) -> bool:
+        return any(event.what == fault for event in self.plan.faults)
 
 
 @contextlib.contextmanager

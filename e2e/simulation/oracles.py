@@ -10,15 +10,17 @@ from typing import Any
 
 from e2e.simulation.programs import FINALIZING, Note
 
-DAEMONS = frozenset({"daemon", "sleeper"})
+DAEMONS = frozenset({"daemon", "sleeper", "lingerer"})
+EXACT = frozenset({"first", "sync", "retried", "patching"})
+"""The handlers of creations and updates of which each change is to be followed."""
 
 MAX_RATE = 100
 """How many requests of one method for one path there can be in any (virtual) second."""
 
 PREFIX = "sim.kopf.dev/"
 
-ORACLES = ("O1", "O2", "O3", "O5", "O6", "O7", "O8", "O9")
-SETTLED = ("O1", "O7", "O8")
+ORACLES = ("O1", "O2", "O3", "O5", "O6", "O7", "O8", "O9", "O11", "O12", "O13")
+SETTLED = ("O1", "O7", "O8", "O13")
 """What must hold as soon as the world has settled: later changes could hide what was lost."""
 
 
@@ -32,6 +34,11 @@ class Evidence:
     children: Sequence[dict[str, Any]]
     requests: Sequence[tuple[str, str, float]]
     kills: int
+    """How many times something could be repeated, as its success could not be recorded."""
+
+    is_undone: bool
+    """Whether the past was restored, or people have removed the marks of operators."""
+
     replicas: int
     runs: Collection[str]
     """The names of the operators that are there in the end."""
@@ -54,6 +61,9 @@ def judge(evidence: Evidence, names: Collection[str] = ORACLES) -> list[str]:
         "O7": _find_differences,
         "O8": _find_leftovers,
         "O9": _find_restlessness,
+        "O11": _find_gaps,
+        "O12": _find_unattended,
+        "O13": _find_unseen,
     }
     return [f"{name}: {text}" for name in names for text in oracles[name](evidence)]
 
@@ -67,7 +77,8 @@ def _find_lost(evidence: Evidence) -> Iterator[str]:
             yield f"{meta['name']} is not handled: {obj['spec']} {annotations}"
         if (state.get("metadata") or {}).get("labels") != meta.get("labels"):
             yield f"the labels of {meta['name']} are not handled: {meta.get('labels')}"
-        left = {*annotations} - {f"{PREFIX}last-handled-configuration", f"{PREFIX}kopf-managed"}
+        own = {name for name in annotations if name.startswith(PREFIX)}
+        left = own - {f"{PREFIX}last-handled-configuration", f"{PREFIX}kopf-managed"}
         if left:
             yield f"{meta['name']} has progress left: {annotations}"
         if "deletionTimestamp" in meta:
@@ -78,26 +89,42 @@ def _find_lost(evidence: Evidence) -> Iterator[str]:
 def _find_uncalled(evidence: Evidence, obj: dict[str, Any]) -> Iterator[str]:
     """Each handler of changes has succeeded for the last state."""
     uid, x = obj["metadata"]["uid"], obj["spec"]["x"]
+    labels = str(obj["metadata"].get("labels") or {})
     names = {"sync": "sync", "retried": "retried", "parent": "parent/y", "patching": "patching",
-             "field": "field"}  # fmt: skip
+             "stamping": "stamping", "field": "field"}  # fmt: skip
     for name in ["first", *(names[one] for one in evidence.features if one in names)]:
         if not any(
             note.handler == name and note.uid == uid and note.x == x and note.outcome == "success"
+            and (name == "field" or note.labels == labels)
             for note in evidence.notes
-        ):
-            yield f"{name} was never called for x={x} of {obj['metadata']['name']}"
+        ):  # fmt: skip
+            yield f"{name} was never called for x={x}, {labels} of {obj['metadata']['name']}"
 
 
 def _find_doubled(evidence: Evidence) -> Iterator[str]:
-    counts = collections.Counter(
-        (note.name, note.uid, note.handler, note.reason, note.diff)
-        for note in evidence.notes
+    notes = [
+        note for note in evidence.notes
         if note.point == "end" and note.outcome == "success" and note.handler not in DAEMONS
-        and note.reason in ("create", "update", "delete")
-    )  # fmt: skip
+        and note.reason in ("create", "update", "delete") and is_led(note, evidence)
+    ]  # fmt: skip
+    counts = collections.Counter(
+        (note.name, note.uid, note.handler, note.reason, note.diff) for note in notes
+    )
     for (name, _, handler, reason, diff), count in counts.items():
         if count > 1 + evidence.kills:
             yield f"{handler} has succeeded {count} times for the {reason} of {name} {diff}"
+    if not evidence.is_undone and evidence.replicas == 1:
+        runs = collections.Counter(
+            (note.run, note.name, note.uid, note.handler, note.reason, note.diff) for note in notes
+        )
+        for (run, name, _, handler, reason, diff), count in runs.items():
+            if count > 1:
+                yield f"{handler} has succeeded {count} times in {run}: {reason} of {name} {diff}"
+
+
+def is_led(note: Note, evidence: Evidence) -> bool:
+    """Whether it could be recorded. A leader can lose its lease while it is suspended."""
+    return evidence.replicas == 1 or note.holder == note.run
 
 
 def _find_bursts(evidence: Evidence) -> Iterator[str]:
@@ -131,6 +158,8 @@ def _find_differences(evidence: Evidence) -> Iterator[str]:
     for obj in evidence.objects:
         status, x = obj.get("status") or {}, obj["spec"]["x"]
         expected = {**status, "seen": x, "patching": {"x": x}}
+        if "stamping" in evidence.features and obj["spec"].get("y") != x:
+            yield f"the spec of {obj['metadata']['name']} is not stamped: {obj['spec']}"
         if "patching" in evidence.features and status != expected:
             yield f"the status of {obj['metadata']['name']} is not of x={x}: {status}"
         finalizers = obj["metadata"].get("finalizers") or []
@@ -180,3 +209,53 @@ def _find_restlessness(evidence: Evidence) -> Iterator[str]:
         yield "the world has never settled"
     for write in evidence.late_writes[:3]:
         yield f"something is written in the settled world: {write}"
+
+
+def _find_gaps(evidence: Evidence) -> Iterator[str]:
+    """Each handler follows all changes: a diff begins where its previous one has ended."""
+    if evidence.kills or evidence.is_undone or evidence.replicas > 1:
+        return  # it can be repeated then
+    known: dict[tuple[str, str], Any] = {}
+    for note in evidence.notes:
+        if note.handler not in EXACT or note.outcome != "success":
+            continue
+        key = note.uid, note.handler
+        if note.reason == "update" and note.old is not None and known.get(key) != note.old:
+            yield (
+                f"{note.handler} gets a change of {note.name} from x={note.old} to x={note.x}, "
+                f"but it has seen x={known.get(key)} the last time"
+            )
+        known[key] = note.x
+
+
+def _find_unattended(evidence: Evidence) -> Iterator[str]:
+    """No object goes while something is to be done for it."""
+    if evidence.kills or evidence.is_undone or evidence.replicas > 1:
+        return
+    alive = {obj["metadata"]["uid"] for obj in evidence.objects}
+    handled = {note.uid: note.name for note in evidence.notes if note.handler == "first"}
+    ended = {
+        note.uid
+        for note in evidence.notes
+        if note.handler == "deleted" and note.outcome == "success"
+    }
+    if "deleted" in evidence.features:
+        for uid in handled.keys() - alive - ended:
+            yield f"{handled[uid]} is deleted, but its deletion was not handled"
+    for note in evidence.notes:
+        # Nothing else is handled before there is the finalizer; but daemons can be started.
+        if note.handler in ("daemon", "lingerer") and note.is_gone and note.uid in handled:
+            yield f"{note.name} was let go while {note.handler} was running"
+
+
+def _find_unseen(evidence: Evidence) -> Iterator[str]:
+    """The handlers of events have seen the newest states; those of resuming have resumed all."""
+    versions = {
+        obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"] for obj in evidence.objects
+    }
+    if "event" in evidence.features and evidence.replicas == 1:
+        seen = {note.uid: note.version for note in evidence.notes
+                if note.point == "event" and note.run in evidence.runs}  # fmt: skip
+        for uid, version in versions.items():
+            if seen.get(uid) != version:
+                yield f"the version {version} was not seen by on.event: {seen.get(uid)} was"

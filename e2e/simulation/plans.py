@@ -16,6 +16,7 @@ FEATURES = (
     "hopeless",
     "parent",
     "patching",
+    "stamping",
     "field",
     "resumed",
     "deleted",
@@ -23,11 +24,27 @@ FEATURES = (
     "index",
     "daemon",
     "sleeper",
+    "lingerer",
     "timer",
     "reconciler",
 )
 
-ACTIONS = ("edit", "edit", "edit", "label", "status", "delete", "recreate", "edit-child")
+ACTIONS = (
+    *["edit"] * 6,
+    *["label"] * 2,
+    *["status"] * 2,
+    *["delete"] * 2,
+    *["recreate"] * 2,
+    *["edit-child"] * 2,
+    "annotate",
+    "guard",
+    "guarded-delete",
+    "unguard",
+    "hold",
+    "unhold",
+    "strip",
+    "delete-child",
+)
 """What other people do with the objects; the frequent things are there several times."""
 
 CONSTANTS = {
@@ -61,6 +78,8 @@ FAULTS = (
     "pause",
     "abort",
     "lose-lease",
+    "slow-lease",
+    "absent",
     "clock",
 )
 """What goes wrong, apart from the weather in the network."""
@@ -111,7 +130,7 @@ class Plan:
     """How many operators run at once; with a lease if there are several."""
 
     crash_at: int | None = None
-    """The step of the first operator at which it crashes, in exhaustive sweeps.
+    """The step of the first operator at which it crashes: in some lives, and in all sweeps.
 
     Its steps are counted in all its runs: it can crash after it has been started again.
     """
@@ -121,7 +140,7 @@ class Plan:
             f"features: {', '.join(self.features)}; replicas: {self.replicas}",
             f"weather: {self.weather}; settings: {self.settings}; shuffled: {self.shuffled}",
             f"cluster: {self.cluster}; has status: {self.has_status}; inline: {self.inline}; "
-            f"constants: {self.constants}",
+            f"constants: {self.constants}; crash at: {self.crash_at}",
         ]
         lines += [f"object {event}" for event in self.objects]
         lines += [f"action {event}" for event in self.actions]
@@ -151,6 +170,7 @@ def make_plan(seed: str) -> Plan:
         weather=_make_weather(chance),
         settings=_make_settings(chance, cluster),
         shuffled=chance.random() < 0.1,
+        crash_at=chance.randrange(50, 2000) if chance.random() < 0.2 else None,
         replicas=chance.choice([1, 1, 1, 2]),
         cluster=cluster,
         has_status=chance.random() < 0.5,
@@ -220,4 +240,5 @@ def _make_settings(chance: random.Random, cluster: str) -> dict[str, Any]:
         "watching.chunk_size": chance.choice([None, 1]),
         "watching.initial_streaming": cluster != "fake" and chance.choice([False, True]),
         "persistence.consistency_timeout": chance.choice([5.0, 0.2]),
+        "execution.honor_pauses": True,
     }

@@ -17,10 +17,11 @@ from kopf_core.reactor.operator import OperatorOptions
 from kopf_kits.simulation import incarnation_var
 
 KEXES = ("sim.kopf.dev", "v1", "kexes")
+X = ("spec", "x")
 DELAYS = (1, 1, 2, 3, 5, 8)
 """The growing delays (in seconds) after failed turns: the world may be quiet for longer."""
 
-FINALIZING = frozenset({"deleted", "daemon", "sleeper", "timer"})
+FINALIZING = frozenset({"deleted", "daemon", "sleeper", "lingerer", "timer"})
 """The features for which objects get the finalizer."""
 
 
@@ -42,6 +43,13 @@ class Note:
     holder: str = ""
     """Who held the lease at that moment."""
 
+    old: Any = None
+    """What the value was before the change, by the diff; ``None`` if it was not changed."""
+
+    labels: str = ""
+    is_gone: bool = False
+    """Whether the object was not there anymore."""
+
 
 @dataclass
 class Notebook:
@@ -49,6 +57,7 @@ class Notebook:
 
     clock: Callable[[], float]
     find_holder: Callable[[], str]
+    exists: Callable[[str], bool]
     notes: list[Note] = field(default_factory=list)
 
     def note(self, point: str, handler: str, facts: Mapping[str, Any], outcome: str = "") -> None:
@@ -68,17 +77,11 @@ class Notebook:
                 x=(facts.get("spec") or {}).get("x"),
                 outcome=outcome,
                 holder=self.find_holder(),
+                old=next((op.old for op in facts.get("diff") or () if op.field == X), None),
+                labels=str(dict(meta.get("labels") or {})),
+                is_gone=point == "end" and not self.exists(str(meta.get("uid"))),
             )
         )
-
-    def find(self, point: str, handler: str, **where: str) -> list[Note]:
-        return [
-            note
-            for note in self.notes
-            if note.point == point
-            and note.handler == handler
-            and all(getattr(note, key) == value for key, value in where.items())
-        ]
 
 
 class Program:
@@ -154,6 +157,14 @@ class Program:
 
         self._both("patching", patching)
 
+    def _stamping(self) -> None:
+        """It changes what is handled."""
+
+        def stamping(patch: kopf.Patch, spec: Any, **_: Any) -> None:
+            patch.spec["y"] = spec["x"]
+
+        self._both("stamping", stamping)
+
     def _field(self) -> None:
         noted = self._noted(lambda **_: None, "field")
         kopf.on.field(*KEXES, field="spec.x", id="field", **self._on)(noted)
@@ -198,6 +209,19 @@ class Program:
 
         kopf.daemon(*KEXES, id="sleeper", **self._on)(sleeper)
 
+    def _lingerer(self) -> None:
+        """It takes a while to exit."""
+
+        async def lingerer(stopped: Any, **kwargs: Any) -> None:
+            self._notebook.note("begin", "lingerer", kwargs)
+            try:
+                await stopped.wait()
+                await asyncio.sleep(self._chance.random() * 5)
+            finally:
+                self._notebook.note("end", "lingerer", kwargs, "success")
+
+        kopf.daemon(*KEXES, id="lingerer", cancellation_backoff=10, **self._on)(lingerer)
+
     def _timer(self) -> None:
         def timer(**kwargs: Any) -> None:
             self._notebook.note("tick", "timer", kwargs)
@@ -215,7 +239,8 @@ class Program:
                     "data": {"x": str(spec["x"])},
                 }
 
-        kopf.reconcile(*KEXES, owns=["configmaps"], id="reconciler", **self._on)(reconciler)
+        options = {"owns": ["configmaps"], "id": "reconciler", "backoff": 3, **self._on}
+        kopf.reconcile(*KEXES, **options)(reconciler)
 
 
 def _retry_once(retry: int, **_: Any) -> None:

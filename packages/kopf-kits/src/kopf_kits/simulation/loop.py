@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import heapq
+import itertools
 import random
 import socket
 from collections.abc import Callable
@@ -34,6 +35,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._chance = chance
         self._shuffled = shuffled
         self._idle_turns = 0
+        self._numbers = itertools.count()
         self.steps = 0
         """How many callbacks were executed so far."""
 
@@ -49,21 +51,33 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._now
 
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """Schedule the callback; at one moment, callbacks go in the order of their scheduling.
+
+        The heap has tuples: comparing timers themselves took a tenth of the time of all lives.
+        """
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, (when, next(self._numbers), timer))  # type: ignore[attr-defined]
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Cancelled timers are skipped when their time has come."""
+
     def _run_once(self) -> None:
         ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
         if not ready:
             self._skip_cancelled()
             if not scheduled:
                 raise Standstill("Nothing is scheduled, so nothing will ever happen.")
-            if scheduled[0]._when > self._now:
-                self._now, self._idle_turns = scheduled[0]._when, 0
+            if scheduled[0][0] > self._now:
+                self._now, self._idle_turns = scheduled[0][0], 0
         self._idle_turns += 1
         if self._idle_turns > MAX_IDLE_TURNS:
             raise Standstill(f"Too many callbacks at one moment; the next: {ready[0]!r}")
-        while scheduled and scheduled[0]._when <= self._now:
-            handle = heapq.heappop(scheduled)
-            handle._scheduled = False
-            ready.append(handle)
+        while scheduled and scheduled[0][0] <= self._now:
+            ready.append(heapq.heappop(scheduled)[2])
         if self._shuffled and len(ready) > 1:
             handles = list(ready)
             self._chance.shuffle(handles)
@@ -74,8 +88,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _skip_cancelled(self) -> None:
         scheduled = self._scheduled  # type: ignore[attr-defined]
-        while scheduled and scheduled[0]._cancelled:
-            heapq.heappop(scheduled)._scheduled = False
+        while scheduled and scheduled[0][2].cancelled():
+            heapq.heappop(scheduled)
 
     def _execute(self, handle: asyncio.Handle) -> None:
         if handle.cancelled():
