@@ -147,3 +147,35 @@ async def test_bursts_go_by_few_connections_if_nobody_waits_for_long(endless, se
         assert client._slots.taken == USUAL
         gate.set()
         await asyncio.gather(*tasks)
+
+
+async def test_k15_all_who_wait_go_at_once_when_there_is_no_time(make, endless):
+    requests = make(LIMIT * 2)
+    await requests.until(USUAL)
+    requests.slots.rush()
+    await requests.until(LIMIT * 2)
+    requests.start(1)
+    await requests.until(LIMIT * 2 + 1)
+    await requests.end(LIMIT * 2 + 1)
+    requests.start(LIMIT)
+    await requests.until(USUAL)
+    await requests.settle()
+    assert requests.slots.taken == USUAL
+
+
+async def test_k15_a_rush_has_a_limit(make, endless, monkeypatch):
+    monkeypatch.setattr(slots, "RUSH", USUAL + 5)
+    requests = make(LIMIT)
+    await requests.until(USUAL)
+    requests.slots.rush()
+    await requests.settle()
+    assert requests.slots.taken == USUAL + 5
+
+
+async def test_k15_there_is_no_rush_when_nobody_waits(make, endless):
+    requests = make(0)
+    requests.slots.rush()
+    requests.start(LIMIT)
+    await requests.until(USUAL)
+    await requests.settle()
+    assert requests.slots.taken == USUAL

@@ -173,6 +173,7 @@ class Spine:
         self.body: dict[str, Any] = {}
         self.patches: list[Any] = []
         self.failures: list[Exception] = []
+        self.looks: list[Exception] = []
         self.restart()
 
     def restart(self) -> None:
@@ -248,6 +249,15 @@ class Spine:
             patches = pytest.importorskip("kopf_kits.sandbox.fields.patches")
             self._renew(patches.apply_json_patch(copy.deepcopy(self.body), self.patches[-1]))
         return copy.deepcopy(self.body)
+
+    async def get(self, url: str) -> Any:
+        """As a client of the API does it."""
+        if self.looks:
+            raise self.looks.pop(0)
+        return copy.deepcopy(self.body)
+
+    def rush(self) -> None:
+        """Nothing waits here."""
 
     def _merge(self, changes: Any) -> None:
         after = copy.deepcopy(self.body)

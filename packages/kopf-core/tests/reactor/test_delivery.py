@@ -3,6 +3,7 @@
 import asyncio
 import copy
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -113,7 +114,7 @@ def test_changes_of_handlers() -> None:
 
 
 def make_delivery() -> Delivery:
-    client: Any = None
+    client: Any = Mock()
     resource: Any = None
     return Delivery(
         client=client,

@@ -133,6 +133,46 @@ async def test_k15_patches_on_their_way_are_sent_though_the_exit_is_hastened(
     assert journal == ["fn"]
 
 
+async def test_k15_patches_on_their_way_are_not_cut_to_be_sent_again(
+    cluster, operate, registry, settings, journal
+):
+    settings.queueing.exit_timeout = 0
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        journal("fn")
+
+    await cluster.create("a")
+    requests = cluster.sandbox.journal
+    with cluster.sandbox.faults.delay(0.1, method="PATCH", path=KEX):
+        async with operate():
+            await requests.arrived("PATCH", KEX)
+    assert len(requests.select("PATCH", KEX)) == 1
+    assert is_handled(await cluster.get("a"))
+
+
+async def test_k15_patches_do_not_wait_for_each_other_in_the_last_moment(
+    cluster, operate, registry, settings, journal, monkeypatch
+):
+    monkeypatch.setattr("kopf_cogs.clients.slots.LIMIT", 1)
+    monkeypatch.setattr("kopf_cogs.clients.slots.USUAL", 1)
+    settings.queueing.exit_timeout = 0
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    with cluster.sandbox.faults.hang(method="PATCH", path=KEX):
+        async with operate():
+            await cluster.create("a")
+            await cluster.sandbox.journal.arrived("PATCH", KEX)
+            await cluster.create("b")
+            await cluster.create("c")
+            await journal.until(lambda calls: len(calls) == 3)
+    assert is_handled(await cluster.get("b"))
+    assert is_handled(await cluster.get("c"))
+
+
 async def test_k15_subhandlers_begin_at_the_exit_so_that_their_parents_are_not_repeated(
     cluster, operate, registry, settings, journal
 ):

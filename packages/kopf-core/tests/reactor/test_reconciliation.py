@@ -122,3 +122,24 @@ async def test_model1_deletion_handlers_are_not_called_again_after_a_lost_reply(
     spine.failures = [APINotFoundError(gone, status=404)]
     assert await spine.wait() is DONE
     assert calls == ["deleted"]
+
+
+async def test_model2_lists_from_before_a_deletion_revive_nothing(spine, registry, settings):
+    calls = []
+
+    @on.delete("kopfexamples", registry=registry)
+    async def fn(**_):
+        calls.append("deleted")
+
+    details = {"name": "obj", "group": "kopf.dev", "kind": "kopfexamples", "uid": "u"}
+    gone = {"kind": "Status", "reason": "NotFound", "details": details}
+    spine.create()
+    await spine.settle()
+    spine.change({"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}})
+    spine.failures = [APINotFoundError(gone, status=404)]
+    assert await spine.turn() is DONE
+    spine.looks = [APINotFoundError(gone, status=404)]
+    spine.see(None)
+    assert await spine.turn() is DONE
+    assert calls == ["deleted"]
+    assert not spine.looks

@@ -181,6 +181,13 @@ class Client:
     async def delete(self, url: str, **kwargs: Any) -> Any:
         return await self.request("DELETE", url, **kwargs)
 
+    def rush(self) -> None:
+        """Send all that wait for their turn to be sent: there is no time to wait anymore.
+
+        Usually, only a few requests are sent at once, and the others wait for their replies.
+        """
+        self._slots.rush()
+
     async def request(
         self,
         method: str,

@@ -15,6 +15,9 @@ USUAL = 10
 LIMIT = 64
 """How many of them there can be at all; the others wait."""
 
+RUSH = 500
+"""How many of them there can be when there is no time to wait: below the usual limit of files."""
+
 PATIENCE = 0.1
 """How long (in seconds) to wait for a slot of others before one more is added."""
 
@@ -46,6 +49,12 @@ class Slots:
     def taken(self) -> int:
         """How many requests are in flight."""
         return self._taken
+
+    def rush(self) -> None:
+        """Let those who wait go at once, and those who come until all of them are through."""
+        if self._taken:
+            self._size = RUSH
+            self._grant()
 
     async def __aenter__(self) -> None:
         if self._taken < self._size:

@@ -139,7 +139,11 @@ class Delivery:
         if not self._door.is_open:  # e.g. a thread has ended in the middle of a pause
             turn.memory.owed = turn.memory.owed.held(source)
             self._door.check()
-        applied = await self._send(turn, source)
+        turn.item.is_sending = True
+        try:
+            applied = await self._send(turn, source)
+        finally:
+            turn.item.is_sending = False
         if applied.is_gone:  # what was on its way at that moment is not to be handled
             turn.memory.lose(source)
             return DONE
@@ -163,7 +167,10 @@ class Delivery:
         """
         if not turn.is_changing:
             return
-        sending = asyncio.create_task(asyncio.wait_for(self.apply(turn), LAST_MOMENT))
+        self._client.rush()
+        now, until = self._clock.monotonic(), turn.item.last_moment
+        left = LAST_MOMENT if until is None else max(0.0, until - now)
+        sending = asyncio.create_task(asyncio.wait_for(self.apply(turn), left))
         while not sending.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([sending])

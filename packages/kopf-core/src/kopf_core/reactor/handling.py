@@ -143,6 +143,7 @@ class Handling:
     def abort(self) -> None:
         """Interrupt what works now, and wait for nothing; but what is about to end, can."""
         self.governor.end()
+        self._essentials.client.rush()
         asyncio.get_running_loop().call_later(HURRY, self.orchestrator.cancel)
         self.background.abort()
 

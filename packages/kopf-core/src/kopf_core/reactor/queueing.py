@@ -205,7 +205,7 @@ class WorkQueue:
         """Cancel the current work; get the tasks that are to end."""
         tasks = {item.task: item for item in self._working if item.task is not None}
         for task, item in tasks.items():
-            task.cancel()
+            item.interrupt(self._clock.monotonic())
             task.add_done_callback(lambda _, item=item: self._ensure_released(item))  # type: ignore[misc]
         return tasks.keys()
 
@@ -325,7 +325,7 @@ class WorkQueue:
 
     def _release(self, item: WorkItem) -> None:
         """Give the place back, and see what comes next for the object."""
-        item.task = None
+        item.task = item.last_moment = None
         self._working.discard(item)
         if not self._working:
             self._idle.set()

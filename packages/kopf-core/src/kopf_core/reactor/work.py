@@ -69,7 +69,9 @@ class WorkItem:
         "is_backlog",
         "is_contradicted",
         "is_listed",
+        "is_sending",
         "key",
+        "last_moment",
         "latest",
         "observed",
         "position",
@@ -102,6 +104,9 @@ class WorkItem:
         self.is_contradicted = False
         """The stream has brought a state older than the known one, and no newer one since then."""
 
+        self.is_sending = False
+        """Its changes are on their way to the API right now."""
+
         self.interruptions = 0
         """In how many turns in a row something has happened to the object in the middle of them."""
 
@@ -120,6 +125,9 @@ class WorkItem:
         self.wanted_at: float | None = None
         """When somebody wants it to be processed, even if nothing happens."""
 
+        self.last_moment: float | None = None
+        """Until when an interrupted turn can send its changes, by the operator's clock."""
+
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
 
@@ -134,6 +142,20 @@ class WorkItem:
         """Why it is processed, except for its own changes; they are not kept here then."""
         reasons, self.reasons = self.reasons, frozenset()
         return reasons
+
+    def interrupt(self, now: float) -> None:
+        """Cancel the turn; not yet if its changes are on their way: if cut, they are sent again."""
+        if self.last_moment is None:
+            self.last_moment = now + LAST_MOMENT
+        if not self.is_sending:
+            self._cut(self.last_moment)
+        else:
+            loop = asyncio.get_running_loop()
+            loop.call_later(LAST_MOMENT / 2, self._cut, self.last_moment)
+
+    def _cut(self, last_moment: float) -> None:
+        if self.task is not None and self.last_moment == last_moment:
+            self.task.cancel()
 
     def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
         if self.timer is not None:
