@@ -139,6 +139,7 @@ async def test_model2_lists_from_before_a_deletion_revive_nothing(spine, registr
     spine.failures = [APINotFoundError(gone, status=404)]
     assert await spine.turn() is DONE
     spine.looks = [APINotFoundError(gone, status=404)]
+    spine.item = WorkItem("u")
     spine.see(None)
     assert await spine.turn() is DONE
     assert calls == ["deleted"]
