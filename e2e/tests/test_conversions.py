@@ -97,16 +97,16 @@ async def test_n10_nothing_is_lost_while_certificates_are_swapped_and_operators_
                     return await asyncio.to_thread(ssl.get_server_certificate, port) != before
 
                 await until(is_swapped)
-                await meet(clients, rounds=10)
+                await meet(clients, rounds=2)
         assert [client.failures for client in clients] == [[]] * len(clients)
         async with contextlib.AsyncExitStack() as stack:
             for _ in range(3):
                 async with kind.serving():
                     if clients[0].task is None:
                         await stack.enter_async_context(working(clients))
-                    await meet(clients, rounds=10)
+                    await meet(clients, rounds=2)
             async with kind.serving():
-                await meet(clients, rounds=10)
+                await meet(clients, rounds=2)
                 await stack.aclose()
                 for client in clients:
                     for version in VERSIONS:

@@ -7,6 +7,7 @@ import threading
 import types
 
 import pytest
+from virtual_time import timeless
 
 from kopf_cogs.structs.reviews import ReviewError, UnknownWebhookError
 from kopf_core.actions.errors import PermanentError, TemporaryError
@@ -567,6 +568,30 @@ async def test_k13_nobody_may_be_asking_for_a_while_before_the_server_is_drained
     await asyncio.wait([draining])
     monkeypatch.setattr(serving, "QUIET_TIME", 0.01)
     await reviewer.drain()
+
+
+@timeless
+async def test_n11_those_who_ask_for_ever_are_not_waited_for(registry, make_reviewer, make_review):
+    @on.validate("kopfexamples", registry=registry)
+    async def fn(**_):
+        await asyncio.sleep(0.5)
+
+    reviewer = make_reviewer()
+
+    async def ask():
+        while True:
+            await reviewer(make_review())
+
+    askers = []
+    for _ in range(5):  # there is no moment with no requests in work
+        askers.append(asyncio.create_task(ask()))
+        await asyncio.sleep(0.1)
+    since = asyncio.get_running_loop().time()
+    await reviewer.drain()
+    assert 10 <= asyncio.get_running_loop().time() - since < 11
+    for asker in askers:
+        asker.cancel()
+    await asyncio.wait(askers)
 
 
 async def test_k13_a_server_that_was_not_asked_is_drained_at_once(make_reviewer, monkeypatch):
