@@ -7,18 +7,15 @@ import contextlib
 import json
 import os
 import pathlib
-import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from e2e.clusters import Cluster
 from e2e.tests.convertibles import KIND, NO_CONVERSION, Kind, defining, read_etcd, until
-from e2e.tests.harness import CRDS, GROUP, MERGE, PATIENCE, World, make_namespace
-from kopf_kits.envtest import Envtest
-from kopf_kits.envtest.commands import make_manager_command
+from e2e.tests.harness import CRDS, GROUP, MERGE, World
 
 COUNT = 30
 GATE = "StorageVersionMigrator=true"
@@ -28,9 +25,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 @contextlib.asynccontextmanager
-async def migrating(
-    world: World, *args: str
-) -> AsyncIterator[asyncio.subprocess.Process]:
+async def migrating(world: World, *args: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run the command; kill it if it is still there in the end."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "kopf", "migrate", KIND, "--yes", "-o", "json", *args,
