@@ -1,4 +1,4 @@
-"""``kopf migrate`` on real clusters: with a migrator of their own, with an idle one, and without."""
+"""``kopf migrate`` on real clusters: with a migrator, with an idle one, and without."""
 
 from __future__ import annotations
 
