@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Check the prose of the documentation: `python tools/prose.py [PAGES]`, or `make docs`.
 
-The rules and the reasons for them are in `docs/style.md`. Generated pages, and pages which are not
-rewritten yet, are listed in `tools/prose.toml`. The texts of `--help` and the docstrings of public
-names are checked, too.
+The rules and the reasons for them are in `docs/style.md`. The texts of `--help` and the docstrings
+of public names are checked, too; the tables for maintainers are not.
 """
 
 from __future__ import annotations
@@ -12,14 +11,22 @@ import dataclasses
 import pathlib
 import re
 import sys
-import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 import docstrings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CONFIG = pathlib.Path(__file__).with_suffix(".toml")
+UNCHECKED = {
+    "CHANGELOG.md",
+    "docs/reference/compatibility.md",
+    "docs/reference/conformance.md",
+    "docs/reference/coverage.md",
+    "docs/reference/robustness.md",
+    "docs/reference/sections.md",
+}
+"""Tables which are generated, or which are for maintainers only."""
+
 LONGEST = 30
 """How many words a sentence may have; code in backticks is one word."""
 
@@ -230,41 +237,22 @@ def list_pages(root: pathlib.Path = ROOT) -> list[str]:
     return sorted(pages)
 
 
-def read_config(path: pathlib.Path = CONFIG) -> dict[str, list[str]]:
-    """Which pages are not checked: `generated` ones, and those that are `exempt` for now."""
-    config = tomllib.loads(path.read_text("utf-8"))
-    return {key: [str(name) for name in config[key]] for key in ("generated", "exempt")}
-
-
-def find_idle_exemptions(exempt: Iterable[str], root: pathlib.Path = ROOT) -> list[str]:
-    """Pages that are exempt though they pass."""
-    pages = [page for page in exempt if (root / page).exists()]
-    return [page for page in pages if not [*check_text(page, (root / page).read_text("utf-8"))]]
-
-
 def check_all() -> tuple[list[str], int]:
-    """Check everything that is not exempt: what is wrong, and how many pages were checked."""
+    """Check everything: what is wrong, and how many pages were checked."""
     from kopf_kits.cli.groups import main as kopf
 
-    config = read_config()
-    pages = [page for page in list_pages() if page not in {*config["generated"], *config["exempt"]}]
-    found = [str(item) for page in pages for item in check_text(page, (ROOT / page).read_text())]
-    found += (
-        [str(item) for item in check_help(kopf, "kopf")] if "--help" not in config["exempt"] else []
-    )
-    found += map(str, check_docstrings())
-    return found, len(pages)
+    pages = [page for page in list_pages() if page not in UNCHECKED]
+    found = [item for page in pages for item in check_text(page, (ROOT / page).read_text("utf-8"))]
+    return [*map(str, (*found, *check_help(kopf, "kopf"), *check_docstrings()))], len(pages)
 
 
 def main(args: Sequence[str]) -> int:
-    """Check the named pages, or all that are not exempt."""
+    """Check the named pages, or everything."""
     if args:
         found = [str(f) for page in args for f in check_text(page, pathlib.Path(page).read_text())]
         count = len(args)
     else:
         found, count = check_all()
-        for page in find_idle_exemptions(read_config()["exempt"]):
-            sys.stdout.write(f"{page} passes now: remove it from tools/prose.toml.\n")
     sys.stdout.write("".join(f"{line}\n" for line in found))
     sys.stdout.write(f"Prose: {count} pages, {len(found)} findings.\n")
     return int(bool(found))

@@ -31,7 +31,7 @@ TERMS = {
     r"kubeconfigs?": "concepts/configuration/organize-cluster-access-kubeconfig/",
     r"label selectors?|labels?": "concepts/overview/working-with-objects/labels/",
     r"(?:liveness|readiness|startup) probes?": (
-        "concepts/configuration/liveness-readiness-startup-probes/"
+        "tasks/configure-pod-container/configure-liveness-readiness-startup-probes/"
     ),
     r"namespaces?": "concepts/overview/working-with-objects/namespaces/",
     r"owner references?": "concepts/overview/working-with-objects/owners-dependents/",

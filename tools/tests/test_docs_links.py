@@ -12,6 +12,7 @@ PAGES = sorted(
     if "_build" not in path.parts
 )
 OWN = re.compile(r"https://github\.com/nolar/kopf/(?:blob|tree|raw)/main/([^#\s]+)")
+HOSTED = re.compile(r"https://nolar\.github\.io/kopf/(?:([\w/-]+)\.html)?")
 EXTERNAL = {
     "https://github.com/MagicStack/uvloop",
     "https://kmock.readthedocs.io/",
@@ -23,9 +24,11 @@ EXTERNAL = {
     "https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/",
     "https://kubernetes.io/docs/concepts/architecture/garbage-collection/",
     "https://kubernetes.io/docs/concepts/architecture/leases/",
+    "https://kubernetes.io/docs/reference/access-authn-authz/rbac/",
     "https://kubernetes.io/docs/reference/using-api/api-concepts/",
     "https://kubernetes.io/docs/reference/using-api/server-side-apply/",
     "https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/",
+    "https://kubernetes.io/docs/tasks/tools/",
 }
 """All the pages of others that we refer to. When adding one, look at it with your own eyes."""
 
@@ -40,9 +43,17 @@ def get_links(path: Path) -> list[str]:
 def test_links_lead_somewhere(path: Path) -> None:
     links = get_links(path)
     own = [match[1] for link in links if (match := OWN.match(link))]
+    own += [f"docs/{match[1] or 'index'}.md" for link in links if (match := HOSTED.match(link))]
     assert [name for name in own if not (ROOT / name).exists()] == []
-    others = {link.partition("#")[0] for link in links if not OWN.match(link)}
-    assert {link for link in others if "nolar/kopf" not in link} <= EXTERNAL
+    others = {link.partition("#")[0] for link in links if not re.match(r"\S+nolar\S+kopf", link)}
+    assert others <= EXTERNAL
+
+
+def test_messages_name_pages_that_exist() -> None:
+    sources = [path.read_text("utf-8") for path in ROOT.glob("packages/*/src/**/*.py")]
+    pages = {match[1] for source in sources for match in HOSTED.finditer(source)}
+    assert pages
+    assert [name for name in pages if not (ROOT / "docs" / f"{name}.md").exists()] == []
 
 
 def test_all_known_links_are_used() -> None:
