@@ -28,6 +28,7 @@ from kopf_core.intents.handlers import (
     IndexingHandler,
     ReconcilingHandler,
     ResourceHandler,
+    SourceHandler,
     TimerHandler,
     WatchingHandler,
 )
@@ -89,7 +90,7 @@ def test_declared_arguments_are_given_to_activities(settings):
 
 
 def test_all_kinds_of_handlers_are_known():
-    concrete = {ActivityHandler.__name__}
+    concrete = {ActivityHandler.__name__, SourceHandler.__name__}
     kinds = [ResourceHandler]
     while kinds:
         kind = kinds.pop()

@@ -130,7 +130,7 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
     """The storage in an annotation, in JSON; the default one.
 
     States of more than ``compress_above`` bytes are compressed if this makes them smaller;
-    ``None`` compresses nothing. All forms are read, whatever the options are.
+    ``None`` compresses nothing. The storage reads all forms with any options.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ class DigestDiffBaseStorage(AnnotationsDiffBaseStorage):
 
     It is for operators that use neither ``old`` nor ``diff`` of their handlers. The changes are
     detected as usual, for the whole object, and for each field that has handlers of its own.
-    What has changed is a digest in ``old`` and in ``diff``; ``new`` has all the values.
+    The changed values are digests in ``old`` and in ``diff``; ``new`` has all the values.
 
     It can be switched on and off at any time: no handlers are called because of that.
     """

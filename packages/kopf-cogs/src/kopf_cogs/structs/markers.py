@@ -113,7 +113,7 @@ class DefaultFrom(Marker):
     """A default that the API makes of the object, by an expression in CEL.
 
     E.g. ``DefaultFrom("object.metadata.name + '.example.com'")``. The API evaluates it when the
-    field is absent, and whatever the field is in is there, before it validates the object. So the
+    field is absent, but its parent is there, before it validates the object. So the
     field can be required. The Kubernetes concept behind it is ``MutatingAdmissionPolicy``.
     """
 

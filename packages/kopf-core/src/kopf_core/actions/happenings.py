@@ -31,7 +31,7 @@ class Happening:
     """Its namespace; ``None`` for objects without namespaces, or for all objects of the name."""
 
     reason: str = ""
-    """What has happened: for the logs, and for the argument ``triggers`` of reconcilers."""
+    """The reason: for the logs, and for the argument ``triggers`` of reconcilers."""
 
     selector: Selector = field(init=False, repr=False, compare=False)
 
