@@ -18,35 +18,45 @@ class Mutant(NamedTuple):
 
 R, D = "kopf_core/reactor/", "kopf_core/engines/desired/"
 B, L, P = "kopf_core/engines/background/", "kopf_core/engines/leasing/", "kopf_cogs/clients/"
-MEMORIES, STORES, CYCLES = "kopf_core/engines/memories.py", f"{R}stores.py", f"{R}cycles.py"
+WRITES = "kopf_core/engines/records/writes.py"
+STORES, CYCLES = f"{R}stores.py", f"{R}cycles.py"
 SPINE, DELIVERY, QUEUE = f"{R}reconciliation.py", f"{R}delivery.py", f"{R}queueing.py"
-WORK, SEEN, MISSED = f"{R}work.py", f"{R}seen_states.py", f"{R}missed_changes.py"
+TABLE, GOVERNOR = f"{R}deciding.py", f"{R}governing.py"
+SEEN, MISSED = f"{R}seen_states.py", f"{R}missed_changes.py"
 FINALIZERS = "kopf_cogs/structs/finalizers.py"
 
 ECHOES = (
-    ("any later state is settled", MEMORIES,
-     'and self.settled_version == body["metadata"].get("resourceVersion")', "and True"),
+    ("any later state is settled", WRITES,
+     'and self.version == body["metadata"].get("resourceVersion")', "and True"),
     ("settled though not finished", DELIVERY, "if turn.is_finished:", "if True:"),
     ("settled whatever was changed", DELIVERY,
      "elif is_only_marked(source, applied.body, turn):", "elif turn.is_changing or True:"),
-    ("the step is kept for any state", MEMORIES,
-     "        version = body[\"metadata\"].get(\"resourceVersion\")\n            self.step",
-     "        version = None\n            self.step"),
-    ("outdated states are trusted", MEMORIES,
-     "return version is not None and version < self.patched_version", "return False"),
+    ("the step is known for no state", WRITES,
+     "return self.state if body is not None and self._has_made(body) else None", "return None"),
+    ("the step is known for any state", WRITES,
+     "return self.state if body is not None and self._has_made(body) else None", "return self.state"),
+    ("outdated states are trusted", WRITES,
+     "return version is not None and version < self.floor", "return False"),
     ("nothing is awaited after patches", DELIVERY,
-     "until = self._clock.monotonic() + timeout", "until = self._clock.monotonic()"),
-    ("awaited whatever comes", WORK,
+     "turn.memory.write.answered(patched, self._clock.monotonic() + timeout)",
+     "turn.memory.write.answered(patched, self._clock.monotonic())"),
+    ("awaited whatever comes", WRITES,
      "return version == self.version or is_as_new(body, self.version)", "return True"),
-    ("never met", WORK,
+    ("never met", WRITES,
      "return version == self.version or is_as_new(body, self.version)", "return False"),
+    ("replies do not count as known states", WRITES,
+     "return LastWrite(parse_version(body), version, kind, state, is_final, awaited, doubts)",
+     "return LastWrite(self.floor, version, kind, state, is_final, awaited, doubts)"),
     ("older states replace our own", DELIVERY,
      "elif item.latest is not None and is_newer(item.latest, event[\"object\"]):", "elif False:"),
     ("the reply is not the newest state", DELIVERY,
-     'turn.item.latest, turn.item.type = patched, "MODIFIED"\n        turn.memory.patched',
-     "turn.memory.patched"),
+     'turn.item.latest, turn.item.type = patched, "MODIFIED"\n', "pass\n"),
     ("the last known step is never lost", DELIVERY,
-     "memory.settled_version = memory.step = None", "pass"),
+     "memory.write = memory.write.unknown()", "pass"),
+    ("own echoes are handled", TABLE,
+     "lambda turn, rules: rules.echoes.is_own(turn),", "lambda turn, rules: False,"),
+    ("absorbed echoes are awaited still", f"{R}echoes.py",
+     "            memory.write = memory.write.streamed(event[\"object\"])\n", "            pass\n"),
 )  # fmt: skip
 
 GATES = (
@@ -54,8 +64,7 @@ GATES = (
      "        item.generation += 1  # whatever it was, it is not done\n"
      '        item.reasons |= {"interrupted"}\n', ""),
     ("nothing is lined up when opened", QUEUE,
-     "            if item.stage is Stage.QUEUED:\n                self._line_up(item)\n\n"
-     "    def shut", "            pass\n\n    def shut"),
+     "case Gate.OPEN if item.position is Position.QUEUED:", "case Gate.OPEN if False:"),
     ("news amid a turn are forgotten", QUEUE,
      "item.interruptions = item.interruptions + 1 if item.generation != item.observed else 0",
      "item.interruptions = 0"),
@@ -66,16 +75,21 @@ GATES = (
     ("no deadline for what is awaited", QUEUE,
      "                times.append(until)\n", "                times.append(until + 1e6)\n"),
     ("pauses do not shut the queues", QUEUE,
-     "        self._gate = gate\n        self._line.clear()", "        self._line.clear()"),
+     "        self._gate = gate\n        if gate is not Gate.OPEN:",
+     "        self._gate = Gate.OPEN if gate is Gate.PAUSED else gate\n        if gate is not Gate.OPEN:"),
     ("the door is always open", "kopf_core/actions/threads.py",
      "return not self.is_shut and all(may_act() for may_act in self._guards)", "return True"),
-    ("the queue is not resumed", f"{R}pausing.py",
-     "        self._orchestrator.resume()\n", ""),
-    ("daemons are not resumed", f"{R}pausing.py",
+    ("the mode is never lifted", GOVERNOR,
+     "if self._reasons.pop(reason, None) is not None:", "if False:"),
+    ("the mildest reason wins", GOVERNOR, "mode = max(self._reasons", "mode = min(self._reasons"),
+    ("daemons are not resumed", GOVERNOR,
      'self._orchestrator.enqueue(key, "resumed", resource=resource, body=raw)', "pass"),
     ("what is not sent is forgotten", SPINE,
-     "memory.pending = (turn.marks, turn.patch) if turn.is_changing else None",
-     "memory.pending = None"),
+     "memory.owed = memory.owed.unsent(turn.marks, turn.patch)", "memory.owed = NOTHING"),
+    ("what is owed is never sent", TABLE,
+     "lambda turn, _: turn.memory.owed.marks is not None,", "lambda turn, _: False,"),
+    ("held objects are handled", TABLE,
+     "lambda turn, _: turn.item.held is not None,", "lambda turn, _: False,"),
     ("interrupted turns send nothing", SPINE,
      "            await self._delivery.save(turn)\n            raise", "            raise"),
     ("deletions are held, too", QUEUE,
@@ -91,7 +105,10 @@ FENCES = (
     ("the fence is not closed on a loss", f"{L}fences.py", 'given up."""\n        self._until = 0.0\n', 'given up."""\n'),
     ("a lost lease pauses nothing", f"{L}elector.py",
      "            await self._on_following()\n", ""),
-    ("takeovers look at nothing", SPINE, "if self._takeovers is not None:", "if False:"),
+    ("takeovers look at nothing", TABLE,
+     "given=lambda rules: rules.takeovers is not None,", "given=lambda rules: False,"),
+    ("what works goes on without the lease", GOVERNOR,
+     "at_once=mode is Mode.CUT", "at_once=False"),
     ("others' leases are ignored", f"{L}elector.py",
      "if self._observed.is_held_by_other(self._identity, self._clock.monotonic()):", "if False:"),
 )  # fmt: skip
@@ -144,19 +161,18 @@ FINALIZING = (
      'remaining = [name for name in meta["finalizers"] if name != finalizer]',
      'remaining = [*meta["finalizers"]]'),
     ("let go while daemons run", SPINE,
-     "is_kept = cause.reason is Reason.DELETE and self._background.is_running(turn.memory)",
-     "is_kept = False"),
+     "is_kept = is_deleting and self._background.is_running(key)", "is_kept = False"),
     ("marks remain with a released object", f"{R}releases.py",
      "    fields.apply_fields(body)\n", ""),
     ("marks are removed before the release", f"{R}releases.py",
      "    for field in fields:\n        del marks[field]\n    marks.fns.append(partial(release, finalizer=finalizer, fields=fields))",
      "    marks.fns.append(partial(allow_deletion, finalizer=finalizer))"),
-    ("released objects are handled again", DELIVERY, "memory.stage = Stage.FREED", "pass"),
-    ("deleted objects are not forgotten", SPINE,
-     "                self._memories.forget(turn.item.key)\n", ""),
+    ("released objects are handled again", DELIVERY,
+     "memory.cycle = memory.cycle.at(Stage.FREED)", "pass"),
+    ("deleted objects are not forgotten", SPINE, "        self._memories.forget(key)\n", ""),
     ("lost objects are kept", DELIVERY, "            turn.memory.lose(source)\n", ""),
     ("daemons outlive objects", SPINE,
-     "            self._background.stop_deleted(memory, body)\n", "            pass\n"),
+     "            self._background.stop_deleted(key, body)\n", "            pass\n"),
 )  # fmt: skip
 
 PARTS = {
