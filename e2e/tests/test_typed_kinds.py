@@ -17,7 +17,8 @@ from kopf_kits.typed.reading import read_structures
 from kopf_kits.typed.writing import write_module
 
 KINDS = ["deployments", "pods", "ingresses", "networkpolicies", "roles", "events",
-         "events.events.k8s.io", "customresourcedefinitions", "jobs", "kexes"]  # fmt: skip
+         "events.events.k8s.io", "customresourcedefinitions", "jobs",
+         "kexes.e2e.kopf.dev"]  # fmt: skip
 
 
 async def write() -> str:

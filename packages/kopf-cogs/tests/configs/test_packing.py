@@ -116,7 +116,7 @@ def test_large_states_are_compressed_where_it_shrinks() -> None:
     noise = random.Random(0).randbytes(3000).hex() + "".join(map(chr, range(32, 10000)))
     assert json.loads(store(storage, make_body(big=noise)))
     assert compare(storage, store(storage, make_body(big=noise)), raw(big=noise)) == set()
-    assert AnnotationsDiffBaseStorage().compress_above == 128 * 1024
+    assert AnnotationsDiffBaseStorage().compress_above == 240 * 1024
     off = AnnotationsDiffBaseStorage(compress_above=None)
     assert len(store(off, make_body(big="x" * 200_000))) > 200_000
 

@@ -29,7 +29,7 @@ def lose_repeatedly(tell):
     holds, delays = FREE, []
     for _ in range(10):
         holds = holds.lost(1000.0)
-        tell(holds, 1000.0, objects_logger)
+        tell(holds, objects_logger)
         delays.append(holds.until - 1000.0)
     return delays
 

@@ -37,8 +37,10 @@ _SYSTEM_METADATA: Final = frozenset({"uid", "name", "namespace", "ownerReference
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _SEEN_STATES: Final = "seen-states"
 
-LARGE: Final = 128 * 1024
-"""In bytes: the states beyond that hardly fit into annotations, so they are compressed."""
+LARGE: Final = 240 * 1024
+"""In bytes: the states beyond that do not fit into annotations (256 KiB for all of them), or leave
+no room for anything else. Earlier releases could not store them, so their form can be another one.
+"""
 
 
 class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metaclass=abc.ABCMeta):

@@ -4,7 +4,7 @@ from kopf_cogs.configs.settings import PersistenceSettings
 from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_core.actions.effects import Applied
 from kopf_core.actions.loggers import AnyLogger
-from kopf_core.engines.records.holds import Holds
+from kopf_core.engines.records.holds import Holds, choose_delay
 from kopf_core.engines.records.owed import Owed
 from kopf_core.intents.causes import Reason
 from kopf_core.intents.registries import ResourceHandlers
@@ -18,7 +18,7 @@ MAX_CONFLICT_DELAY = 60.0
 """In seconds: how long to wait at most for the newer state after a conflict."""
 
 
-def tell_of_lost_marks(holds: Holds, now: float, logger: AnyLogger) -> None:
+def tell_of_lost_marks(holds: Holds, logger: AnyLogger) -> None:
     """Say that an object which was already handled is going to be handled as a new one.
 
     It has lost its last handled state: another tool or person has removed it.
@@ -31,11 +31,11 @@ def tell_of_lost_marks(holds: Holds, now: float, logger: AnyLogger) -> None:
         logger.warning(
             f"The last handled state was removed from the object {holds.losses} times; "
             f"is there another tool that reverts the annotations? "
-            f"The object will be handled as a new one in {holds.until - now:g} seconds."
+            f"The object will be handled as a new one in {choose_delay(holds.losses)} seconds."
         )
 
 
-def tell_of_lost_progress(holds: Holds, now: float, logger: AnyLogger) -> None:
+def tell_of_lost_progress(holds: Holds, logger: AnyLogger) -> None:
     """Say that the handlers are going to be called anew, amid their cycle.
 
     Their progress has never got to the object, e.g. by its schema, or is removed by others.
@@ -44,7 +44,7 @@ def tell_of_lost_progress(holds: Holds, now: float, logger: AnyLogger) -> None:
         logger.warning(
             f"The progress of the handlers is not on the object, though it was stored there, "
             f"{holds.losses} times; is it in the schema, is there another tool that removes it? "
-            f"The handlers will be called anew in {holds.until - now:g} seconds."
+            f"The handlers will be called anew in {choose_delay(holds.losses)} seconds."
         )
 
 
@@ -60,7 +60,7 @@ def must_leave_finalizer(turn: Turn, now: float, *, wanted: bool) -> bool:
             turn.logger.warning(
                 f"The finalizer was {undone} by others; is there another operator with the same "
                 f"finalizer, handlers for another version of the kind, or a tool that reverts it? "
-                f"It will be {again} in {hold.until - now:g} seconds."
+                f"It will be {again} in {choose_delay(hold.undone)} seconds."
             )
     return now < hold.until
 

@@ -357,11 +357,11 @@ class Cycles:
         now, cycle = self._clock.monotonic(), memory.cycle
         if cause.reason is Reason.CREATE and cycle.stage is Stage.HANDLED:
             memory.cycle, memory.holds = cycle.at(Stage.LOST), memory.holds.lost(now)
-            tell_of_lost_marks(memory.holds, now, cause.logger)
+            tell_of_lost_marks(memory.holds, cause.logger)
         elif cycle.was_stored and cycle.has_progress and not known:
             memory.cycle = cycle._replace(has_progress=False)
             memory.holds = memory.holds.lost(now)
-            tell_of_lost_progress(memory.holds, now, cause.logger)
+            tell_of_lost_progress(memory.holds, cause.logger)
         elif cycle.stage is Stage.LOST and cause.reason is not Reason.CREATE:
             return 0.0
         return max(0.0, memory.holds.until - now)
