@@ -7,7 +7,7 @@ activities, daemons, timers, indices, sub-handlers.
 import asyncio
 import datetime
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -270,16 +270,21 @@ class Execution:
             await self.subhandling(invocation, invocation.subhandlers)
         return result
 
-    async def _invoke(
+    def _invoke(
         self,
         invocation: Invocation,
         kwargs: dict[str, Any],
         is_endured: bool = False,
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         seconds = self.settings.execution.attempt_timeout
-        if seconds is None or invocation.handler.is_endless:
-            return await self._invoke_unlimited(invocation, kwargs, is_endured)
         call = self._invoke_unlimited(invocation, kwargs, is_endured)
+        if seconds is None or invocation.handler.is_endless:
+            return call
+        return self._limit(invocation, call, seconds)
+
+    async def _limit(
+        self, invocation: Invocation, call: Coroutine[Any, Any, Any], seconds: float
+    ) -> Any:
         handler, logger = invocation.handler, invocation.cause.logger
         tell = partial(self._count_timeout, handler)
         if not (handler.is_async or invocation.run):

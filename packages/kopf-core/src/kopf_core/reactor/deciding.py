@@ -73,6 +73,9 @@ class Rules:
     desired: "DesiredStates | None" = None
     takeovers: "Takeovers | None" = None
 
+    finalizer: str = field(init=False)
+    """The name of our finalizer."""
+
     leaves_marks: bool = field(init=False)
     """Whether there are handlers that leave marks on objects."""
 
@@ -83,13 +86,10 @@ class Rules:
     """When each of them applies."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "finalizer", self.settings.persistence.finalizer)
         object.__setattr__(self, "leaves_marks", self.handlers.requires_patching)
         object.__setattr__(self, "rows", tuple(row for row in ROWS if row.given(self)))
         object.__setattr__(self, "conditions", tuple(row.when for row in self.rows))
-
-    @property
-    def finalizer(self) -> str:
-        return self.settings.persistence.finalizer
 
     def can_be_marked(self, body: RawBody) -> bool:
         """Whether we can have left something on the object, now or in the past."""
@@ -144,7 +144,8 @@ def _is_doubtful(turn: Turn, _: Rules) -> bool:
 
 
 def _is_outdated(turn: Turn, _: Rules) -> bool:
-    return turn.item.latest is not None and turn.memory.write.outdates(turn.item.latest)
+    write, latest = turn.memory.write, turn.item.latest
+    return write.floor is not None and latest is not None and write.outdates(latest)
 
 
 def _needs_only_passes(turn: Turn, _: Rules) -> bool:

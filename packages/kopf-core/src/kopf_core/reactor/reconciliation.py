@@ -13,7 +13,7 @@ import inspect
 import logging
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.session import Client
@@ -138,7 +138,8 @@ class Reconciler:
         """Process all that is there for the object, and say when to do it again."""
         memory = self._memories.recall(item.key, is_listed=item.is_listed)
         turn = Turn(item, memory, self.settings)
-        number, result = -1, cast("TurnResult | None", None)
+        number = -1
+        result: TurnResult | None = None
         try:
             while result is None:
                 number = decide(turn, self._rules, number + 1)
