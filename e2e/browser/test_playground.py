@@ -34,8 +34,12 @@ class Playground:
         self.requests: list[Request] = []
         self.complaints: list[str] = []
         page.on("requestfinished", lambda request: self.requests.append(request))
-        page.on("requestfailed", lambda request: self.complaints.append(f"failed: {request.url}"))
+        page.on("requestfailed", self._complain)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def _complain(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # as the page was left, or is loaded anew
+            self.complaints.append(f"failed: {request.url}: {request.failure}")
 
     def open(self, site: str, fragment: str = "") -> None:
         self.page.goto(f"{site}/playground.html{fragment}")
