@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # they take time to be imported, and most of the operators do
     from kopf_core.reactor.takeovers import Takeovers
 
 
+@enum.unique
 class Act(enum.Enum):
     """What can be done in a turn. The texts are for the table in the documentation."""
 
@@ -49,12 +50,12 @@ class Act(enum.Enum):
     SEND_EARLY = "send the changes by the handlers of events; end"
     SEND = "send the changes by the handlers of events, if there are any; end"
     AWAIT = "wait for the awaited version, or until its deadline; end"
-    IGNORE = "send the changes by the handlers of events, if there are any; end"
+    IGNORE = "send as above, and tell that no change is left; end"
     REST_OF_PASSES = "wait until the next pass; end"
     TAKE_PLACE = "end if there is no place for a pass; the object is told when there is one"
     VERIFY = "request the object, unless its state is surely newer than the takeover"
     DETECT = "compare the state with the last handled one"
-    LET_GO = "send the changes by the handlers of events, if there are any; end"
+    LET_GO = "send as above, and tell that the deletion is not handled; end"
     CLEAN_UP = "delete the children that Kubernetes does not delete; end until they are gone"
     FIX_FINALIZER = "add or remove the finalizer; end, unless others undo that"
     HANDLE = "call the handlers that are due, make the passes, send all changes; end"
