@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-import socket
 from dataclasses import fields
 
 import aiohttp
 import pytest
+from free_ports import find_free_port
 from idleness import until
 from virtual_time import jump
 
@@ -18,9 +18,7 @@ FORBIDDEN = 'configmaps is forbidden: User "op" cannot list resource "configmaps
 
 
 def find_url():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{sock.getsockname()[1]}"
+    return f"http://127.0.0.1:{find_free_port()}"
 
 
 @pytest.fixture
