@@ -82,3 +82,31 @@ async def test_sim1_late_changes_of_absent_objects_are_not_handled(
             assert journal == ["create"]
         await cluster.patch("one", n=2)
         await journal.until(lambda calls: len(calls) == 2)
+
+
+async def test_sim4_late_changes_of_replaced_objects_are_not_handled(
+    cluster, operate, registry, settings, journal
+):
+    """There can be another object of that name already: the absent one is absent still."""
+    settings.queueing.error_delays = [0.01]
+    metadata = {"name": "one", "namespace": "default", "uid": "other", "resourceVersion": "1"}
+    other = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": metadata}
+    absent, body = json.dumps(NAMED).encode(), json.dumps(other).encode()
+
+    @on.create("kopfexamples", registry=registry)
+    async def create(**_: Any) -> None:
+        journal("create")
+
+    faults = cluster.sandbox.faults
+    async with operate() as operator:
+        with (
+            faults.fail(404, path=OBJECT, method="PATCH", body=absent) as fault,
+            faults.fail(200, path=OBJECT, method="GET", body=body) as look,
+        ):
+            await cluster.create("one", n=0)
+            await until(lambda: fault.hits and is_idle(operator))
+            await cluster.sandbox.patch("kopfexamples", "one", {"spec": {"n": 1}})
+            await until(lambda: look.hits and is_idle(operator))
+            assert journal == ["create"]
+        await cluster.patch("one", n=2)
+        await journal.until(lambda calls: len(calls) == 2)

@@ -86,9 +86,11 @@ class Delivery:
             return
         except APIForbiddenError:
             body = None  # then, the stream is to be believed
+        if is_sane(body) and object_key(self._resource, body) != item.key:
+            return  # this is another object of the same name
         if turn.memory.cycle.stage is Stage.ABSENT:
             turn.memory.cycle = turn.memory.cycle.at(Stage.HANDLED)
-        if is_sane(body) and object_key(self._resource, body) == item.key:
+        if is_sane(body):
             turn.memory.write = turn.memory.write.looked_up(body)
             item.latest, item.type = body, "MODIFIED"
 
