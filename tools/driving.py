@@ -7,11 +7,11 @@ import contextlib
 import copy
 import json
 import logging
-import socket
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from typing import Any
 
 import aiohttp
+from free_ports import find_free_port
 from snippets import Block, Journal
 
 import kopf
@@ -367,10 +367,3 @@ def merge(target: dict[str, Any], patch: Mapping[str, Any]) -> None:
             target.pop(key, None)
         else:
             target[key] = value
-
-
-def find_free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])

@@ -1,18 +1,33 @@
-"""Ports for servers that are started later; no connection takes such a port meanwhile."""
+"""Ports for servers that tests start later."""
 
 from __future__ import annotations
 
-import random
+import atexit
 import socket
+import sys
+
+_held: list[socket.socket] = []
 
 
 def find_free_port() -> int:
-    """A port that nobody listens on, below those which systems give to connections."""
-    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
-        with socket.socket() as sock:
-            try:
-                sock.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise OSError("There are no free ports.")
+    """A port that nobody listens on, until a server of the test does.
+
+    A port that is only probed and released can go to somebody else meanwhile, e.g. to a connection.
+    So the port stays bound for the life of the process; Linux lets a server listen on it, too,
+    as both sides allow the address to be reused. Other systems do not: there it is only probed.
+    """
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", 0))
+    port = int(sock.getsockname()[1])
+    if sys.platform == "linux":
+        _held.append(sock)
+    else:
+        sock.close()
+    return port
+
+
+@atexit.register
+def _release() -> None:
+    for sock in _held:
+        sock.close()

@@ -3,12 +3,12 @@
 import asyncio
 import importlib.util
 import logging
-import socket
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from free_ports import find_free_port
 
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
 from kopf_kits.runner import KopfRunner
@@ -55,6 +55,7 @@ PROBING = """
 import threading
 from kopf_core.intents import decorators
 from kopf_core.intents.registries import get_default_registry
+from free_ports import find_free_port
 
 registry = get_default_registry()
 registry.connected = threading.Event()
@@ -63,12 +64,6 @@ registry.connected = threading.Event()
 def event_fn(**_):
     registry.connected.set()
 """
-
-
-def make_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def is_installed(name: str) -> bool:
@@ -227,7 +222,7 @@ def test_k43_loggers_have_their_former_names(tmp_path: Path, caplog: Any) -> Non
         "--sandbox",
         "--verbose",
         "-L",
-        f"http://127.0.0.1:{make_port()}/healthz",
+        f"http://127.0.0.1:{find_free_port()}/healthz",
         str(path),
     ]
     with KopfRunner(args, timeout=30):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from free_ports import find_free_port
 from idleness import until
 
 import kopf
@@ -148,10 +148,7 @@ async def test_in_webhooks(setup: Setup) -> None:
 
 @pytest.mark.parametrize("is_sync", [False, True], ids=["async", "sync"])
 async def test_in_probes(setup: Setup, is_sync: bool) -> None:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-    setup.liveness_endpoint = f"http://127.0.0.1:{port}/healthz"
+    setup.liveness_endpoint = f"http://127.0.0.1:{find_free_port()}/healthz"
 
     def sync_fn(**_: Any) -> str:
         created = kopf.sync_api.create(config_map("probed", namespace="ns1"))

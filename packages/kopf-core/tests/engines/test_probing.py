@@ -7,6 +7,7 @@ import threading
 
 import aiohttp
 import pytest
+from free_ports import find_free_port
 
 from kopf_cogs.aiokits import listeners
 from kopf_cogs.structs.memos import Memo
@@ -18,17 +19,11 @@ from kopf_core.engines.probing import CACHE_TIME, FAILURE_CACHE_TIME, serve_prob
 from kopf_core.intents import decorators as on
 
 
-def find_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
 @pytest.fixture
 def serve(settings, registry, clock):
     @contextlib.asynccontextmanager
     async def serve(path="/healthz", find_problems=tuple, port=None):
-        url = f"http://127.0.0.1:{port or find_port()}{path}"
+        url = f"http://127.0.0.1:{port or find_free_port()}{path}"
         runner = ActivityRunner(settings, Memo(), {}, clock)
         task = asyncio.create_task(serve_probes(url, registry, runner, find_problems))
 
@@ -121,7 +116,7 @@ async def test_busy_ports_are_errors_of_one_line(registry, settings):
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_connections_of_the_last_moment_are_closed(serve, turns):
-    port = find_port()
+    port = find_free_port()
     async with serve(port=port) as get:
         await get()
         client = socket.create_connection(("127.0.0.1", port), timeout=10)
@@ -199,7 +194,7 @@ async def test_r20_results_that_cannot_be_shown(serve, registry):
 
 async def test_k18_half_open_requests_are_limited_in_number(serve, monkeypatch):
     monkeypatch.setattr(listeners, "MAX_CONNECTIONS", 5)
-    port = find_port()
+    port = find_free_port()
     async with serve(port=port) as get:
         assert (await get())[0] == 200
         opened = []
@@ -218,7 +213,7 @@ async def test_k18_half_open_requests_are_limited_in_number(serve, monkeypatch):
 @pytest.mark.parametrize("data", [b"", b"GET /healthz HTTP/1.1\r\nHost: "])
 async def test_k18_half_open_requests_are_limited_in_time(serve, monkeypatch, data):
     monkeypatch.setattr(listeners, "SILENCE_TIMEOUT", 0.01)
-    port = find_port()
+    port = find_free_port()
     async with serve(port=port) as get:
         assert (await get())[0] == 200
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -230,7 +225,7 @@ async def test_k18_half_open_requests_are_limited_in_time(serve, monkeypatch, da
 
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("POST", 405), ("OPTIONS", 405)])
 async def test_k18_only_reading_is_served(serve, method, status):
-    port = find_port()
+    port = find_free_port()
     async with serve(port=port) as get, aiohttp.ClientSession() as session:
         assert (await get())[0] == 200
         assert (await get("/else"))[0] == 404

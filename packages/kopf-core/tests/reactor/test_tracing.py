@@ -1,9 +1,9 @@
 """Traces of a working operator, taken by the SDK of OpenTelemetry, in memory."""
 
-import socket
 from typing import Any
 
 import pytest
+from free_ports import find_free_port
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -157,9 +157,7 @@ async def test_i_nothing_is_traced_if_nobody_takes_it(cluster, operate, registry
 async def test_i_traces_and_metrics_are_taken_together(
     cluster, operate, registry, exporter, journal, settings
 ):
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        settings.serving.endpoint = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    settings.serving.endpoint = f"http://127.0.0.1:{find_free_port()}"
     on.create("kopfexamples", id="fn", registry=registry)(lambda name, **_: journal(name))
     await cluster.create("one")
     async with operate() as operator:

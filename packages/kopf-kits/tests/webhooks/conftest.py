@@ -1,13 +1,13 @@
 import asyncio
 import contextlib
 import pathlib
-import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import aiohttp
 import pytest
+from free_ports import find_free_port
 
 from kopf_cogs.structs.reviews import ReviewError, WebhookClientConfig
 from kopf_kits.certificates import Authority, Pair
@@ -126,8 +126,7 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 @pytest.fixture
 def unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
+    return find_free_port()
 
 
 @pytest.fixture(scope="session")
