@@ -9,11 +9,8 @@ from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_cogs.structs.resources import Resource
 from kopf_core.intents import decorators as on
 from kopf_core.reactor import announcements
-from kopf_core.reactor.announcements import (
-    ConnectionAnnouncer,
-    announce_start,
-    describe_unresolved,
-)
+from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
+from kopf_core.reactor.descriptions import describe_unresolved
 from kopf_core.reactor.essentials import OperatorOptions
 from kopf_core.reactor.serving import ServableResources
 

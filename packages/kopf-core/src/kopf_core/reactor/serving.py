@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
-from kopf_core.reactor.announcements import announce_served, describe_unresolved
+from kopf_core.reactor.descriptions import announce_served, describe_unresolved
 
 logger = logging.getLogger("kopf._core.reactor.orchestration")
 
