@@ -4,26 +4,15 @@ import asyncio
 import gc
 import inspect
 import logging
-import warnings
 from collections.abc import Callable, Collection
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
-from kopf_cogs.aiokits.clocks import Clock
-from kopf_cogs.aiokits.flags import Flag
-from kopf_cogs.aiokits.surroundings import get_clock
-from kopf_cogs.clients.vault import Vault
-from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.memos import AnyMemo, Memo
-from kopf_cogs.structs.namespaces import NamespacePattern
 from kopf_core.actions.context import loading_var, operator_var
-from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
 from kopf_core.engines.activities import ActivityError
 from kopf_core.engines.background.termination import disown
-from kopf_core.intents.indices import Indices
-from kopf_core.intents.registries import OperatorRegistry, get_default_registry
 from kopf_core.reactor.exiting import AbandonedError, WishedExit, process_owner
-from kopf_core.reactor.once import Once
-from kopf_core.reactor.operator import Operator, OperatorOptions
+from kopf_core.reactor.operator import Operator
+from kopf_core.reactor.options import OperatorArguments, choose_options, show_options
 from kopf_core.reactor.signals import install_signals
 
 logger = logging.getLogger("kopf._core.reactor.running")
@@ -33,79 +22,6 @@ TASKS_TIMEOUT = 2.0
 
 
 Tasks = Collection["asyncio.Task[None]"]
-
-
-class OperatorArguments(TypedDict, total=False):
-    """What :func:`operator` can be given; everything is optional."""
-
-    lifecycle: Lifecycle | None
-    """Which of the handlers go first; ``asap`` by default."""
-
-    registry: OperatorRegistry | None
-    """The handlers; by default, those of the decorators that name no other registry."""
-
-    settings: OperatorSettings | None
-    """The initial settings; startup handlers can change them."""
-
-    memo: AnyMemo | None
-    """The operator's memo, from which the memos of objects are copied."""
-
-    vault: Vault | None
-    """The credentials, if the application has them; the login handlers are called otherwise."""
-
-    clusterwide: bool
-    """Whether to serve all namespaces by one stream for a resource."""
-
-    namespaces: Collection[NamespacePattern]
-    """Names or patterns of the namespaces to serve. Not together with ``clusterwide``."""
-
-    namespace: NamespacePattern | None
-    """The namespace: a deprecated form of ``namespaces``, and not together with it."""
-
-    standalone: bool | None
-    """Whether to ignore all other operators: ``settings.peering.standalone``."""
-
-    priority: int | None
-    """The priority among other operators: ``settings.peering.priority``."""
-
-    peering_name: str | None
-    """The name of the peering object, which must exist then: ``settings.peering.name``."""
-
-    lease: str | None
-    """The Lease for the election of one leader: ``NAME`` or ``NAME@NAMESPACE``."""
-
-    liveness_endpoint: str | None
-    """Where to serve the probes, e.g. ``http://0.0.0.0:8080/healthz``."""
-
-    serving_endpoint: str | None
-    """Where to serve the probes & metrics: ``settings.serving.endpoint``."""
-
-    status_endpoint: str | None
-    """Where to serve the status: ``settings.serving.status``."""
-
-    stop_flag: Flag | None
-    """Stops the operator when it is set: an event or a future, of asyncio or of threads."""
-
-    ready_flag: Flag | None
-    """Is set by the operator when its startup handlers have succeeded."""
-
-    once: Once | None
-    """Whether to exit when there is nothing to do anymore; what has come of it, is told there."""
-
-    identity: str | None
-    """The key of this operator in the peering object; unique for each run by default."""
-
-    clock: Clock | None
-    """Where the time comes from; for tests."""
-
-    indexers: object | None
-    """The indices of the operator, if the application reads them; of the private class only."""
-
-    memories: object | None
-    """Accepted for compatibility, as well as all the rest below."""
-
-    insights: object | None
-    _command: object | None
 
 
 def run(
@@ -177,117 +93,20 @@ async def operator(**kwargs: Unpack[OperatorArguments]) -> None:
     await run_tasks(await spawn_tasks(**kwargs))
 
 
-async def spawn_tasks(
-    *,
-    lifecycle: Lifecycle | None = None,
-    indexers: object | None = None,
-    registry: OperatorRegistry | None = None,
-    settings: OperatorSettings | None = None,
-    memories: object | None = None,
-    insights: object | None = None,
-    identity: str | None = None,
-    standalone: bool | None = None,
-    priority: int | None = None,
-    peering_name: str | None = None,
-    lease: str | None = None,
-    liveness_endpoint: str | None = None,
-    serving_endpoint: str | None = None,
-    status_endpoint: str | None = None,
-    clusterwide: bool = False,
-    namespaces: Collection[NamespacePattern] = (),
-    namespace: NamespacePattern | None = None,
-    stop_flag: Flag | None = None,
-    ready_flag: Flag | None = None,
-    vault: Vault | None = None,
-    memo: AnyMemo | None = None,
-    clock: Clock | None = None,
-    once: Once | None = None,
-    _command: object | None = None,
-) -> Tasks:
-    """Start an operator in the current loop, and get its tasks for :func:`run_tasks`."""
+async def spawn_tasks(**kwargs: Unpack[OperatorArguments]) -> Tasks:
+    """Start an operator in the current loop, and get its tasks for :func:`run_tasks`.
+
+    :class:`OperatorArguments` describes the options.
+    """
     if (on_operator := loading_var.get()) is not None:
         on_operator()
-    settings = settings if settings is not None else OperatorSettings()
-    namespaces = _choose_scope(clusterwide, namespaces, namespace)
-    adjust_settings(settings, peering_name, standalone, priority, lease)
-    if serving_endpoint is not None:
-        settings.serving.endpoint = serving_endpoint
-    if status_endpoint is not None:
-        settings.serving.status = status_endpoint
-    options = OperatorOptions(
-        registry=registry if registry is not None else get_default_registry(),
-        settings=settings,
-        lifecycle=lifecycle if lifecycle is not None else get_default_lifecycle(),
-        memo=memo if memo is not None else Memo(),
-        vault=vault,
-        identity=identity,
-        clusterwide=clusterwide,
-        namespaces=namespaces,
-        stop_flag=stop_flag,
-        ready_flag=ready_flag,
-        liveness_endpoint=liveness_endpoint,
-        indices=indexers if isinstance(indexers, Indices) else Indices(),
-        clock=clock if clock is not None else get_clock(),
-        once=once,
-    )
+    options = choose_options(kwargs)
     return [asyncio.create_task(_supervise(Operator(options)), name="kopf-operator")]
 
 
-def adjust_settings(
-    settings: OperatorSettings,
-    peering_name: str | None = None,
-    standalone: bool | None = None,
-    priority: int | None = None,
-    lease: str | None = None,
-) -> None:
-    """Let the arguments win over the settings, if they are given."""
-    peering, leasing = settings.peering, settings.leasing
-    if peering_name is not None:
-        peering.mandatory = True
-        peering.name = peering_name
-    if standalone is not None:
-        peering.standalone = standalone
-    if priority is not None:
-        peering.priority = priority
-    if lease is not None:
-        leasing.name, _, namespace = lease.partition("@")
-        leasing.namespace = namespace or leasing.namespace
-
-
-def _choose_scope(
-    clusterwide: bool,
-    namespaces: Collection[NamespacePattern],
-    namespace: NamespacePattern | None,
-) -> Collection[NamespacePattern]:
-    if namespaces and namespace:
-        raise TypeError("Either namespaces= or namespace= can be passed. Got both.")
-    if namespace:
-        _warn("namespace= is deprecated; use namespaces=[...]", DeprecationWarning)
-        namespaces = [namespace]
-    if clusterwide and namespaces:
-        raise TypeError("The operator can be either cluster-wide or namespaced, not both.")
-    if not clusterwide and not namespaces:
-        _warn(
-            "All namespaces are served, as neither the namespaces (-n) nor the "
-            "cluster-wide mode (-A) are requested. Please choose one of them.",
-            FutureWarning,
-        )
-    return namespaces
-
-
-def _warn(message: str, category: type[Warning]) -> None:
-    warnings.warn(message, category, stacklevel=4)
-
-
-def _show_options(fn: Callable[..., Any], *own: inspect.Parameter) -> None:
-    """Have the options shown by ``help()``, which does not look into typed dictionaries."""
-    signature = inspect.signature(spawn_tasks)
-    parameters = [*own, *signature.parameters.values()]
-    vars(fn)["__signature__"] = signature.replace(parameters=parameters, return_annotation=None)
-
-
-_show_options(operator)
-_show_options(run, inspect.signature(run).parameters["loop"])
+show_options(spawn_tasks)
+show_options(operator)
+show_options(run, inspect.signature(run).parameters["loop"])
 
 
 async def run_tasks(

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import pathlib
 from collections.abc import Awaitable, Callable, Collection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.exceptions import Exit
@@ -19,6 +19,7 @@ from kopf_kits.cli.targets import is_chosen, target_options
 if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
     from kopf_core.reactor.essentials import OperatorOptions
+    from kopf_core.reactor.options import OperatorArguments
     from kopf_kits.roles.needing import Findings
     from kopf_kits.roles.writing import Account
 
@@ -121,7 +122,7 @@ def _load(
     from kopf_cogs.configs.settings import OperatorSettings
     from kopf_core.intents.registries import get_default_registry, set_default_registry
     from kopf_core.reactor.essentials import OperatorOptions
-    from kopf_core.reactor.running import adjust_settings
+    from kopf_core.reactor.options import adjust_settings
     from kopf_kits.loading import preload
 
     if controls.registry is not None:
@@ -130,7 +131,7 @@ def _load(
     scope = {key: options.pop(key) for key in ("clusterwide", "namespaces")}
     settings = controls.settings or OperatorSettings()
     operator = OperatorOptions(registry=get_default_registry(), settings=settings, **scope)
-    adjust_settings(settings, **options)
+    adjust_settings(settings, cast("OperatorArguments", options))
     settings.peering.clusterwide |= operator.clusterwide or not operator.namespaces
     return operator
 
