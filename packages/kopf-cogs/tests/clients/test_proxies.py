@@ -1,5 +1,8 @@
 """Proxies: they get the requests instead of the servers."""
 
+import logging
+import traceback
+
 import aiohttp
 import pytest
 
@@ -145,3 +148,26 @@ async def test_k21_addresses_that_make_no_sense_are_refused(settings, url):
     async with Client(ConnectionInfo(server=url), settings) as client:
         with pytest.raises(LoginError, match="address of the server"):
             await client.get("/path")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "usr:pwd@127.0.0.1:1",
+        "http://usr:pwd@127.0.0.1:99999999",
+        "http://usr:pwd@[::1",
+        "http://",
+        "127.0.0.1:1",
+    ],
+)
+async def test_k21_proxies_that_make_no_sense_are_refused_with_no_passwords(settings, url):
+    with pytest.raises(LoginError, match="address of the proxy makes no sense") as err:
+        await request(settings, proxy_url=url)
+    assert "pwd" not in "".join(traceback.format_exception(err.value))
+
+
+async def test_k21_it_is_not_the_server_that_refuses_proxies(settings, caplog):
+    caplog.set_level(logging.INFO)
+    with pytest.raises(LoginError):
+        await request(settings, proxy_url="socks5://127.0.0.1:1")
+    assert not [message for message in caplog.messages if "refused by the server" in message]

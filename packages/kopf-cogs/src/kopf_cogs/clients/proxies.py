@@ -13,20 +13,32 @@ def find_proxy(info: credentials.ConnectionInfo) -> str | None:
     The HTTP client could do the same, but it trusts ``~/.netrc`` then, too: the passwords of
     there would replace our tokens.
 
-    Raises :class:`LoginError` if the proxy is of an unsupported type.
+    Raises :class:`LoginError` if the proxy is unusable.
     """
     url = info.proxy_url
     if not url and info.trust_env:
         url = _find_in_environment(yarl.URL(info.server))
     if not url:
         return None
-    scheme = url.partition("://")[0]
+    scheme = _find_scheme(url)
     if scheme not in ("http", "https"):
         raise credentials.LoginError(
             f"Proxies of type {scheme!r} are not supported, only http and https are; for others, "
             "return kopf.AiohttpSession with a session of your own from a login handler."
         )
     return url
+
+
+def _find_scheme(url: str) -> str:
+    """The scheme of a sensible address. The address itself is not told: passwords are there."""
+    try:
+        parsed = yarl.URL(url)
+        is_sensible = parsed.host and (parsed.port or parsed.scheme)  # parsed when asked for only
+    except ValueError:
+        is_sensible = False
+    if not is_sensible:
+        raise credentials.LoginError("The address of the proxy makes no sense: it is not a URL.")
+    return parsed.scheme
 
 
 def _find_in_environment(server: yarl.URL) -> str | None:

@@ -272,7 +272,9 @@ class Vault:
         count = sum(refusal.count for refusal in self._refusals.get(item.key, ()))
         level = logging.WARNING if count > 1 else logging.INFO
         reason = f": {exc}" if exc is not None else "."
-        logger.log(level, f"The credentials of {item.key!r} are refused by the server{reason}")
+        is_unusable = isinstance(exc, credentials.LoginError)  # the server has not even seen them
+        verdict = "cannot be used" if is_unusable else "are refused by the server"
+        logger.log(level, f"The credentials of {item.key!r} {verdict}{reason}")
 
     def _drop_expired(self) -> None:
         for item in list(self._items.values()):
