@@ -16,3 +16,19 @@ def test_repaired_defects_have_tests() -> None:
     for number, tests in rows:
         names = re.findall(r"`(test_\w+)`", tests)
         assert f"R{number}" in frozenset().union(*(known[name] for name in names))
+
+
+def test_all_tests_of_the_page_exist() -> None:
+    named = re.findall(r"`(?:[\w/.-]+::)?(test_\w+)(?:\[[^`]*)?`", PAGE.read_text("utf-8"))
+    assert {*named} <= {test.name for test in coverage_table.collect()}
+
+
+def test_all_repairs_have_tests_of_their_own() -> None:
+    """Their names begin with the number of the defect, or have it among others."""
+    rows = dict[int, set[str]]()
+    for line in PAGE.read_text("utf-8").splitlines():
+        if match := re.match(r"\| K(\d+) \|", line):
+            rows.setdefault(int(match[1]), set()).update(re.findall(r"`(test_\w+)`", line))
+    assert sorted(rows) == [*range(1, 46)]
+    for number, names in rows.items():
+        assert [name for name in names if f"k{number}_" in name], number

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from kopf_kits.certificates import MissingLibraryError, require_cryptography
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
@@ -56,3 +59,15 @@ def test_dependencies_have_floors_only(package: Path) -> None:
         is_sibling = specifier.startswith("kopf")
         pattern = r"[\w-]+(\[[\w,-]+\])?" + ("==" if is_sibling else ">=") + r"[\d.]+"
         assert re.fullmatch(pattern, specifier), dependency
+
+
+def test_k35_generated_certificates_have_an_extra_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It brings no tunnels, and those who have no certificates are told of it."""
+    monkeypatch.setitem(sys.modules, "cryptography.x509", None)
+    with pytest.raises(MissingLibraryError) as caught:
+        require_cryptography("The certificate")
+    [extra] = re.findall(r"'kopf\[(\w+)\]'", str(caught.value))
+    dependencies = read(ROOT / "packages" / "kopf")["optional-dependencies"][extra]
+    assert [dependency.partition(">=")[0] for dependency in dependencies] == ["cryptography"]

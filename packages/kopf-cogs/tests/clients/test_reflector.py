@@ -430,7 +430,8 @@ async def test_k37_nothing_is_reached_until_a_streamed_list_is_over(
     settings.watching.initial_streaming = True
     senseless = event("ADDED", "c", 9)
     senseless["object"]["metadata"]["annotations"] = {"x": 1}
-    parts = [event("ADDED", "a", 7), senseless, event("ADDED", "b", 1)]
+    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "8"}}}
+    parts = [event("ADDED", "a", 7), senseless, bookmark, event("ADDED", "b", 1)]
     gate = asyncio.Event()
     server.script(server.stream(*parts, gate, end, server.HANG))
     reflect()

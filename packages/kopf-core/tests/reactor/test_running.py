@@ -165,6 +165,17 @@ async def test_f1_startup_is_interrupted_by_the_flag():
     assert scene.events == ["startup"]
 
 
+async def test_k44_spawned_tasks_have_names():
+    scene, stop = Scene(), asyncio.Event()
+    vault = Vault({"x": ConnectionInfo(server="http://127.0.0.1:1")})
+    (task,) = await spawn_tasks(
+        registry=scene.registry, vault=vault, stop_flag=stop, namespaces=["ns"]
+    )
+    assert task.get_name() == "kopf-operator"
+    stop.set()
+    await run_tasks([task])
+
+
 async def test_r3_repeated_cancellations_do_not_leave_the_operator_running():
     """AnyIO repeats them until the task ends; the cleanup goes on to its end nevertheless."""
     scene, release = Scene(), asyncio.Event()

@@ -514,6 +514,49 @@ async def test_k35_waiting_is_no_attempt_and_times_are_not_broken(cluster, opera
     assert ".time { white-space: nowrap }" in page
 
 
+def make_review(**spec):
+    body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "spec": spec}
+    return {
+        "request": {
+            "uid": "x",
+            "operation": "CREATE",
+            "resource": {"group": "kopf.dev", "version": "v1", "resource": "kopfexamples"},
+            "userInfo": {},
+            "object": body | {"metadata": {"name": "one", "namespace": "default"}},
+        }
+    }
+
+
+async def test_k13_a_leaving_replica_is_not_ready_but_answers(
+    cluster, operate, registry, settings, get, journal
+):
+    """So, the others get the requests of the webhooks; and this one answers what still comes."""
+    asked, answered, released = asyncio.Queue(), asyncio.Queue(), asyncio.Event()
+    settings.queueing.exit_timeout = 999
+
+    async def server(fn):
+        yield {"url": "https://127.0.0.1:1"}
+        while True:
+            answered.put_nowait(await fn(await asked.get(), webhook="check"))
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(**_):
+        journal("begun")
+        await released.wait()
+
+    on.validate("kopfexamples", id="check", registry=registry)(lambda **_: None)
+    settings.admission.server = server
+    await cluster.create("one")
+    async with operate() as operator:
+        await until_ready(get)
+        await journal.until(lambda j: j)
+        operator.stop()
+        assert await get("/readyz") == (503, '{"unready": ["the operator is stopping"]}')
+        asked.put_nowait(make_review())
+        assert (await answered.get())["response"]["allowed"]
+        released.set()
+
+
 async def test_k35_webhooks_are_seen(cluster, operate, registry, settings, get):
     asked, answered = asyncio.Queue(), asyncio.Queue()
 
@@ -531,15 +574,7 @@ async def test_k35_webhooks_are_seen(cluster, operate, registry, settings, get):
     settings.admission.server = server
     async with operate():
         for good in (True, False):
-            body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "spec": {"good": good}}
-            request = {
-                "uid": "x",
-                "operation": "CREATE",
-                "resource": {"group": "kopf.dev", "version": "v1", "resource": "kopfexamples"},
-                "userInfo": {},
-                "object": body | {"metadata": {"name": "one", "namespace": "default"}},
-            }
-            asked.put_nowait({"request": request})
+            asked.put_nowait(make_review(good=good))
             assert (await answered.get())["response"]["allowed"] is good
 
         async def get_reviewed():

@@ -77,6 +77,28 @@ def test_f2_r39_processes_do_not_wait_for_what_they_have_abandoned():
     )
 
 
+FAILING = """
+import kopf
+
+@kopf.on.startup(retries=1)
+def fail(**_):
+    raise ValueError("the text")
+"""
+
+
+def test_k44_failed_startups_are_told_with_the_tracebacks_of_users_code(tmp_path):
+    (tmp_path / "handlers.py").write_text(FAILING)
+    command = [sys.executable, "-m", "kopf_kits.cli", "run", "-A", str(tmp_path / "handlers.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    logged, _, told = done.stderr.partition("\nError: ")
+    assert "Traceback (most recent call last):" in logged
+    assert f'File "{tmp_path / "handlers.py"}", line 6, in fail' in logged
+    assert logged.endswith("ValueError: the text")
+    assert told.startswith("The startup activity has failed: 'fail' (")
+    assert len(told.splitlines()) == 1
+
+
 UNREAD = """
 import kopf, sys
 
