@@ -27,6 +27,14 @@ def list_pages() -> list[str]:
     return [name for name in FACES if name not in modules[1:]]
 
 
+def test_k34_signatures_say_what_the_arguments_are(site: str) -> None:
+    """Not "arg1, arg2, arg3", as the overloads of decorators have for selectors."""
+    pages = [PAGES / name for name in FACES if name.startswith("reference/api/")]
+    texts = {path.name: path.read_text("utf-8") for path in pages}
+    assert any("kopf.on.create" in text for text in texts.values())
+    assert not [name for name, text in texts.items() if "arg1" in text]
+
+
 @pytest.fixture(scope="module", params=WIDTHS)
 def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     """A window of one width."""

@@ -202,6 +202,9 @@ async def test_k28_reconciled_objects_are_not_new(world):
         found = await look(world)
         stdout, errors = await talk(world, "objects", KIND, "-n", world.namespace)
         text = await kopf(world, "object", KIND, "ready", "-n", world.namespace)
+        args = [KIND, "ready", "failing", "-n", world.namespace, "--dry-run"]
+        retried = await kopf(world, "retry", *args)
+        forgotten = await kopf(world, "forget", *args)
     ready, failing = found["ready"], found["failing"]
     assert (ready["state"], ready["conditions"]) == ("served", {"Ready": "True"})
     assert (failing["state"], failing["handlers"][0]["error"]) == ("retried", "not yet")
@@ -209,6 +212,10 @@ async def test_k28_reconciled_objects_are_not_new(world):
     assert "Ready=True" in stdout
     assert "What timers and daemons do is not on the objects" in errors
     assert "  Ready: True (Done: All is there.)" in text
+    assert f"Kex {world.namespace}/failing: retry at once: fn\n" in retried
+    assert f"Kex {world.namespace}/ready: no handler waits for its next attempt, as far" in retried
+    assert f"Kex {world.namespace}/failing: forget the progress of fn\n" in forgotten
+    assert f"Kex {world.namespace}/ready: there is nothing to forget, as far" in forgotten
 
 
 @pytest.mark.docs("cli/retry")

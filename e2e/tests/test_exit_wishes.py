@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from free_ports import find_free_port
 
 from e2e.tests.harness import get_progress
 from e2e.tests.test_exits import SHORT, start
@@ -28,6 +29,44 @@ ASKING = {
     "reconcile": "@kopf.reconcile(*KEX)",
 }
 
+REVIEW = """
+REQUEST = {
+    "uid": "x",
+    "operation": "CREATE",
+    "resource": {"group": KEX[0], "version": "v1", "resource": KEX[1]},
+    "userInfo": {},
+    "object": {"apiVersion": f"{KEX[0]}/v1", "kind": "Kex", "metadata": {"name": "obj"}},
+}
+
+async def server(fn):
+    yield {"url": "https://127.0.0.1:1"}
+    await fn({"request": REQUEST}, webhook="asking")
+    await asyncio.Event().wait()
+
+@kopf.on.startup()
+async def serve(settings, **_):
+    settings.admission.server = server
+"""
+
+PROBING = """
+import aiohttp
+
+@kopf.on.startup()
+async def serve(settings, **_):
+    settings.serving.endpoint = os.environ["ENDPOINT"]
+
+@kopf.on.event(*KEX)
+async def probe(**_):
+    async with aiohttp.ClientSession() as session:
+        await session.get(os.environ["ENDPOINT"] + "/livez")
+"""
+
+ASKING |= {
+    "validate": f'{REVIEW}\n@kopf.on.validate(*KEX, id="asking")',
+    "mutate": f'{REVIEW}\n@kopf.on.mutate(*KEX, id="asking")',
+    "probe": f"{PROBING}\n@kopf.on.probe()",
+}
+
 STOPPING = """
 @kopf.on.event(*KEX, id="stopping")
 async def stopping(**_):
@@ -37,7 +76,8 @@ async def stopping(**_):
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("kind", ASKING)
-async def test_k39_any_handler_can_ask_to_exit(world, start, kind, is_async):
+async def test_k39_any_handler_can_ask_to_exit(world, start, monkeypatch, kind, is_async):
+    monkeypatch.setenv("ENDPOINT", f"http://127.0.0.1:{find_free_port()}")
     await world.create()
     source = f"""
 {ASKING[kind]}
@@ -158,6 +198,26 @@ except SystemExit as e:
         assert await running.end() == 0
     assert "raised 5\n" in running.lines
     assert (running.folder / "cleaned").exists()
+
+
+async def test_k39_sources_of_happenings_can_ask_to_exit(world, start):
+    source = """
+@kopf.reconcile(*KEX)
+def passing(**_):
+    pass
+
+@kopf.on.external()
+async def asking(**_):
+    mark("asked")
+    sys.exit(5)
+    yield
+"""
+    async with start(source) as running:
+        assert await running.end() == 5
+    assert (running.folder / "asked").read_text() == "\n"  # once
+    assert (running.folder / "cleaned").exists()
+    (line,) = [line for line in running.lines if "to exit" in line]
+    assert "'asking'" in line
 
 
 async def test_k39_tasks_of_users_can_ask_to_exit(world, start):
