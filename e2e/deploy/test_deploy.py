@@ -87,7 +87,7 @@ VALUES: dict[str, dict[str, Any]] = {
     },
     "tagged": {"image": {"repository": "example.com/mine", "tag": "1.0"}},
     "webhooks": {
-        "webhooks": {"enabled": True, "port": 9443},
+        "webhooks": {"enabled": True, "port": 9443, "conversions": True},
         "rules": [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}],
         "env": [{"name": "KEY", "value": "value"}],
         "nodeSelector": {"kubernetes.io/os": "linux"},
@@ -277,6 +277,46 @@ async def test_n_written_charts_are_rendered_and_accepted(
     text, _ = await process.communicate()
     bodies = [body for body in yaml.safe_load_all(text) if body]
     assert {"CustomResourceDefinition", "Deployment"} <= {*await check(api, bodies)}
+
+
+TYPED = """
+import dataclasses
+from typing import Annotated
+import kopf
+
+@dataclasses.dataclass
+class Spec:
+    name: Annotated[str, kopf.schema.DefaultFrom("object.metadata.name")]
+    size: int = 1
+
+@kopf.resource("boxes.example.com/v1", policies=[kopf.schema.Policy("object.spec.size < 9")])
+@dataclasses.dataclass
+class Box:
+    spec: Spec
+
+@kopf.on.create(Box)
+def fn(**_): ...
+"""
+
+
+async def test_n_charts_with_policies_are_rendered_and_accepted(
+    api: Api, helm: str, tmp_path: Path
+) -> None:
+    (tmp_path / "typed.py").write_text(TYPED)
+    options = "--name=box --into=apps --image=example.com/box:1.0 --format=helm --directory=chart"
+    for line in (
+        f"{sys.executable} -m kopf crds typed.py -o crd.yaml",
+        f"{sys.executable} -m kopf manifests {options} -f crd.yaml typed.py",
+        f"{helm} template box chart --namespace=apps --include-crds",
+    ):
+        process = await asyncio.create_subprocess_exec(
+            *line.split(), cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+        )
+        text, _ = await process.communicate()
+        assert process.returncode == 0
+    kinds = {*await check(api, [body for body in yaml.safe_load_all(text) if body])}
+    policies = {f"{kind}AdmissionPolicy" for kind in ("Validating", "Mutating")}
+    assert kinds >= {"CustomResourceDefinition", *policies, *(f"{one}Binding" for one in policies)}
 
 
 @pytest.mark.parametrize("is_namespaced", [False, True])

@@ -509,6 +509,27 @@ def test_all_examples_have_their_stories() -> None:
     assert folders - {"__pycache__"} == STORIES.keys() | others
 
 
+def test_n6_typed_website_is_at_most_60_lines_with_its_definition() -> None:
+    folder = ROOT / "20-typed-website"
+    lines = (folder / "example.py").read_text("utf-8").splitlines()
+    assert len(lines) <= 60
+    assert all(len(line) <= 100 for line in lines)
+    assert [path.name for path in folder.glob("*.y*ml")] == ["obj.yaml"]
+    page = (ROOT.parent / "docs" / "models.md").read_text("utf-8")
+    assert f"A whole operator, {len(lines)} lines with its definition" in page
+    command = [sys.executable, "-m", "kopf", "crds", "example.py"]
+    text = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    [made] = yaml.safe_load_all(text)
+    written = yaml.safe_load((ROOT / "18-website" / "crd.yaml").read_text("utf-8"))
+    for key in ("plural", "kind", "singular", "shortNames"):
+        assert made["spec"]["names"][key] == written["spec"]["names"][key]
+    (ours,), (theirs,) = made["spec"]["versions"], written["spec"]["versions"]
+    assert ours["subresources"] == theirs["subresources"]
+    schemas = [one["schema"]["openAPIV3Schema"]["properties"]["spec"] for one in (ours, theirs)]
+    assert schemas[0]["properties"].keys() == schemas[1]["properties"].keys()
+    assert schemas[0]["required"] == schemas[1]["required"]
+
+
 async def check_object(client: Client, url: str, namespace: str, story: Story) -> None:
     async with asyncio.timeout(PATIENCE):
         while True:

@@ -35,7 +35,7 @@ NAMES = [
     *("01-minimal", "03-exceptions", "04-events", "05-handlers", "06-peering"),
     *("07-subhandlers", "08-watching", "10-builtins", "11-filtering", "13-hooks"),
     *("14-daemons", "15-timers", "16-indexing", "17-admission", "18-website"),
-    *("19-secret", "99-all-at-once"),
+    *("19-secret", "20-typed-website", "99-all-at-once"),
 ]
 """All but those that need other client libraries, or are not run by the command."""
 
@@ -236,6 +236,88 @@ def test_n4_least_role_is_enough(world, documents, path, messages, tmp_path, mon
             url = f"/apis/{body['apiVersion']}/namespaces/{NAMESPACE}/{plural}"
             world.run(lambda client: until_handled(client, f"{url}/{body['metadata']['name']}"))
     assert not [text for text in messages.warnings if "forbidden" in text or LACKS in text]
+
+
+TYPED = """
+import dataclasses
+from typing import Annotated
+import kopf
+
+@dataclasses.dataclass
+class Spec:
+    name: Annotated[str, kopf.schema.DefaultFrom("object.metadata.name")]
+    size: int = 1
+
+@kopf.resource("boxes.least.kopf.dev/v1", policies=[kopf.schema.Policy("object.spec.size < 9")])
+@dataclasses.dataclass
+class Box:
+    spec: Spec
+
+@kopf.on.event(Box)
+def see(**_): ...
+"""
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
+
+
+def start_typed(path: pathlib.Path) -> str:
+    """Start the operator that applies its definition; get the error, if any."""
+    args = ["run", "-A", "--standalone", "--once", "--apply-crds", str(path)]
+    controls = CLIControls(registry=OperatorRegistry())
+    result = click.testing.CliRunner().invoke(main, args, obj=controls)
+    gc.collect()
+    return str(result.exception) if result.exit_code else ""
+
+
+async def forget_typed(client: Client) -> None:
+    """Make the next start the first one again."""
+    kinds = ("validatingadmissionpolicies", "mutatingadmissionpolicies")
+    kinds += ("validatingadmissionpolicybindings", "mutatingadmissionpolicybindings")
+    urls = [f"{POLICIES}/{kind}/v1.boxes.least.kopf.dev" for kind in kinds]
+    for url in [*urls, f"{DEFINITIONS}/boxes.least.kopf.dev"]:
+        with contextlib.suppress(APINotFoundError):
+            await client.delete(url)
+        with contextlib.suppress(APINotFoundError):
+            async with asyncio.timeout(PATIENCE):
+                while await client.get(url):  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+
+
+@pytest.mark.long
+@CLOSED_LATER
+@pytest.mark.timeout(300)
+def test_n4_least_role_applies_definitions_and_each_absent_rule_is_named(
+    world, tmp_path, monkeypatch
+):
+    path = tmp_path / "typed.py"
+    path.write_text(TYPED)
+    command = ["rbac", "-A", "--apply-crds", "--account", f"{ACCOUNT}@{NAMESPACE}"]
+    controls = CLIControls(registry=OperatorRegistry())
+    result = click.testing.CliRunner().invoke(
+        main, [*command, "--name", ACCOUNT, str(path)], obj=controls
+    )
+    documents = [*yaml.safe_load_all(result.stdout)]
+    monkeypatch.setenv("KUBECONFIG", str(world.account))
+    world.permit(documents, tmp_path)
+    role = get_role(documents)
+    rules = split(role["rules"])
+    used = {"customresourcedefinitions": {"get", "watch", "create", "patch"}}
+    for kind in ("validatingadmissionpolic", "mutatingadmissionpolic"):
+        used |= {f"{kind}{suffix}": {"create", "patch"} for suffix in ("ies", "ybindings")}
+    named = 0
+    for absent in rules:
+        ([plural], [verb]) = absent["resources"], absent["verbs"]
+        if verb in used.get(plural, ()):
+            world.run(forget_typed)
+            world.restrict(role, [rule for rule in rules if rule is not absent])
+            told = f'["{absent["apiGroups"][0]}"], resources: [{plural}], verbs: [{verb}]'
+            assert start_typed(path).endswith(f"{{apiGroups: {told}}}.")
+            named += 1
+    assert named == sum(map(len, used.values()))
+    world.run(forget_typed)
+    world.restrict(role, rules)
+    assert start_typed(path) == ""
+    world.run(forget_typed)
 
 
 async def until_handled(client: Client, url: str) -> None:

@@ -314,3 +314,118 @@ def test_n_nothing_is_verified_if_the_cluster_does_not_tell(strict, call):
     result = call(CREATION, "-A", "--verify")
     assert result.exit_code == 1
     assert "Nothing is missing" not in result.output
+
+
+MODELS = """
+import dataclasses
+
+@dataclasses.dataclass
+class Spec:
+    name: str
+    size: int = 1
+
+@kopf.resource("boxes.example.com/v1", policies=[kopf.schema.Policy("object.spec.size < 9")])
+@dataclasses.dataclass
+class Box:
+    spec: Spec
+
+@kopf.on.event(Box)
+def see(**_): ...
+"""
+MUTATED = MODELS.replace("name: str", "name: Annotated[str, kopf.schema.DefaultFrom(\"'x'\")]")
+MUTATED = f"from typing import Annotated\n{MUTATED}"
+APPLYING = ["create", "patch"]
+
+
+def test_n_models_tell_the_scope_and_the_subresources(call):
+    code = MODELS.replace("@kopf.on.event", "@kopf.on.create").replace("v1", 'v1", scope="Cluster')
+    result = call(code, "-n", "ns")
+    assert not result.stdout.startswith("#")
+    cluster, _ = yaml.safe_load_all(result.stdout)
+    assert get_rules(cluster)["boxes.example.com"] == ["list", "watch", "get", "patch"]
+    assert "boxes.example.com/status" not in get_rules(cluster)
+
+
+def test_n_definitions_in_files_prevail_over_the_models(write, tmp_path):
+    path = tmp_path / "crd.yaml"
+    path.write_text(yaml.safe_dump(CRD))
+    code = (
+        "class Unknown: ...\n"
+        '@kopf.resource("things.example.com/v1")\nclass Thing:\n    spec: Unknown\n'
+        "@kopf.on.create(Thing)\ndef fn(**_): ...\n"
+    )
+    [role] = write(code, "-A", "-f", str(path))
+    assert get_rules(role)["things.example.com/status"] == ["patch"]
+
+
+def test_n_rights_to_apply_definitions_and_policies_are_only_on_demand(write):
+    [role] = write(MODELS, "-A")
+    assert get_rules(role) == {**COMMON, "boxes.example.com": ["list", "watch"]}
+    [role] = write(MODELS, "-A", "--apply-crds")
+    policies = "validatingadmissionpolic{}.admissionregistration.k8s.io"
+    assert {name: sorted(verbs) for name, verbs in get_rules(role).items()} == {
+        "events": ["create", "patch"],
+        "boxes.example.com": ["list", "watch"],
+        "customresourcedefinitions.apiextensions.k8s.io": [
+            *("create", "get", "list", "patch", "watch")
+        ],
+        policies.format("ies"): APPLYING,
+        policies.format("ybindings"): APPLYING,
+    }
+    [role] = write(MUTATED, "-A", "--apply-crds")
+    assert get_rules(role)[policies.format("ies").replace("validating", "mutating")] == APPLYING
+    [role] = write(CREATION, "-A", "--apply-crds")
+    assert get_rules(role).keys() == get_rules(write(CREATION, "-A")[0]).keys()
+
+
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
+BINDINGS = "validatingadmissionpolicybindings.admissionregistration.k8s.io"
+
+
+@pytest.fixture
+def start(strict, write, tmp_path) -> Callable[..., str]:
+    """Start the operator with its least role, maybe without one right; get the error, if any."""
+    documents = write(MODELS, "-A", "--account", "me@ns", "--apply-crds")
+    [role] = [doc for doc in documents if doc["kind"] == "ClusterRole"]
+    for document in documents:
+        strict.apply(document)
+
+    def start(lacking: tuple[str, str] | None = None) -> str:
+        rules = [
+            {"apiGroups": [group], "resources": [plural], "verbs": [verb]}
+            for name, verbs in get_rules(role).items()
+            for plural, _, group in [name.partition(".")]
+            for verb in verbs
+            if (name, verb) != lacking
+        ]
+        strict.apply({**role, "rules": rules})
+        args = ["run", "-A", "--standalone", "--once", "--apply-crds"]
+        controls = CLIControls(registry=OperatorRegistry())
+        path = str(tmp_path / "handlers.py")
+        result = click.testing.CliRunner().invoke(main, [*args, path], obj=controls)
+        return str(result.exception) if result.exit_code else ""
+
+    return start
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        *((DEFINITIONS, verb) for verb in ("get", "watch", *APPLYING)),
+        *((kind, verb) for kind in (POLICIES, BINDINGS) for verb in APPLYING),
+    ],
+)
+def test_n_start_names_the_right_that_is_missing_to_apply(start, lacking):
+    (plural, _, group), verb = lacking[0].partition("."), lacking[1]
+    rule = f'{{apiGroups: ["{group}"], resources: [{plural}], verbs: [{verb}]}}'
+    assert start(lacking).endswith(f"Add this rule to the role of the operator: {rule}.")
+    assert start() == ""
+
+
+def test_n_start_names_the_right_that_is_missing_to_compare(start, strict, tmp_path):
+    assert start() == ""
+    path = tmp_path / "handlers.py"
+    path.write_text(path.read_text().replace("size: int = 1", "size: int = 2"))
+    assert "resources: [boxes], verbs: [list]}." in start(("boxes.example.com", "list"))
+    assert "default is changed from 1 to 2" in start()

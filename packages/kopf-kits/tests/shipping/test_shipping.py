@@ -127,6 +127,18 @@ def test_n_rights_are_for_what_is_declared() -> None:
     }
 
 
+def test_n_conversions_get_their_service_and_rights() -> None:
+    registry = OperatorRegistry()
+    convert = on.convert("v1", "v2", kind="websites.example.com", registry=registry)
+    convert(lambda **_: None)
+    values = make_permissions(registry, KINDS)
+    bodies = render_chart(values, name="x", namespace="ns")
+    assert "Service" in [body["kind"] for body in bodies]
+    [role] = [body for body in bodies if body["kind"] == "ClusterRole"]
+    rules = [rule for rule in role["rules"] if rule["resources"] == ["customresourcedefinitions"]]
+    assert [rule["verbs"] for rule in rules] == [["list", "watch"], ["get", "patch"]]
+
+
 def test_n_unknown_kinds_are_named() -> None:
     with pytest.raises(UnknownKindError, match=r"websites.*by -f"):
         make_permissions(make_registry(), [])
@@ -153,7 +165,7 @@ def test_n_all_forms_are_of_the_same_objects() -> None:
     assert kustomization["images"] == [{"name": "example.com/web", "newTag": "1.0"}]
     chart = write_chart(DEPLOYMENT)
     values = yaml.safe_load(chart["values.yaml"])
-    assert values["webhooks"] == {"enabled": True, "port": 9443}
+    assert values["webhooks"] == {"enabled": True, "port": 9443, "conversions": False}
     rendered = render_chart(values, name="web", namespace="home", chart="web", version="1.0")
     assert sorted(map(json.dumps, plain[1:])) == sorted(map(json.dumps, rendered))
     assert "# The kinds to serve" in chart["values.yaml"]
@@ -171,3 +183,58 @@ def test_n_manifests_are_written(form: str, tmp_path: pathlib.Path, crd_path: pa
     text = "".join(path.read_text() for path in (tmp_path / "out").rglob("*.yaml"))
     assert "kopfexamples" in text
     assert "example.com/web" in text
+
+
+MODELS = """
+import dataclasses
+import kopf
+
+@dataclasses.dataclass
+class Spec:
+    size: int = 1
+
+POLICY = kopf.schema.Policy("object.spec.size < 9 || {'{{': 1} == {}")
+
+@kopf.resource("boxes.example.com/v1", policies=[POLICY])
+@dataclasses.dataclass
+class Box:
+    spec: Spec
+
+@kopf.on.create(Box)
+def fn(**_): ...
+"""
+
+
+def run(*args: str) -> str:
+    controls = CLIControls(registry=OperatorRegistry())
+    result = click.testing.CliRunner().invoke(main, args, obj=controls)
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+@pytest.mark.parametrize("form", ["plain", "kustomize", "helm"])
+def test_n_policies_are_deployed_with_their_definitions(form: str, tmp_path: pathlib.Path) -> None:
+    code, crd, out = (str(tmp_path / name) for name in ("models.py", "crd.yaml", "out"))
+    pathlib.Path(code).write_text(MODELS)
+    run("crds", code, "-o", crd)
+    options = ["--name=box", "--image=example.com/box:1.0", f"--format={form}"]
+    run("manifests", *options, f"--directory={out}", f"--file={crd}", code)
+    texts = {path.name: path.read_text() for path in pathlib.Path(out).rglob("*.yaml")}
+    place = {"plain": "operator.yaml", "kustomize": "definitions.yaml", "helm": "policies.yaml"}
+    text = texts[place[form]]
+    rendered = render(text) if form == "helm" else text
+    policy, binding = [
+        body for body in yaml.safe_load_all(rendered) if "AdmissionPolicy" in body["kind"]
+    ]
+    assert policy["spec"]["validations"] == [
+        {"expression": "object.spec.size < 9 || {'{{': 1} == {}"}
+    ]
+    assert binding["kind"] == "ValidatingAdmissionPolicyBinding"
+
+
+def test_n_kinds_of_models_are_known(tmp_path: pathlib.Path) -> None:
+    code = tmp_path / "models.py"
+    code.write_text(MODELS)
+    text = run("manifests", "--name=box", "--image=example.com/box:1.0", str(code))
+    assert "boxes" in text
+    assert "CustomResourceDefinition" not in [body["kind"] for body in yaml.safe_load_all(text)]

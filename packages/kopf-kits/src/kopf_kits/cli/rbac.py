@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
     from kopf_core.reactor.essentials import OperatorOptions
     from kopf_core.reactor.options import OperatorArguments
+    from kopf_kits.roles.demands import Demand
     from kopf_kits.roles.needing import Findings
     from kopf_kits.roles.writing import Account
 
@@ -64,6 +65,7 @@ BACKOFFS = (0.5, 1.0)
     metavar="PATH",
     help="A file with the rights that handlers used in tests (repeatable).",
 )
+@click.option("--apply-crds", is_flag=True, help="Also for the definitions to be applied.")
 @click.option(
     "--verify", is_flag=True, help="Name the rules that the cluster lacks; write no roles."
 )
@@ -84,6 +86,7 @@ def rbac(
     name: str | None,
     account: str | None,
     used: Collection[pathlib.Path],
+    apply_crds: bool,
     verify: bool,
     startup: bool,
     **options: Any,
@@ -99,16 +102,17 @@ def rbac(
     if not paths and not modules:
         raise click.UsageError("Name a file or a module with handlers.")
     configure_output(verbose=False, debug=False, color=None)
-    operator = _load(controls, paths, modules, **options)
+    operator, models = _load(controls, paths, modules, **options)
+    demands = _list_demands(used, models if apply_crds else ())
     subject = _parse_account(account, operator)
     with exiting_when_interrupted():
         if startup:
             asyncio.run(_configure(operator))
         _decide_on_leader(operator, subject)
         if verify:
-            _tell_missing(asyncio.run(_verify(operator, subject, used)))
+            _tell_missing(asyncio.run(_verify(operator, subject, demands)))
         else:
-            found = asyncio.run(_find(operator, [pathlib.Path(path) for path in files], used))
+            found = asyncio.run(_find(operator, files, models, demands))
             _write(found, name or operator.settings.name, subject)
 
 
@@ -117,23 +121,31 @@ def _load(
     paths: Collection[str],
     modules: Collection[str],
     **options: Any,
-) -> OperatorOptions:
-    """What the operator would be started with."""
+) -> tuple[OperatorOptions, Collection[type]]:
+    """What the operator would be started with, and the models of its kinds."""
     from kopf_cogs.configs.settings import OperatorSettings
     from kopf_core.intents.registries import get_default_registry, set_default_registry
     from kopf_core.reactor.essentials import OperatorOptions
     from kopf_core.reactor.options import adjust_settings
+    from kopf_kits.definitions.collecting import collect_models
     from kopf_kits.loading import preload
 
     if controls.registry is not None:
         set_default_registry(controls.registry)
-    preload(paths, modules)
+    models = collect_models(preload(paths, modules))
     scope = {key: options.pop(key) for key in ("clusterwide", "namespaces")}
     settings = controls.settings or OperatorSettings()
     operator = OperatorOptions(registry=get_default_registry(), settings=settings, **scope)
     adjust_settings(settings, cast("OperatorArguments", options))
     settings.peering.clusterwide |= operator.clusterwide or not operator.namespaces
-    return operator
+    return operator, models
+
+
+def _list_demands(used: Collection[pathlib.Path], applied: Collection[type]) -> Collection[Demand]:
+    from kopf_kits.roles.demands import list_applied, list_used
+    from kopf_kits.roles.usage import merge_usages
+
+    return [*list_used(merge_usages(used)), *list_applied(applied)]
 
 
 async def _configure(operator: OperatorOptions) -> None:
@@ -178,27 +190,27 @@ def _decide_on_leader(operator: OperatorOptions, account: Account | None) -> Non
 
 
 async def _find(
-    operator: OperatorOptions, files: Collection[pathlib.Path], used: Collection[pathlib.Path]
+    operator: OperatorOptions,
+    files: Collection[str],
+    models: Collection[type],
+    demands: Collection[Demand],
 ) -> Findings:
+    from kopf_kits.definitions.known import gather_definitions
     from kopf_kits.roles.needing import ask_needs, find_needs
-    from kopf_kits.roles.usage import merge_usages
 
-    usage = merge_usages(used)
-    if not is_chosen():
-        return await find_needs(operator, files, usage)
-    return await _run_errand(operator, lambda client: ask_needs(client, operator, usage))
+    if is_chosen():
+        return await _run_errand(operator, lambda client: ask_needs(client, operator, demands))
+    definitions = gather_definitions([pathlib.Path(path) for path in files], models)
+    return await find_needs(operator, definitions, demands)
 
 
 async def _verify(
-    operator: OperatorOptions, account: Account | None, used: Collection[pathlib.Path]
+    operator: OperatorOptions, account: Account | None, demands: Collection[Demand]
 ) -> list[str]:
     from kopf_kits.roles.needing import ask_needs, verify
-    from kopf_kits.roles.usage import merge_usages
-
-    usage = merge_usages(used)
 
     async def errand(client: Client) -> list[str]:
-        needs, _ = await ask_needs(client, operator, usage)
+        needs, _ = await ask_needs(client, operator, demands)
         return await verify(client, needs, account)
 
     return await _run_errand(operator, errand)

@@ -72,11 +72,12 @@ def manifests(
     if folder is None and form != "plain":
         raise click.UsageError("Use --directory: there are several files.")
     # It takes time, and is not needed for the help and for wrong options.
-    from kopf_kits.shipping import choosing, writing
+    from kopf_kits.definitions.known import read_definitions
+    from kopf_kits.shipping import writing
 
-    definitions = choosing.read_definitions(files)
+    definitions = read_definitions(files)
     with exiting_when_interrupted():
-        permissions = asyncio.run(_find_permissions(controls, paths, modules, definitions))
+        permissions = asyncio.run(_find_permissions(controls, paths, modules, files))
     values = make_values(permissions, **options)
     deployment = writing.Deployment(name, home, values, definitions)
     if folder is None:
@@ -90,16 +91,18 @@ async def _find_permissions(
     controls: CLIControls,
     paths: Collection[str],
     modules: Collection[str],
-    definitions: Collection[Mapping[str, Any]],
+    files: Collection[pathlib.Path],
 ) -> dict[str, Any]:
     from kopf_core.intents.registries import get_default_registry, set_default_registry
+    from kopf_kits.definitions.collecting import collect_models
+    from kopf_kits.definitions.known import gather_definitions, list_kinds
     from kopf_kits.loading import preload
     from kopf_kits.shipping import choosing
 
     if controls.registry is not None:
         set_default_registry(controls.registry)
-    preload(paths, modules)
-    kinds = await choosing.list_kinds(definitions)
+    models = collect_models(preload(paths, modules))
+    kinds = await list_kinds(gather_definitions(files, models))
     return choosing.make_permissions(get_default_registry(), kinds)
 
 

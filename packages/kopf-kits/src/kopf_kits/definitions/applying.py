@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterator
 from typing import Any, Final
 
 from kopf_cogs.clients.errors import APIError, APIForbiddenError, APINotFoundError
+from kopf_cogs.clients.objects import APPLY_PATCH
+from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
 from kopf_kits.definitions.comparing import Change, compare
 from kopf_kits.definitions.errors import DefinitionError
@@ -20,7 +23,6 @@ Obj = dict[str, Any]
 URL: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MANAGER: Final = "kopf"
 TIMEOUT: Final = 60.0  # seconds for the cluster to accept the names of a kind
-_RIGHTS: Final = "get, list, watch, create, patch"
 _BROKEN: Final = (ConnectionError, APIError, json.JSONDecodeError, OSError)
 
 
@@ -66,7 +68,7 @@ async def apply_policies(client: Client, policies: Collection[Obj]) -> None:
     for policy in policies:
         plural = PLURALS[policy["kind"]]
         try:
-            await _apply(client, policy, f"/apis/{API_VERSION}/{plural}", plural)
+            await _apply(client, policy, f"/apis/{API_VERSION}/{plural}")
         except APINotFoundError as e:
             name = f"{policy['kind']} {policy['metadata']['name']}"
             raise DefinitionError(
@@ -77,13 +79,12 @@ async def apply_policies(client: Client, policies: Collection[Obj]) -> None:
 
 async def get_definition(client: Client, name: str) -> Obj | None:
     """The definition in the cluster, if there is one."""
-    try:
-        found: Obj = await client.get(f"{URL}/{name}")
-    except APINotFoundError:
-        return None
-    except APIForbiddenError as e:
-        raise _explain(name, "read", e) from e
-    return found
+    with _hinting(f"{name} cannot be read"):
+        try:
+            found: Obj = await client.get(f"{URL}/{name}")
+        except APINotFoundError:
+            return None
+        return found
 
 
 async def find_changes(client: Client, definition: Obj) -> list[Change]:
@@ -95,47 +96,37 @@ async def find_changes(client: Client, definition: Obj) -> list[Change]:
     return [*compare(stored, definition), *await find_misfits(stored, definition, objects)]
 
 
+@contextlib.contextmanager
+def _hinting(what: str) -> Iterator[None]:
+    """Name the rule that the role lacks, if the API refuses the requests that are made inside."""
+    try:
+        yield
+    except APIForbiddenError as e:
+        raise DefinitionError(f"{what}: {e}{hint_at_role(e)}") from e
+
+
 async def _list_objects(client: Client, definition: Obj) -> AsyncIterator[Obj]:
-    try:
-        async for item in list_stored(client, definition):
-            yield item
-    except APINotFoundError:
-        return  # it is not established, so there are no objects
-    except APIForbiddenError as e:
-        raise _explain(f"objects of {definition['metadata']['name']}", "list", e) from e
+    with _hinting(f"Objects of {definition['metadata']['name']} cannot be listed"):
+        try:
+            async for item in list_stored(client, definition):
+                yield item
+        except APINotFoundError:
+            return  # it is not established, so there are no objects
 
 
-async def _apply(
-    client: Client, obj: Obj, url: str = URL, plural: str = "customresourcedefinitions"
-) -> Obj:
+async def _apply(client: Client, obj: Obj, url: str = URL) -> Obj:
     name = obj["metadata"]["name"]
+    options = {"fieldManager": MANAGER, "force": "true"}
     try:
-        applied: Obj = await client.patch(
-            f"{url}/{name}",
-            obj,
-            content_type="application/apply-patch+yaml",
-            params={"fieldManager": MANAGER, "force": "true"},
-        )
-    except APIForbiddenError as e:
-        raise _explain(name, "applied", e, plural) from e
+        with _hinting(f"{name} cannot be applied"):
+            applied: Obj = await client.patch(
+                f"{url}/{name}", obj, content_type=APPLY_PATCH, params=options
+            )
     except APINotFoundError:
         raise
     except APIError as e:
         raise DefinitionError(f"{name} is not applied: {e}") from e
     return applied
-
-
-def _explain(
-    name: str, verb: str, error: APIForbiddenError, plural: str = "customresourcedefinitions"
-) -> DefinitionError:
-    rights = (
-        f"{_RIGHTS} {plural}.apiextensions.k8s.io, list its objects"
-        if plural == "customresourcedefinitions"
-        else f"get, create, patch {plural}.{API_VERSION.partition('/')[0]}"
-    )
-    return DefinitionError(
-        f"{name} cannot be {verb}, as the rights for that are missing ({rights}): {error}"
-    )
 
 
 async def _wait_until_established(client: Client, definition: Obj) -> None:
@@ -158,16 +149,17 @@ async def _watch(client: Client, definition: Obj) -> AsyncIterator[Obj]:
         "fieldSelector": f"metadata.name={metadata['name']}",
         "resourceVersion": metadata["resourceVersion"],
     }
-    async with client.stream(URL, params=params) as response:
-        try:
-            async for line in response.content:
-                event = json.loads(line)
-                if event["type"] in ("ADDED", "MODIFIED"):
-                    yield event["object"]
-                else:
-                    return
-        except _BROKEN:
-            return
+    with _hinting(f"{metadata['name']} cannot be watched"):
+        async with client.stream(URL, params=params) as response:
+            try:
+                async for line in response.content:
+                    event = json.loads(line)
+                    if event["type"] in ("ADDED", "MODIFIED"):
+                        yield event["object"]
+                    else:
+                        return
+            except _BROKEN:
+                return
 
 
 def _is_established(definition: Obj) -> bool:

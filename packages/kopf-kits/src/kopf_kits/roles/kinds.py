@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from kopf_cogs.clients.discovery import scan
-from kopf_cogs.clients.session import Client
-from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_cogs.structs.resources import CLUSTER_PEERINGS, NAMESPACED_PEERINGS, Resource
 from kopf_cogs.structs.selectors import Marker, Selector
 from kopf_core.engines.peering.places import GROUPS as PEERING_GROUPS
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.essentials import OperatorOptions
-from kopf_kits.manifests import ManifestError, read_manifests
 
 VERBS = frozenset({"list", "watch", "get", "patch", "create", "update", "delete"})
 
@@ -32,23 +27,6 @@ class KnownKinds:
 
     resources: Collection[Resource]
     presumed: Collection[Resource]
-
-
-async def list_kinds(paths: Collection[pathlib.Path]) -> Collection[Resource]:
-    """The built-in kinds, and those that are defined in the files; all other objects are skipped.
-
-    Raises :class:`ManifestError` if a file cannot be read, or if a definition is not valid.
-    """
-    from kopf_kits.sandbox import Sandbox, StatusError  # not for the help
-
-    async with Sandbox() as sandbox, Client(ConnectionInfo(server=sandbox.url)) as client:
-        for path, obj in read_manifests(paths):
-            if obj["kind"] == "CustomResourceDefinition":
-                try:
-                    await sandbox.apply(obj)
-                except StatusError as e:
-                    raise ManifestError(f"{path}: {e}") from None
-        return (await scan(client)).resources
 
 
 def choose_kinds(

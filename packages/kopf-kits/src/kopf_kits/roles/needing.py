@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from kopf_cogs.clients.discovery import scan
 from kopf_cogs.clients.listing import list_objects
@@ -14,9 +13,10 @@ from kopf_cogs.structs.namespaces import match_namespace, select_specific_namesp
 from kopf_cogs.structs.resources import NAMESPACES
 from kopf_core.reactor.essentials import OperatorOptions
 from kopf_core.reactor.needs import Needs, list_needs
+from kopf_kits.definitions.known import list_kinds
 
-from .kinds import KnownKinds, choose_kinds, list_kinds
-from .usage import Usage
+from .demands import Demand, add_demands
+from .kinds import KnownKinds, choose_kinds
 from .writing import Account, describe
 
 PRESUMED = (
@@ -37,22 +37,26 @@ class Findings(NamedTuple):
 
 
 async def find_needs(
-    operator: OperatorOptions, files: Collection[pathlib.Path], usage: Usage
+    operator: OperatorOptions,
+    definitions: Iterable[Mapping[str, Any]],
+    demands: Iterable[Demand],
 ) -> Findings:
-    """What is needed, as far as it is known without a cluster; and what was used in tests.
+    """What is needed, as far as it is known without a cluster; and what is demanded besides.
 
     Raises :class:`UnknownKindsError` if that is too little.
     """
-    kinds = choose_kinds(await list_kinds(files), operator)
+    kinds = choose_kinds(await list_kinds(definitions), operator)
     exact = {*select_specific_namespaces(operator.namespaces)}
     is_exact = len(exact) == len({*operator.namespaces}) > 0
     scopes: Collection[str | None] = exact if is_exact else [None]
-    needs = _add_used(list_needs(operator, kinds.resources, scopes), usage, scopes)
+    needs = add_demands(list_needs(operator, kinds.resources, scopes), demands, scopes)
     remarks = [PATTERNS] if operator.namespaces and not is_exact else []
     return Findings(needs, [*remarks, *_explain_presumed(kinds)])
 
 
-async def ask_needs(client: Client, operator: OperatorOptions, usage: Usage) -> Findings:
+async def ask_needs(
+    client: Client, operator: OperatorOptions, demands: Iterable[Demand]
+) -> Findings:
     """The same with the kinds and the namespaces of the cluster."""
     kinds = choose_kinds((await scan(client)).resources, operator, is_all=True)
     exact: Collection[str | None] = {*select_specific_namespaces(operator.namespaces)}
@@ -60,19 +64,8 @@ async def ask_needs(client: Client, operator: OperatorOptions, usage: Usage) -> 
         exact = [None]
     elif len(exact) < len({*operator.namespaces}):
         exact = await _list_namespaces(client, operator)
-    needs = _add_used(list_needs(operator, kinds.resources, exact), usage, exact)
+    needs = add_demands(list_needs(operator, kinds.resources, exact), demands, exact)
     return Findings(needs, [*_explain_presumed(kinds)])
-
-
-def _add_used(needs: Needs, usage: Usage, scopes: Collection[str | None]) -> Needs:
-    """The same needs with those of handlers themselves."""
-    result = {place: {**rights} for place, rights in needs.items()}
-    for (right, namespaced), users in sorted(usage.used.items()):
-        purposes = [f"{user} uses them" for user in sorted(users)]
-        for scope in scopes if namespaced else [None]:
-            rights = result.setdefault(scope, {})
-            rights[right] = [*rights.get(right, ()), *purposes]
-    return result
 
 
 async def verify(client: Client, needs: Needs, account: Account | None) -> list[str]:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from kopf_cogs.clients.discovery import scan
-from kopf_cogs.clients.session import Client
-from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.intents.admission import WebhookHandler
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_kits.manifests import ManifestError, read_manifests
 
 OWNING = ["create", "delete", "get", "list", "patch", "watch"]
 LOOKING = ["get", "list", "watch"]
@@ -23,25 +18,6 @@ class UnknownKindError(Exception):
     """It is not known which kind is meant in the code."""
 
     expected = True
-
-
-async def list_kinds(definitions: Iterable[Mapping[str, Any]]) -> Collection[Resource]:
-    """The built-in kinds, and the defined ones, with no cluster."""
-    from kopf_kits.sandbox import Sandbox, StatusError  # it takes time to be imported
-
-    async with Sandbox() as sandbox, Client(ConnectionInfo(server=sandbox.url)) as client:
-        for body in definitions:
-            try:
-                await sandbox.apply(dict(body))
-            except StatusError as e:
-                raise ManifestError(f"The definition {body['metadata']['name']}: {e}") from None
-        return (await scan(client)).resources
-
-
-def read_definitions(paths: Iterable[pathlib.Path]) -> list[dict[str, Any]]:
-    """The definitions of custom kinds in the manifests; all other objects are skipped."""
-    objs = [obj for _, obj in read_manifests([*paths])]
-    return [dict(obj) for obj in objs if obj["kind"] == "CustomResourceDefinition"]
 
 
 def make_permissions(registry: OperatorRegistry, known: Collection[Resource]) -> dict[str, Any]:
@@ -56,7 +32,8 @@ def make_permissions(registry: OperatorRegistry, known: Collection[Resource]) ->
     rules += [_make_rule(group, names, LOOKING) for group, names in _group(related - owned).items()]
     kinds = [{"group": group, "resources": names} for group, names in _group(served).items()]
     needs_webhooks = any(isinstance(one, WebhookHandler) for one in registry.resource_handlers)
-    webhooks = {"webhooks": {"enabled": True}} if needs_webhooks else {}
+    needed = {"conversions": True} if registry.conversions else {}
+    webhooks = {"webhooks": {"enabled": True, **needed}} if needs_webhooks or needed else {}
     return {"kinds": kinds, "rules": rules, **webhooks}
 
 

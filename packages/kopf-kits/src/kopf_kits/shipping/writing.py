@@ -22,7 +22,7 @@ class Deployment:
     namespace: str
     values: Mapping[str, Any] = field(default_factory=dict)
     definitions: Iterable[Mapping[str, Any]] = ()
-    """Those of the custom kinds: they go first."""
+    """Those of the custom kinds, and their policies: they go first."""
 
     @property
     def version(self) -> str:
@@ -75,9 +75,17 @@ def write_chart(deployment: Deployment) -> Files:
             }
         ]
     )
-    if deployment.definitions:
-        files["crds/definitions.yaml"] = _dump(deployment.definitions)
+    definitions = [body for body in deployment.definitions if _is_definition(body)]
+    policies = [body for body in deployment.definitions if not _is_definition(body)]
+    if definitions:
+        files["crds/definitions.yaml"] = _dump(definitions)
+    if policies:  # unlike definitions, they must be updated with the chart, and removed with it
+        files["templates/policies.yaml"] = _dump(policies).replace("{{", '{{ "{{" }}')
     return files
+
+
+def _is_definition(body: Mapping[str, Any]) -> bool:
+    return bool(body["kind"] == "CustomResourceDefinition")
 
 
 def _render(deployment: Deployment) -> list[dict[str, Any]]:

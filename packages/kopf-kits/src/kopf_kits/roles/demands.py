@@ -1,0 +1,59 @@
+"""Demands: the rights for what is done besides the handling of what is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from kopf_cogs.clients.objects import APPLYING_VERBS
+from kopf_cogs.clients.rights import Right
+from kopf_cogs.structs.definitions import definition_of
+from kopf_cogs.structs.resources import CRDS
+from kopf_core.reactor.needs import Needs
+from kopf_kits.definitions.policies import API_VERSION, PLURALS, make_policies
+
+from .usage import Usage
+
+
+class Demand(NamedTuple):
+    """One right, whether it is in the namespaces of the operator, and what it is for."""
+
+    right: Right
+    namespaced: bool
+    purpose: str
+
+
+def list_used(usage: Usage) -> Iterator[Demand]:
+    """What handlers have requested by themselves."""
+    for (right, namespaced), users in sorted(usage.used.items()):
+        for user in sorted(users):
+            yield Demand(right, namespaced, f"{user} uses them")
+
+
+def list_applied(models: Iterable[type]) -> Iterator[Demand]:
+    """What the operator needs to apply the definitions of the models, and their policies.
+
+    The stored objects are listed when a definition changes: it can break them.
+    """
+    definitions = {d.name: d for model in models if (d := definition_of(model)) is not None}
+    if definitions:
+        for verb in ("get", "watch", *APPLYING_VERBS):
+            right = Right(CRDS.group, CRDS.plural, verb)
+            yield Demand(right, False, "The definitions are applied")
+    for one in definitions.values():
+        right = Right(one.group, one.plural, "list")
+        yield Demand(right, False, "Stored objects are compared with the definition")
+    policies = [policy for some in make_policies(models).values() for policy in some]
+    for plural in dict.fromkeys(PLURALS[policy["kind"]] for policy in policies):
+        for verb in APPLYING_VERBS:
+            right = Right(API_VERSION.partition("/")[0], plural, verb)
+            yield Demand(right, False, "The policies are applied")
+
+
+def add_demands(needs: Needs, demands: Iterable[Demand], scopes: Collection[str | None]) -> Needs:
+    """The same needs and all these demands."""
+    result = {place: {right: [*why] for right, why in its.items()} for place, its in needs.items()}
+    for right, namespaced, purpose in demands:
+        for scope in scopes if namespaced else [None]:
+            result.setdefault(scope, {}).setdefault(right, []).append(purpose)
+    return result
