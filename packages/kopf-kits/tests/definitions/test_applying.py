@@ -116,3 +116,49 @@ async def test_missing_rights_are_named(client: Client, sandbox: Sandbox) -> Non
     sandbox.faults.fail(403, method="GET", path=f"{URL}/*")
     with pytest.raises(DefinitionError, match=r"^websites\.example\.com cannot be read: "):
         await apply_definitions(client, declare(int))
+
+
+def declare_versions() -> list[dict[str, Any]]:
+    models = []
+    for version, field in (("v1beta1", "n"), ("v1", "replicas")):
+        spec = dataclasses.make_dataclass("Spec", [(field, int)])
+        cls = dataclasses.make_dataclass("Website", [("spec", spec)])
+        path = f"websites.example.com/{version}"
+        models.append(kopf.resource(path, kind="Website", storage=version == "v1")(cls))
+    return make_definitions(models)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+async def test_n_no_object_is_converted_until_the_functions_are_served(
+    client: Client, sandbox: Sandbox, exists: bool
+) -> None:
+    if exists:
+        await apply_definitions(client, [_rename(declare(int)[0], "v1beta1")])
+        meta = {"name": "x", "namespace": "default"}
+        body = {"apiVersion": "example.com/v1beta1", "kind": "Website", "metadata": meta}
+        await sandbox.create({**body, "spec": {"n": 5}})
+        with pytest.raises(BreakingChangesError, match=r"as v1: spec.n would be lost"):
+            await apply_definitions(client, declare_versions())
+        sandbox.journal.clear()
+    await apply_definitions(client, declare_versions(), converted=[NAME])
+    found = await get_definition(client, NAME)
+    assert found is not None
+    assert found["spec"]["conversion"]["strategy"] == "Webhook"
+    changes = sandbox.journal.select("PATCH", f"*/{NAME}")
+    if exists:  # before there is another version at all
+        assert "conversion" in changes[0].json["spec"]
+
+    served = {"clientConfig": {"url": "https://served.example.com"}}
+    await sandbox.patch(
+        "customresourcedefinitions", NAME, {"spec": {"conversion": {"webhook": served}}}
+    )
+    await apply_definitions(client, declare_versions(), converted=[NAME])
+    found = await get_definition(client, NAME)
+    assert found is not None
+    url = found["spec"]["conversion"]["webhook"]["clientConfig"]["url"]
+    assert url == "https://served.example.com"
+
+
+def _rename(definition: dict[str, Any], version: str) -> dict[str, Any]:
+    definition["spec"]["versions"][0]["name"] = version
+    return definition

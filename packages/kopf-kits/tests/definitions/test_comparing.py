@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -204,3 +205,50 @@ async def test_clients_of_lost_fields_are_named() -> None:
         "Website x: spec.m would be lost (it is set by ann)",
         "Website x: spec.l[0].y would be lost (it is set by cut)",
     ]
+
+
+def make_versions(conversion: Obj | None = None, **specs: Obj) -> Obj:
+    """The last version is the stored one."""
+    definition = make({})
+    [template] = definition["spec"]["versions"]
+    definition["spec"]["versions"] = [
+        {
+            **template,
+            "name": name,
+            "storage": False,
+            "schema": make(spec)["spec"]["versions"][0]["schema"],
+        }
+        for name, spec in specs.items()
+    ]
+    definition["spec"]["versions"][-1]["storage"] = True
+    return definition | {"spec": {**definition["spec"], "conversion": conversion}}
+
+
+OLD = make_versions(v1beta1={"size": NUMBER, "domain": TEXT})
+NEW: dict[str, Obj] = {
+    "v1beta1": {"size": NUMBER, "domain": TEXT},
+    "v1": {"replicas": NUMBER, "domain": TEXT},
+}
+WEBHOOK = {"strategy": "Webhook"}
+
+
+async def test_n_versions_without_a_webhook_lose_the_fields_of_each_other() -> None:
+    async def iterate() -> AsyncIterator[Obj]:
+        meta = {"namespace": "default", "name": "x"}
+        yield {"apiVersion": "e/v1beta1", "metadata": meta, "spec": {"size": 5, "domain": "a"}}
+
+    new = make_versions(**NEW)
+    assert [str(change) for change in compare(OLD, new)] == [
+        "websites.example.com v1 .spec.size: the field of v1beta1 would be lost, "
+        "as no webhook converts the objects"
+    ]
+    assert [str(change) for change in await find_misfits(OLD, new, iterate())] == [
+        "Website default/x: as v1: spec.size would be lost"
+    ]
+    for old, new in [
+        (OLD, make_versions(WEBHOOK, **NEW)),
+        (OLD | {"spec": {**OLD["spec"], "conversion": WEBHOOK}}, make_versions(**NEW)),
+        (make_versions(**NEW), make_versions(**NEW)),
+    ]:
+        assert compare(old, new) == []
+        assert await find_misfits(old, new, iterate()) == []

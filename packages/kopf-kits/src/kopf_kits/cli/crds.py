@@ -126,6 +126,7 @@ async def _compare_with_file(path: pathlib.Path, definitions: Iterable[Obj]) -> 
 
 def apply_models(controls: CLIControls, modules: Iterable[ModuleType], *, force: bool) -> None:
     """Define the kinds of the models in the cluster, and wait until they are served."""
+    from kopf_core.intents.registries import get_default_registry
     from kopf_kits.cli.duty.visiting import visit
     from kopf_kits.definitions.applying import apply_definitions, apply_policies
     from kopf_kits.definitions.collecting import collect_models
@@ -134,12 +135,13 @@ def apply_models(controls: CLIControls, modules: Iterable[ModuleType], *, force:
 
     models = collect_models(modules)
     definitions, policies = make_definitions(models), make_policies(models)
+    converted = {handler.kind for handler in get_default_registry().conversions}
     if not definitions:
         logger.warning("There are no models with @kopf.resource() to be defined by --apply-crds.")
         return
 
     async def errand(client: Client) -> list[str]:
-        names = await apply_definitions(client, definitions, force=force)
+        names = await apply_definitions(client, definitions, force=force, converted=converted)
         await apply_policies(client, [policy for name in names for policy in policies[name]])
         return names
 

@@ -8,11 +8,17 @@ import json
 from collections.abc import AsyncIterator, Collection, Iterator
 from typing import Any, Final
 
-from kopf_cogs.clients.errors import APIError, APIForbiddenError, APINotFoundError
+from kopf_cogs.clients.errors import (
+    APIConflictError,
+    APIError,
+    APIForbiddenError,
+    APINotFoundError,
+)
 from kopf_cogs.clients.objects import APPLY_PATCH
+from kopf_cogs.clients.patching import MERGE_PATCH
 from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
-from kopf_kits.definitions.comparing import Change, compare
+from kopf_kits.definitions.comparing import Change, compare, is_converted
 from kopf_kits.definitions.errors import DefinitionError
 from kopf_kits.definitions.objects import find_misfits
 from kopf_kits.definitions.policies import API_VERSION, PLURALS
@@ -23,6 +29,22 @@ Obj = dict[str, Any]
 URL: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MANAGER: Final = "kopf"
 TIMEOUT: Final = 60.0  # seconds for the cluster to accept the names of a kind
+ATTEMPTS: Final = 10
+"""How many times a definition is tried if others change it at the same time."""
+
+UNSERVED: Final[Obj] = {
+    "strategy": "Webhook",
+    "webhook": {
+        "clientConfig": {"url": "https://conversions-are-not-served-yet.invalid"},
+        "conversionReviewVersions": ["v1"],
+    },
+}
+"""Conversions that fail until the operator serves them and puts its address here.
+
+Without any, the API server takes the objects of one version for those of another one. Whoever
+writes such an object, even an annotation, then loses the fields that the other version lacks.
+"""
+
 _BROKEN: Final = (ConnectionError, APIError, json.JSONDecodeError, OSError)
 
 
@@ -36,21 +58,30 @@ async def apply_definitions(
     *,
     force: bool = False,
     timeout: float = TIMEOUT,
+    converted: Collection[str] = (),
 ) -> list[str]:
     """Apply the definitions in order by server-side apply, and wait until all are established.
+
+    ``converted`` are the names of those that the operator has functions of conversions for.
 
     Returns their names. Raises :class:`BreakingChangesError` if something would be broken by them,
     with nothing applied, unless ``force``; :class:`DefinitionError` if they are refused by the API,
     or are not established in so many seconds.
     """
     if not force:
-        changes = [c for d in definitions for c in await find_changes(client, d)]
+        wanted = [_add_conversion(d) if _get_name(d) in converted else d for d in definitions]
+        changes = [c for d in wanted for c in await find_changes(client, d)]
         if changes:
             raise BreakingChangesError(
                 f"The definitions are not applied, as they break what there is "
                 f"(use --force to apply): {'; '.join(str(change) for change in changes)}"
             )
-    applied = [await _apply(client, definition) for definition in definitions]
+    applied = []
+    for definition in definitions:
+        if _get_name(definition) in converted and len(definition["spec"]["versions"]) > 1:
+            applied.append(await _apply_converted(client, definition))
+        else:
+            applied.append(await _apply(client, definition))
     for definition in applied:
         try:
             await asyncio.wait_for(_wait_until_established(client, definition), timeout)
@@ -58,6 +89,42 @@ async def apply_definitions(
             name = definition["metadata"]["name"]
             raise DefinitionError(f"{name} is not established in {timeout:g} seconds.") from None
     return [definition["metadata"]["name"] for definition in applied]
+
+
+async def _apply_converted(client: Client, definition: Obj) -> Obj:
+    """The same with conversions that fail, unless they are served: before there are objects."""
+    stored = await get_definition(client, _get_name(definition))
+    if stored is not None:
+        await _ensure_conversion(client, stored)
+    return await _ensure_conversion(client, await _apply(client, definition))
+
+
+async def _ensure_conversion(client: Client, stored: Obj) -> Obj:
+    """It is not by server-side apply, since the field is to be left to the operator."""
+    name = _get_name(stored)
+    while not is_converted(stored):
+        meta = {"resourceVersion": stored["metadata"]["resourceVersion"]}
+        patch = {"metadata": meta, "spec": {"conversion": UNSERVED}}
+        try:
+            return await _patch(client, f"{URL}/{name}", patch, MERGE_PATCH)
+        except (APIConflictError, APINotFoundError):
+            stored = await _reread(client, name)
+    return stored
+
+
+async def _reread(client: Client, name: str) -> Obj:
+    found = await get_definition(client, name)
+    if found is None:
+        raise DefinitionError(f"{name} is deleted while it is being applied.")
+    return found
+
+
+def _get_name(definition: Obj) -> str:
+    return str(definition["metadata"]["name"])
+
+
+def _add_conversion(definition: Obj) -> Obj:
+    return {**definition, "spec": {**definition["spec"], "conversion": UNSERVED}}
 
 
 async def apply_policies(client: Client, policies: Collection[Obj]) -> None:
@@ -115,18 +182,28 @@ async def _list_objects(client: Client, definition: Obj) -> AsyncIterator[Obj]:
 
 
 async def _apply(client: Client, obj: Obj, url: str = URL) -> Obj:
-    name = obj["metadata"]["name"]
-    options = {"fieldManager": MANAGER, "force": "true"}
+    """Apply it; again if somebody else creates or changes it at the same moment."""
+    for _ in range(ATTEMPTS):
+        try:
+            return await _patch(client, f"{url}/{_get_name(obj)}", obj, APPLY_PATCH)
+        except APIConflictError as e:
+            conflict = e
+    raise DefinitionError(f"{_get_name(obj)} is not applied: {conflict}") from conflict
+
+
+async def _patch(client: Client, url: str, patch: Obj, content_type: str) -> Obj:
+    name = url.rpartition("/")[2]
+    params = {"fieldManager": MANAGER}
+    if content_type == APPLY_PATCH:
+        params["force"] = "true"
     try:
         with _hinting(f"{name} cannot be applied"):
-            applied: Obj = await client.patch(
-                f"{url}/{name}", obj, content_type=APPLY_PATCH, params=options
-            )
-    except APINotFoundError:
+            found: Obj = await client.patch(url, patch, content_type=content_type, params=params)
+    except (APINotFoundError, APIConflictError):
         raise
     except APIError as e:
         raise DefinitionError(f"{name} is not applied: {e}") from e
-    return applied
+    return found
 
 
 async def _wait_until_established(client: Client, definition: Obj) -> None:
@@ -135,10 +212,7 @@ async def _wait_until_established(client: Client, definition: Obj) -> None:
         async for state in _watch(client, definition):
             if _is_established(state):
                 return
-        found = await get_definition(client, name)
-        if found is None:
-            raise DefinitionError(f"{name} is deleted while it is being applied.")
-        definition = found
+        definition = await _reread(client, name)
 
 
 async def _watch(client: Client, definition: Obj) -> AsyncIterator[Obj]:

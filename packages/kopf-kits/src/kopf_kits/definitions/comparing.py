@@ -18,6 +18,7 @@ _MERGING: Final = ("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-ku
 _STANDARD: Final = {"x-kubernetes-list-type": "atomic", "x-kubernetes-map-type": "granular"}
 _EMBEDDED: Final = "x-kubernetes-embedded-resource"
 _ABSENT: Final[Any] = object()
+_REMOVED: Final = "the field is removed"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,10 +35,17 @@ class Change:
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """What in the new definition breaks those who rely on the old one."""
     name = new["metadata"]["name"]
-    return [
-        Change(f"{name} {place}".rstrip(), text)
-        for place, text in (*_compare_kinds(old, new), *_compare_versions(old, new))
-    ]
+    found = (*_compare_kinds(old, new), *_compare_versions(old, new), *_find_unconverted(old, new))
+    return [Change(f"{name} {place}".rstrip(), text) for place, text in found]
+
+
+def is_converted(*definitions: Mapping[str, Any]) -> bool:
+    """Whether a webhook converts the objects: by the last definition that says anything of it.
+
+    Otherwise, the API server only replaces the ``apiVersion``, and drops the unknown fields.
+    """
+    said = [d["spec"]["conversion"] for d in definitions if d["spec"].get("conversion")]
+    return bool(said and said[-1].get("strategy") == "Webhook")
 
 
 def _compare_kinds(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -70,6 +78,22 @@ def _compare_versions(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterato
             if was.get("served") and not now.get("served"):
                 yield name, "the version is not served anymore"
             yield from _compare_version(name, was, now)
+
+
+def _find_unconverted(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The fields which objects lose when they are read in the added versions, and written back."""
+    if is_converted(old, new):
+        return
+    known = {version["name"] for version in old["spec"]["versions"]}
+    [stored] = [version for version in old["spec"]["versions"] if version.get("storage")]
+    before = (stored.get("schema") or {}).get("openAPIV3Schema") or {}
+    for version in new["spec"]["versions"]:
+        if version["name"] not in known:
+            after = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+            for place, text in _compare_schemas(f"{version['name']} ", before, after):
+                if text == _REMOVED:
+                    reason = "as no webhook converts the objects"
+                    yield place, f"the field of {stored['name']} would be lost, {reason}"
 
 
 def _compare_version(
@@ -113,7 +137,7 @@ def _compare_properties(place: str, old: Schema, new: Schema) -> Iterator[tuple[
         if name in properties:
             yield from _compare_schemas(f"{place}.{name}", was, properties[name])
         elif not is_kept:
-            yield f"{place}.{name}", "the field is removed"
+            yield f"{place}.{name}", _REMOVED
     required = old.get("required") or ()
     for name in new.get("required") or ():
         if name not in required and "default" not in properties.get(name, {}):

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from kopf_kits.definitions.comparing import Change
+from kopf_kits.definitions.comparing import Change, is_converted
 from kopf_kits.sandbox.base.remarks import Doubt
 from kopf_kits.sandbox.schemas.schemarules import check_rules
 from kopf_kits.sandbox.schemas.schemas import Node, apply_defaults, compile_schema, prune
@@ -16,10 +16,14 @@ Obj = Mapping[str, Any]
 
 
 class Judge:
-    """Tells what a definition has against objects, each in its version, or in the stored one."""
+    """Tells what a definition has against objects, each in its version, or in the stored one.
 
-    def __init__(self, definition: Obj) -> None:
+    If no webhook converts the objects, they are judged in all other versions, too.
+    """
+
+    def __init__(self, definition: Obj, *, is_converted: bool) -> None:
         super().__init__()
+        self._is_converted = is_converted
         self.kind = definition["spec"]["names"]["kind"]
         self.schemas = {
             version["name"]: version["schema"]["openAPIV3Schema"]
@@ -36,8 +40,13 @@ class Judge:
 
     def _find(self, obj: dict[str, Any]) -> list[str]:
         version = obj["apiVersion"].rpartition("/")[2]
-        node = self._nodes.get(version) or self._nodes[self._stored]
-        return _find_problems(node, obj)
+        if version not in self._nodes:
+            version = self._stored
+        found = _find_problems(self._nodes[version], obj)
+        for other, node in self._nodes.items():
+            if other != version and not self._is_converted:
+                found += [f"as {other}: {text}" for text in _find_problems(node, obj)]
+        return found
 
 
 async def find_misfits(old: Obj, new: Obj, objects: AsyncIterator[dict[str, Any]]) -> list[Change]:
@@ -45,7 +54,8 @@ async def find_misfits(old: Obj, new: Obj, objects: AsyncIterator[dict[str, Any]
 
     The objects are not even read if the schemas are the same.
     """
-    before, after = Judge(old), Judge(new)
+    before = Judge(old, is_converted=is_converted(old))
+    after = Judge(new, is_converted=is_converted(old, new))
     if before.schemas == after.schemas:
         return []
     found: list[Change] = []
