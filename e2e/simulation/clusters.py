@@ -36,8 +36,18 @@ class Request(NamedTuple):
     time: float
 
 
+class Restore(NamedTuple):
+    """A restored backup: the versions after ``version`` and up to ``last`` have never been."""
+
+    time: float
+    version: int
+    last: int
+
+
 class Cluster(Protocol):
     """What people do in a cluster, and what can be known of it."""
+
+    restores: list[Restore]
 
     @property
     def url(self) -> str: ...
@@ -70,6 +80,7 @@ class SandboxCluster:
         nature = Nature(world.clock.now, random.Random(world.seed))
         self._sandbox = Sandbox(options=ClusterOptions(nature=nature))
         self._beginning = world.clock.now().timestamp()
+        self.restores: list[Restore] = []
 
     @property
     def url(self) -> str:
@@ -169,6 +180,7 @@ class FakeCluster:
         self._leases = Kind("coordination.k8s.io", "v1", "leases", "Lease")
         self._api: FakeAPI
         self._holds: list[Any] = []
+        self.restores: list[Restore] = []
 
     @property
     def url(self) -> str:
@@ -274,7 +286,9 @@ class FakeCluster:
                 await asyncio.sleep(event.seconds)
                 api.stale_lists(self._kind, None)
             case "travel":  # and versions are raised, as it must be done: see etcdutl(1)
-                api.travel(max(104, version - event.number))
+                past = max(104, version - event.number)
+                self.restores.append(Restore(self._world.loop.time(), past, version))
+                api.travel(past)
                 api.store.version = api.store.compacted = version + 1000
             case "repeat":
                 for stream in [one for one in api.streams if one.is_fresh]:

@@ -13,23 +13,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from e2e.simulation.clusters import CLUSTERS, Cluster, is_write
-from e2e.simulation.oracles import SETTLED, Evidence, judge
+from e2e.simulation.oracles import SETTLED, TOUCHED, Evidence, judge
 from e2e.simulation.people import People
 from e2e.simulation.plans import Event, Plan
 from e2e.simulation.programs import Notebook, Program, make_options
+from kopf_core.reactor.operator import Operator
 from kopf_kits.simulation import Process, Standstill, World, live
 
 SETTLING = 400.0
 """How long (in virtual seconds) the world may take to settle after the last fault."""
 
-UNREACHABLE = frozenset({"drop", "drop-late", "fail", "lose-reply", "cut-reply"})
+UNREACHABLE = frozenset({"drop", "drop-late", "fail", "absent", "lose-reply", "cut-reply"})
 """The faults by which the API can be out of reach for the time of an exit, which is bounded."""
 
 UNLED = frozenset({"suspend", "lose-lease", "slow-lease"})
 """The faults by which a lease can be lost."""
-
-TOUCHED = 1000
-"""What is added to the values of all objects in the end: the operator must be alive still."""
 
 QUIET = 31.0
 """How long (in virtual seconds) nothing may be written until the world counts as settled."""
@@ -71,7 +69,7 @@ class Life:
         self.kills = 0
         self.log = Log(self.world)
         self._values = random.Random(f"{plan.seed}:values")
-        self._calm_since = 0.0
+        self._calm_since = self._changed_at = 0.0
         self.people = People(self.cluster, self.world.tell)
 
     def run(self) -> Result:
@@ -125,6 +123,8 @@ class Life:
             quiet = await self._settle()
             self.result.sweep = sum(one.incarnation.steps for one in self.runs[0])
             self._calm_since = self.world.loop.time()
+            for process in self.processes:
+                process.incarnation.crash_at = None
             await asyncio.sleep(self._values.choice(PEACE))
             problems += judge(await self._collect(quiet))
             if not self._has("travel"):
@@ -145,6 +145,7 @@ class Life:
             await process.wait()
             self.kills += process.incarnation.is_dead
             await asyncio.sleep(self._values.random() * 2)
+            self._changed_at = self.world.loop.time()
             crash_at = None if crash_at is None else crash_at - process.incarnation.steps
 
     def _start(self, crash_at: int | None) -> Process:
@@ -211,9 +212,8 @@ class Life:
     async def _fault_pause(self, event: Event) -> None:
         process, is_cold = self._pick(event), event.number > 1
         if (operator := process.operator) is not None:
-            process.incarnation.start(operator.pause("test", is_cold=is_cold))
+            process.incarnation.start(_pause(operator, is_cold=is_cold, seconds=event.seconds))
             await asyncio.sleep(event.seconds)
-            process.incarnation.start(_call(lambda: operator.resume("test")))
 
     async def _fault_clock(self, event: Event) -> None:
         """The wall clock of the process jumps; it is corrected some time later, or never."""
@@ -236,11 +236,14 @@ class Life:
             await self.people.act(event)
 
     async def _settle(self) -> bool:
-        """Wait until nothing is written for a while; get whether it has come to that."""
+        """Wait until nothing is written, and no operator starts, for a while.
+
+        Get whether it has come to that.
+        """
         since = self.world.loop.time()
         until = since + SETTLING
         while (now := self.world.loop.time()) < until:
-            left = max(since, self.cluster.last_write) + QUIET - now
+            left = max(since, self.cluster.last_write, self._changed_at) + QUIET - now
             if left <= 0 and self._is_someone_alive():
                 return True
             await asyncio.sleep(max(left, 1.0))
@@ -256,6 +259,7 @@ class Life:
             requests=[(e.method, e.path, e.time) for e in entries],
             kills=self.kills + self._count_aborts(),
             is_undone=bool(self.people.done["strip"]) or self._has("travel"),
+            restores=self.cluster.restores,
             replicas=self.plan.replicas,
             runs=[process.incarnation.name for process in self.processes],
             is_settled=quiet,
@@ -304,6 +308,21 @@ def _constants(values: Mapping[str, int]) -> Iterator[None]:
 
 async def _call(fn: Any) -> None:
     fn()
+
+
+async def _pause(operator: Operator, *, is_cold: bool, seconds: float) -> None:
+    """Pause the operator for a while, even if its process is suspended meanwhile."""
+    async with asyncio.TaskGroup() as tasks:
+        began = asyncio.Event()
+        tasks.create_task(_begin_pause(operator, began, is_cold=is_cold))
+        await began.wait()
+        await asyncio.sleep(seconds)
+        operator.resume("test")
+
+
+async def _begin_pause(operator: Operator, began: asyncio.Event, *, is_cold: bool) -> None:
+    began.set()
+    await operator.pause("test", is_cold=is_cold)
 
 
 class Log(logging.Handler):

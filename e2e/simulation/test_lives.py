@@ -8,8 +8,9 @@ import random
 import pytest
 
 from e2e.simulation.explore import show
-from e2e.simulation.lives import TOUCHED, Life
-from e2e.simulation.plans import make_plan
+from e2e.simulation.lives import Life
+from e2e.simulation.oracles import TOUCHED
+from e2e.simulation.plans import Event, make_plan
 from e2e.simulation.sweeps import SCENARIOS
 
 
@@ -56,3 +57,20 @@ def test_sweeps_go_on_until_the_last_changes_are_handled(name):
     assert life.kills == 1
     crashed = life.runs[0][-2].incarnation.name
     assert any(note.run == crashed and note.x >= TOUCHED for note in life.notebook.notes)
+
+
+@pytest.mark.parametrize("seed", ["a1-33", "a1-210", "a1-661", "a1-699", "a1-1007", "a1-1052"])
+def test_oracles_expect_nothing_impossible(seed):
+    """Crashes in the settled world, exits amid faults, backups that bring back the past."""
+    result = Life(make_plan(seed)).run()
+    assert not result.problems, show(result)
+
+
+def test_pauses_end_though_their_process_is_suspended_and_shuffled():
+    faults = (Event(1.0, "suspend", "0", 1, 3.0), Event(1.1, "pause", "0", 1, 0.01))
+    for number in range(10):
+        plan = dataclasses.replace(
+            SCENARIOS["create"], seed=f"swap-{number}", faults=faults, shuffled=True
+        )
+        result = Life(plan).run()
+        assert not result.problems, show(result)

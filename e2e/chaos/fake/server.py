@@ -37,6 +37,7 @@ class FakeAPI:
         self._hooks = Hooks()
         self._executor = Executor(self.store, self.kinds)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self.store.create(_key(NAMESPACES, "", NAMESPACE), _body(NAMESPACES), author="test")
         for kind in kinds or [KEX]:
@@ -78,10 +79,14 @@ class FakeAPI:
         self._executor.stale[kind.key] = version
 
     def travel(self, version: int) -> None:
-        """Restore a backup: what was later has never happened. All streams are broken off."""
+        """Restore a backup: what was later has never happened.
+
+        All connections are broken off, as the API servers are restarted for that. So no change
+        that was on its way gets to the restored objects.
+        """
         self.store.restore(version)
-        for stream in [*self.streams]:
-            stream.reset()
+        for connection in [*self._connections]:
+            connection.reset()
 
     # What is there.
 
@@ -172,6 +177,7 @@ class FakeAPI:
         assert task is not None
         self._tasks.add(task)
         connection = Connection(reader, writer)
+        self._connections.add(connection)
         try:
             while connection.is_open and (request := await connection.receive()) is not None:
                 await self._serve(request, connection)
@@ -179,6 +185,7 @@ class FakeAPI:
             pass  # asyncio complains of cancelled servers' tasks otherwise
         finally:
             self._tasks.discard(task)
+            self._connections.discard(connection)
             with contextlib.suppress(OSError):
                 connection.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import aiohttp
 import pytest
@@ -163,3 +164,70 @@ def test_the_connections_of_the_crashed_are_broken():
         return "broken"
 
     assert live(World(1), story()) == "broken"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_bytes_of_a_connection_keep_their_order_though_callbacks_are_shuffled(seed):
+    expected = bytes(range(20))
+    got = bytearray()
+
+    class Sender(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            for number in expected:
+                transport.write(bytes([number]))  # type: ignore[attr-defined]
+
+    class Receiver(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            got.extend(data)
+
+    async def story(world: World) -> None:
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(Sender, "127.0.0.1", 0)
+        host, port = listening.sockets[0].getsockname()
+
+        async def program() -> None:
+            await loop.create_connection(Receiver, host, port)
+
+        incarnation = Incarnation("one")
+        await incarnation.start(program())
+        incarnation.suspend()
+        await asyncio.sleep(7)
+        incarnation.resume(world.loop.reschedule)
+        await asyncio.sleep(7)
+
+    world = World(seed, shuffled=True)
+    live(world, story(world))
+    assert got == expected
+
+
+def test_senders_are_held_and_let_go_in_turns():
+    calls: list[str] = []
+
+    class Sender(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            transport.write(b"x" * 100_000)  # type: ignore[attr-defined]
+            senders.append(transport)
+
+        def pause_writing(self) -> None:
+            calls.append("pause")
+
+        def resume_writing(self) -> None:
+            calls.append("resume")
+
+    class Receiver(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            if senders:  # more is sent before the sender is told that the line is free
+                loop = asyncio.get_running_loop()
+                loop.call_soon(senders.pop().write, b"x" * 100_000)
+
+    senders: list[Any] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(Sender, "127.0.0.1", 0)
+        host, port = listening.sockets[0].getsockname()
+        await loop.create_connection(Receiver, host, port)
+        await asyncio.sleep(7)
+
+    live(World(1), story())
+    assert calls == ["pause", "resume"]

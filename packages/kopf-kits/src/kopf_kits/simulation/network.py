@@ -9,8 +9,10 @@ import asyncio
 import contextvars
 import random
 import socket
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .incarnations import Incarnation, incarnation_var
@@ -207,7 +209,8 @@ class MemoryTransport(asyncio.Transport):
         self._underway = 0
         self._is_held = False
         self._is_reading = True
-        self._inbox: list[bytes] = []
+        self._coming: deque[Callable[[], None]] = deque()
+        self._inbox: deque[bytes] = deque()
         self._is_closing = False
         self._is_lost = False
         self._is_torn = self._is_deaf = False
@@ -294,7 +297,12 @@ class MemoryTransport(asyncio.Transport):
     def _send(self, receive: Callable[..., None], *args: Any) -> None:
         due = self._loop.time() + self._network.weather.delay()
         self._arrival = max(due, self._arrival + TICK)
-        self._loop.call_at(self._arrival, receive, *args, context=self.peer.context)
+        self.peer._coming.append(partial(receive, *args))
+        self._loop.call_at(self._arrival, self.peer._arrive, context=self.peer.context)
+
+    def _arrive(self) -> None:
+        """Take what was sent first: callbacks can be shuffled, e.g. those after a suspension."""
+        self._coming.popleft()()
 
     def _receive(self, data: bytes, sender: MemoryTransport) -> None:
         if self._is_lost:
@@ -310,16 +318,20 @@ class MemoryTransport(asyncio.Transport):
 
     def _read(self) -> None:
         while self._inbox and self._is_reading and not self._is_lost:
-            data = self._inbox.pop(0)
+            data = self._inbox.popleft()
             self.protocol.data_received(data)  # type: ignore[attr-defined]
             self.peer._acknowledge(len(data))
 
     def _acknowledge(self, size: int) -> None:
         self._underway = max(0, self._underway - size)
+        if self._is_held and self._underway <= HIGH_WATER // 4:
+            self._loop.call_soon(self._go_on, context=self.context)
+
+    def _go_on(self) -> None:
+        """Let the sender write again, if it is held still."""
         if self._is_held and self._underway <= HIGH_WATER // 4 and not self._is_lost:
             self._is_held = False
-            resume = self.protocol.resume_writing
-            self._loop.call_soon(resume, context=self.context)
+            self.protocol.resume_writing()
 
     def _finish(self) -> None:
         """The other end has closed the connection in the regular way."""
