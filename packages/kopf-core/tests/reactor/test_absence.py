@@ -110,3 +110,27 @@ async def test_sim4_late_changes_of_replaced_objects_are_not_handled(
             assert journal == ["create"]
         await cluster.patch("one", n=2)
         await journal.until(lambda calls: len(calls) == 2)
+
+
+async def test_sim7_looks_interrupted_by_pauses_are_repeated_after_them(
+    cluster, operate, registry, settings, journal
+):
+    """Otherwise, the object is taken for absent until its next change."""
+    settings.queueing.error_delays = [0.01]
+    settings.queueing.exit_timeout = 0
+
+    @on.create("kopfexamples", registry=registry)
+    async def create(spec: Any, **_: Any) -> None:
+        journal(spec["n"])
+
+    faults, body = cluster.sandbox.faults, json.dumps(NAMED).encode()
+    async with operate() as operator:
+        with faults.fail(404, path=OBJECT, body=body) as absent:
+            await cluster.create("one", n=0)
+            await until(lambda: absent.hits and is_idle(operator))
+        with faults.delay(3600, path=OBJECT, method="GET") as look:
+            await cluster.patch("one", n=1)
+            await until(lambda: look.hits)
+            await operator.pause("test")
+        operator.resume("test")
+        await journal.until(lambda calls: calls[-1] == 1)

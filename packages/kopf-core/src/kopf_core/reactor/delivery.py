@@ -57,9 +57,6 @@ class Delivery:
         memory.write = memory.write.streamed(event["object"])
         is_restored = event["type"] is None and memory.write.are_versions_doubted
         if event["type"] == "DELETED" or is_restored:
-            if is_restored and memory.cycle.stage in (Stage.RELEASED, Stage.FREED):
-                is_ongoing = is_deletion_ongoing(event["object"])
-                memory.cycle = memory.cycle.at(Stage.RELEASED if is_ongoing else Stage.HANDLED)
             memory.write = memory.write.restored()
         elif item.latest is not None and is_same(item.latest, event["object"]):
             # Ours is preferred: when it removes the last finalizer, the version can be the same.
@@ -71,6 +68,15 @@ class Delivery:
         is_back = memory.cycle.stage is Stage.ABSENT and _is_present(turn, event)
         item.latest, item.type = event["object"], event["type"]
         item.is_contradicted = is_back  # it was a mistake; or the stream, or the list is late
+        if not is_back and (is_restored or memory.write.precedes(event["object"])):
+            self._believe(turn, event["object"])
+
+    def _believe(self, turn: Turn, body: RawBody) -> None:
+        """This state is surely later than all that we have done to the object."""
+        is_blocked = is_deletion_blocked(body, self._settings.persistence.finalizer)
+        turn.memory.cycle = turn.memory.cycle.shown(
+            is_deleting=is_deletion_ongoing(body), is_blocked=is_blocked
+        )
 
     async def look(self, turn: Turn) -> None:
         """See how the object is. Usually, it is the stream that is late; but it can also be that
@@ -78,21 +84,23 @@ class Delivery:
         its old versions, and the versions of the API are raised; or that it is not absent.
         """
         item, metadata = turn.item, turn.body.metadata
-        item.is_contradicted = False
         url = self._resource.get_url(namespace=metadata.namespace, name=metadata.name)
+        is_absent = False
         try:
             body = await self._client.get(url)
         except APINotFoundError:
-            return
+            body, is_absent = None, True
         except APIForbiddenError:
             body = None  # then, the stream is to be believed
-        if is_sane(body) and object_key(self._resource, body) != item.key:
-            return  # this is another object of the same name
-        if turn.memory.cycle.stage is Stage.ABSENT:
-            turn.memory.cycle = turn.memory.cycle.at(Stage.HANDLED)
+        item.is_contradicted = False  # not earlier: the request can be interrupted
+        if is_absent or (is_sane(body) and object_key(self._resource, body) != item.key):
+            return  # what is there, is another object of the same name
         if is_sane(body):
             turn.memory.write = turn.memory.write.looked_up(body)
             item.latest, item.type = body, "MODIFIED"
+            self._believe(turn, body)
+        elif turn.memory.cycle.stage is Stage.ABSENT:
+            turn.memory.cycle = turn.memory.cycle.at(Stage.HANDLED)
 
     def look_ahead(self, turn: Turn) -> bool:
         """Keep the newest state of those that have come but are not handled as events yet.

@@ -71,6 +71,19 @@ class Cycle(NamedTuple):
             else self._replace(stage=stage)
         )
 
+    def shown(self, *, is_deleting: bool, is_blocked: bool) -> "Cycle":
+        """The object is surely so after all that we have done to it.
+
+        It is not absent then. Its release is undone if a restored backup has brought the past.
+        """
+        if self.stage is Stage.ABSENT:
+            return self.at(Stage.HANDLED)
+        if self.stage not in (Stage.RELEASED, Stage.FREED):
+            return self
+        if not is_deleting:
+            return self.at(Stage.HANDLED)
+        return self.at(Stage.RELEASED) if is_blocked else self
+
     def stored(self, clock_offset: float | None) -> "Cycle":
         """The progress is stored, and the cycle goes on."""
         return self._replace(has_progress=True, clock_offset=clock_offset)

@@ -71,6 +71,11 @@ class LastWrite(NamedTuple):
         version = parse_version(body)
         return version is not None and version < self.floor
 
+    def precedes(self, body: RawBody) -> bool:
+        """Whether the state is newer than what is surely known. Unknown versions can be older."""
+        version = parse_version(body)
+        return self.floor is not None and version is not None and version > self.floor
+
     def has_left(self, body: RawBody | None) -> bool:
         """Whether the object is exactly as we have left it when everything was handled."""
         return self.is_final and body is not None and self._has_made(body)

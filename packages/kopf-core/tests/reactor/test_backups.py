@@ -1,0 +1,123 @@
+"""Backups that are restored while the operator runs: the objects are as they were long ago."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from idleness import until
+
+from kopf_core.intents import decorators as on
+
+GUARD = "others.example/guard"
+FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
+RAISED = 10_000
+
+
+class Backups:
+    """Makes and restores backups of the only object, as with etcd: versions go on from higher."""
+
+    def __init__(self, cluster: Any, operator: Any) -> None:
+        self._cluster = cluster
+        self._operator = operator
+        self._store = cluster.sandbox.cluster.registry.find("kopfexamples").resource.store
+
+    async def make(self, check: Callable[[Any], object]) -> Any:
+        """What is stored as soon as it is so and the operator has nothing to do."""
+        await until(lambda: check(self.get().obj) and self._is_idle())
+        return self.get()
+
+    async def restore(self, backup: Any, *, touched: bool) -> None:
+        """If touched, somebody has changed the object since then: its version is high, too."""
+        self._store.objects[backup.key] = backup
+        self._cluster.sandbox.cluster.versions.current += RAISED
+        self._cluster.sandbox.compact()
+        if touched:
+            await self._cluster.sandbox.patch(
+                "kopfexamples", "one", {"metadata": {"labels": {"touched": "yes"}}}
+            )
+        self._cluster.sandbox.cut_watches()
+
+    def get(self) -> Any:
+        [stored] = self._store.select(None)
+        return stored
+
+    def _is_idle(self) -> bool:
+        queues = [one.queue for one in self._operator.handling.orchestrator.intakes.values()]
+        return bool(queues) and all(not len(queue) for queue in queues)
+
+
+def finalizers(obj: Any) -> list[str]:
+    return obj["metadata"].get("finalizers") or []
+
+
+async def create(cluster: Any) -> None:
+    await cluster.create("one")
+    await cluster.sandbox.patch("kopfexamples", "one", {"metadata": {"finalizers": [GUARD]}})
+
+
+@pytest.mark.parametrize("touched", [False, True])
+async def test_sim5_objects_restored_from_before_their_deletion_have_daemons_again(
+    cluster, operate, registry, journal, touched
+):
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(stopped: Any, **_: Any) -> None:
+        journal("begin")
+        await stopped.wait()
+        journal("end")
+
+    async with operate() as operator:
+        backups = Backups(cluster, operator)
+        await create(cluster)
+        alive = await backups.make(lambda obj: len(finalizers(obj)) == 2 and "begin" in journal)
+        await cluster.delete("one")
+        await backups.make(lambda obj: finalizers(obj) == [GUARD])
+        await backups.restore(alive, touched=touched)
+        await journal.until(lambda calls: calls == ["begin", "end", "begin"])
+        await cluster.delete("one")
+        await backups.make(lambda obj: finalizers(obj) == [GUARD])
+    assert journal == ["begin", "end"] * 2
+
+
+@pytest.mark.parametrize("touched", [False, True])
+async def test_sim6_objects_restored_from_before_their_release_are_released_again(
+    cluster, operate, registry, journal, touched
+):
+    @on.delete("kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        journal("deleted")
+        if len(journal) == 1:
+            leaving.append(backups.get())
+
+    leaving: list[Any] = []
+    async with operate() as operator:
+        backups = Backups(cluster, operator)
+        await create(cluster)
+        await backups.make(lambda obj: len(finalizers(obj)) == 2)
+        await cluster.delete("one")
+        await backups.make(lambda obj: finalizers(obj) == [GUARD])
+        await backups.restore(leaving[0], touched=touched)
+        await backups.make(lambda obj: finalizers(obj) == [GUARD])
+
+
+@pytest.mark.parametrize("touched", [False, True])
+async def test_sim6_deletions_are_handled_again_if_restored_from_before_them(
+    cluster, operate, registry, journal, touched
+):
+    @on.create("kopfexamples", registry=registry)
+    @on.update("kopfexamples", registry=registry)
+    @on.delete("kopfexamples", registry=registry)
+    async def fn(reason: str, **_: Any) -> None:
+        journal(str(reason))
+
+    async with operate() as operator:
+        backups = Backups(cluster, operator)
+        await create(cluster)
+        alive = await backups.make(lambda obj: "last-handled" in str(obj) and journal)
+        await cluster.delete("one")
+        await backups.make(lambda obj: finalizers(obj) == [GUARD])
+        await backups.restore(alive, touched=touched)
+        await cluster.patch("one", n=1)
+        await journal.until(lambda calls: calls[-1] == "update")
+        await cluster.delete("one")
+        await backups.make(lambda obj: finalizers(obj) == [GUARD])
+    assert journal[-1] == "delete"
