@@ -501,3 +501,25 @@ async def test_h2_objects_that_are_not_related_anymore_are_told_of(websites: Any
         labels = {"metadata": {"labels": {"to": "other"}}}
         await websites.sandbox.patch("secrets", "secret", labels, namespace="ns1")
         await websites.wait(websites.kind, "web", check=is_ready("none"))
+
+
+async def test_sim8_outcomes_of_handlers_do_not_wait_for_passes(websites: Any) -> None:
+    """A pass can take long, and the handlers would be called again after a crash amid it."""
+    released = asyncio.Event()
+    registry = websites.registry
+
+    @kopf.on.create(websites.kind, registry=registry)
+    async def create(**_: Any) -> str:
+        return "created"
+
+    @websites.reconcile(id="fn")
+    async def fn(conditions: Any, **_: Any) -> AsyncIterator[Any]:
+        await released.wait()
+        conditions.set("Ready", True, message="done")
+        yield config_map("web-config")
+
+    await websites.apply()
+    async with websites.operating():
+        await websites.wait(websites.kind, "web", check=lambda obj: "last-handled" in str(obj))
+        released.set()
+        await websites.wait(websites.kind, "web", check=is_ready("done"))

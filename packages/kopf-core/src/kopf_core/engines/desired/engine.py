@@ -218,11 +218,9 @@ class DesiredStates:
                 known.plans[handler.id] = self._progress.make_plan(handler.id, step)
         for relation in self._relations.values():
             relation.track(step.key, step.cause.body)
-        is_untouched = not step.cause.patch
         delays = [await self._make_pass(handler, known, step) for handler in matching]
-        if is_untouched:
-            drop_if_the_same(step.cause.patch, step.cause.body)
-            known.said = drop_unkept(step.cause.patch, step.cause.body, known.unkept)
+        drop_if_the_same(step.cause.patch, step.cause.body)
+        known.said = drop_unkept(step.cause.patch, step.cause.body, known.unkept)
         delay = min(delays, default=NEVER)
         return None if delay == NEVER else delay
 
