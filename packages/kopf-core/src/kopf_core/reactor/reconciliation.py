@@ -329,7 +329,7 @@ class Reconciler:
             delay = sooner(hold, await self._cycles.step(turn, cause, is_kept=is_kept))
             turn.is_finished &= hold is None
         if self.desired is not None and not (is_deleting or is_being_cancelled()):
-            delay = sooner(delay, await self._make_passes(turn))
+            delay = sooner(delay, await self._make_passes(turn, self.desired))
         if is_deleting and delay is None:
             self._release(turn, is_kept=is_kept)
         if self._background.is_stopping(key):  # the last resort, as they tell when they end
@@ -343,11 +343,11 @@ class Reconciler:
             self.echoes.remember(turn, before)
         return result
 
-    async def _make_passes(self, turn: Turn) -> float | None:
+    async def _make_passes(self, turn: Turn, desired: "DesiredStates") -> float | None:
         """Make the passes, but not before what is done already is sent: they can take long."""
         if turn.is_changing:
             return 0.0
-        return await self.desired.make_passes(self._make_step(turn))
+        return await desired.make_passes(self._make_step(turn))
 
     def _make_step(self, turn: Turn) -> "Step":
         from kopf_core.engines.desired.objects import Step
