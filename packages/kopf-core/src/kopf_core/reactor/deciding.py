@@ -83,14 +83,15 @@ class Rules:
     rows: "tuple[Row, ...]" = field(init=False)
     """Those rows of the table that are possible under these rules."""
 
-    conditions: "tuple[Condition, ...]" = field(init=False)
-    """When each of them applies."""
+    walks: "tuple[Walk, ...]" = field(init=False)
+    """For each of them: the walk that begins there."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "finalizer", self.settings.persistence.finalizer)
         object.__setattr__(self, "leaves_marks", self.handlers.requires_patching)
         object.__setattr__(self, "rows", tuple(row for row in ROWS if row.given(self)))
-        object.__setattr__(self, "conditions", tuple(row.when for row in self.rows))
+        steps = tuple((number, row.when) for number, row in enumerate(self.rows))
+        object.__setattr__(self, "walks", tuple(steps[number:] for number, _ in steps))
 
     def can_be_marked(self, body: RawBody) -> bool:
         """Whether we can have left something on the object, now or in the past."""
@@ -107,6 +108,8 @@ class Rules:
 
 
 Condition = Callable[[Turn, Rules], object]
+Walk = tuple[tuple[int, Condition], ...]
+"""The numbers of rows, and when each of them applies; from some row down to the last one."""
 
 
 class Row(NamedTuple):
@@ -370,7 +373,7 @@ ROWS = (
 
 def decide(turn: Turn, rules: Rules, start: int = 0) -> int:
     """The number of the first of the possible rows that applies, from that one on."""
-    conditions, number = rules.conditions, start
-    while not conditions[number](turn, rules):
-        number += 1
-    return number
+    for number, applies in rules.walks[start]:  # it is for each object several times
+        if applies(turn, rules):
+            return number
+    raise AssertionError("unreachable: the last row applies always")  # pragma: no cover
