@@ -5,10 +5,15 @@ the reference of the object (``k8s_ref``), used for prefixes, for JSON logs, and
 events made of log messages (unless ``k8s_skip`` is set: the message stays in the log only).
 """
 
+import asyncio
+import functools
 import logging
+import os
 import sys
-from collections.abc import MutableMapping
-from types import FrameType
+import threading
+import time
+from collections.abc import Mapping, MutableMapping
+from types import CodeType, FrameType
 from typing import Any, ClassVar
 
 from kopf_cogs.configs.settings import OperatorSettings
@@ -55,12 +60,25 @@ class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
         frame: FrameType = sys._getframe(1)
         while frame.f_code.co_filename == _LOGGING and frame.f_back is not None:
             frame = frame.f_back  # e.g. ``info()`` of the base class
+        self.logger.handle(self._make_record(level, frame, msg, args, processed["extra"]))
+
+    def _make_record(
+        self, level: int, frame: FrameType, msg: Any, args: Any, extra: Mapping[str, Any]
+    ) -> logging.LogRecord:
+        """The record as the logger makes it, but several times quicker for ready texts.
+
+        There is one for each call of a handler. They all come from a few places in the code.
+        """
         code = frame.f_code
-        where = code.co_filename, frame.f_lineno
-        record = self.logger.makeRecord(
-            self.logger.name, level, *where, msg, args, None, code.co_name, **processed
-        )
-        self.logger.handle(record)
+        if args or logging.getLogRecordFactory() is not logging.LogRecord:
+            where = code.co_filename, frame.f_lineno
+            return self.logger.makeRecord(
+                self.logger.name, level, *where, msg, args, None, code.co_name, extra=extra
+            )
+        place = _describe_place(level, code, frame.f_lineno, os.getpid())
+        record = logging.LogRecord.__new__(logging.LogRecord)
+        record.__dict__ = {**place, "msg": msg, **_describe_moment(place), **extra}
+        return record
 
     def process(
         self,
@@ -78,6 +96,37 @@ class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
             extra.update(kwargs["extra"] or {})
         kwargs["extra"] = extra
         return msg, kwargs
+
+
+@functools.lru_cache(maxsize=200)
+def _describe_place(level: int, code: CodeType, line: int, pid: int) -> Mapping[str, Any]:
+    """What is the same in all records from this line in this process."""
+    where = code.co_filename, line
+    return vars(logging.LogRecord(objects_logger.name, level, *where, "", (), None, code.co_name))
+
+
+def _describe_moment(place: Mapping[str, Any]) -> dict[str, Any]:
+    """What is different in each of them; except for what the application has switched off."""
+    now = time.time()  # noqa: TID251 -- as in usual records
+    moment = {
+        "created": now,
+        "msecs": int((now - int(now)) * 1000) + 0.0,
+        "relativeCreated": place["relativeCreated"] + (now - place["created"]) * 1000,
+    }
+    if logging.logThreads:
+        moment["thread"] = threading.get_ident()
+        moment["threadName"] = threading.current_thread().name
+    if "taskName" in place:  # since Python 3.12
+        moment["taskName"] = _get_task_name() if logging.logAsyncioTasks else None
+    return moment
+
+
+def _get_task_name() -> str | None:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # in threads, there are no tasks
+        return None
+    return None if task is None else task.get_name()
 
 
 class LocalObjectLogger(ObjectLogger):
