@@ -20,11 +20,12 @@ from kopf_cogs.configs.packing import (
     decompress,
 )
 from kopf_cogs.configs.progress import parse_named_field
-from kopf_cogs.structs.bodies import Body, BodyEssence
+from kopf_cogs.structs.bodies import Body, BodyEssence, get_annotations
 from kopf_cogs.structs.dicts import (
     FieldPath,
     FieldSpec,
     ensure,
+    is_mapping,
     json_copy,
     parse_field,
     remove,
@@ -100,11 +101,11 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
 
     def _build_metadata(self, body: Body) -> dict[str, Any]:
         metadata: dict[str, Any] = {}
-        source = resolve(body, ("metadata",), None)
-        labels = resolve(source, ("labels",), None)
+        source = body.get("metadata")
+        labels = source.get("labels") if is_mapping(source) else None
         if labels:
             metadata["labels"] = dict(labels)
-        annotations = resolve(source, ("annotations",), None)
+        annotations = get_annotations(body)
         if annotations:
             essential = self._build_annotations(annotations)
             if essential:
@@ -158,7 +159,7 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
         return essence
 
     def fetch(self, *, body: Body) -> BodyEssence | None:
-        annotations = body.metadata.annotations
+        annotations = get_annotations(body)
         if not annotations:
             return None
         for full_key in self.make_keys(self.key, body=body):
@@ -182,7 +183,7 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
         return compress(encoded) or encoded
 
     def fetch_seen(self, *, body: Body) -> str | None:
-        annotations = body.metadata.annotations
+        annotations = get_annotations(body)
         for full_key in self.make_keys(_SEEN_STATES, body=body) if annotations else ():
             seen = annotations.get(full_key)
             if seen is not None:
@@ -190,7 +191,7 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
         return None
 
     def store_seen(self, *, body: Body, patch: Patch, seen: str | None) -> None:
-        annotations = body.metadata.annotations
+        annotations = get_annotations(body)
         if seen is None and not annotations:
             return
         for full_key in self.make_keys(_SEEN_STATES, body=body):

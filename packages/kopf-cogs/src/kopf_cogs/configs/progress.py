@@ -16,7 +16,7 @@ from kopf_cogs.configs.healing import (
     heal_record,
     parse_record,
 )
-from kopf_cogs.structs.bodies import Body, BodyEssence
+from kopf_cogs.structs.bodies import Body, BodyEssence, get_annotations
 from kopf_cogs.structs.dicts import FieldPath, FieldSpec, ensure, parse_field, remove, resolve
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
@@ -121,7 +121,7 @@ class AnnotationsProgressStorage(
         self.touch_key = touch_key
 
     def fetch(self, *, key: HandlerId, body: Body) -> ProgressRecord | None:
-        annotations = resolve(body, ("metadata", "annotations"), None) or {}
+        annotations = get_annotations(body)
         for full_key in self.make_keys(key, body=body):
             encoded = annotations.get(full_key)
             if encoded is not None:
@@ -138,8 +138,8 @@ class AnnotationsProgressStorage(
         self._store_marker(prefix=self.prefix, patch=patch, body=body)
 
     def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
-        stored = resolve(body, ("metadata", "annotations"), None) or {}
-        planned = resolve(patch, ("metadata", "annotations"), None) or {}
+        stored = get_annotations(body)
+        planned = get_annotations(patch)
         for full_key in self.make_keys(key, body=body) if stored or planned else ():
             if full_key in stored or full_key in planned:
                 _purge(body, patch, ("metadata", "annotations", full_key))
@@ -147,13 +147,13 @@ class AnnotationsProgressStorage(
     def sweep(self, *, body: Body, patch: Patch, purpose: str) -> None:
         own = f"{self.prefix}/"
         marker = f'"purpose":"{purpose}"'
-        for full_key, encoded in (resolve(body, ("metadata", "annotations"), None) or {}).items():
+        for full_key, encoded in get_annotations(body).items():
             if full_key.startswith(own) and marker in encoded and '"started":' in encoded:
                 patch.metadata.annotations.setdefault(full_key, None)
 
     def find(self, *, body: Body) -> Mapping[str, ProgressRecord]:
         own = f"{self.prefix}/"
-        annotations = resolve(body, ("metadata", "annotations"), None) or {}
+        annotations = get_annotations(body)
         found = {
             full_key.removeprefix(own): parse_record(encoded)
             for full_key, encoded in annotations.items()
@@ -177,14 +177,15 @@ class AnnotationsProgressStorage(
         self._purge_marker(prefix=self.prefix, patch=patch, body=body)
 
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
+        annotations = get_annotations(body)
         for full_key in self.make_keys(self.touch_key, body=body):
-            if body.metadata.annotations.get(full_key) != value:
+            if annotations.get(full_key) != value:
                 patch.metadata.annotations[full_key] = value
                 if value is not None:
                     self._store_marker(prefix=self.prefix, patch=patch, body=body)
 
     def clear(self, *, essence: BodyEssence) -> BodyEssence:
-        annotations = resolve(essence, ("metadata", "annotations"), None)
+        annotations = get_annotations(essence)
         if annotations:
             own_keys = [key for key in annotations if key.startswith(f"{self.prefix}/")]
             self.remove_annotations(essence, own_keys)

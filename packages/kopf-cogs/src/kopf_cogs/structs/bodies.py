@@ -1,9 +1,18 @@
 """Bodies of Kubernetes objects: as they come from the API, and as the handlers see them."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypedDict, cast
 
-from kopf_cogs.structs.dicts import FieldPath, MappingView, ReplaceableMappingView, resolve
+from kopf_cogs.structs.dicts import (
+    FieldPath,
+    MappingView,
+    ReplaceableMappingView,
+    is_mapping,
+    resolve,
+)
+
+_NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 
 Labels = Mapping[str, str]
 """The labels of an object, read-only."""
@@ -132,17 +141,20 @@ class Meta(_Stanza):
     @property
     def uid(self) -> str | None:
         """The unique id of the object. A few API kinds have none."""
-        return cast("str | None", self._here().get("uid"))
+        uid: str | None = self._here().get("uid")
+        return uid
 
     @property
     def name(self) -> str | None:
         """The name of the object. It is absent only in dry-run creation requests."""
-        return cast("str | None", self._here().get("name"))
+        name: str | None = self._here().get("name")
+        return name
 
     @property
     def namespace(self) -> str | None:
         """The namespace of the object; ``None`` for cluster-scoped objects."""
-        return cast("str | None", self._here().get("namespace"))
+        namespace: str | None = self._here().get("namespace")
+        return namespace
 
     def identify(self) -> tuple[str | None, str | None, str | None]:
         """The uid, the name, and the namespace at once: it is faster than one by one."""
@@ -249,9 +261,16 @@ def build_object_reference(body: Mapping[str, Any] | RawBody) -> ObjectReference
         "uid": meta.get("uid"),
         "namespace": meta.get("namespace"),
     }
-    for field in [field for field, value in ref.items() if not value]:
-        del ref[field]  # type: ignore[misc]
-    return ref
+    if all(ref.values()):  # as nearly all objects have them
+        return ref
+    return cast("ObjectReference", {field: value for field, value in ref.items() if value})
+
+
+def get_annotations(body: "Mapping[str, Any] | RawBody | BodyEssence") -> Mapping[str, str]:
+    """The annotations of the object, or of a patch: the same as by the views, but quicker."""
+    meta = body.get("metadata")
+    annotations = meta.get("annotations") if is_mapping(meta) else None
+    return annotations if is_mapping(annotations) else _NO_ANNOTATIONS
 
 
 def build_owner_reference(

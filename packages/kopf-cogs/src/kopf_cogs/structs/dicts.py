@@ -210,7 +210,8 @@ class MappingView(_View, Mapping[_K, _V], Generic[_K, _V]):
 
     # The inherited methods go through the Python code for each key; these ones do not.
     def get(self, key: _K, default: Any = None, /) -> Any:
-        return self._here().get(key, default)
+        here = self._here() if self._path else self._cell[0]  # the whole object is asked often
+        return here.get(key, default)
 
     def keys(self) -> KeysView[_K]:
         return self._here().keys()

@@ -116,8 +116,8 @@ def _describe_moment(place: Mapping[str, Any]) -> dict[str, Any]:
     if logging.logThreads:
         moment["thread"] = threading.get_ident()
         moment["threadName"] = threading.current_thread().name
-    if "taskName" in place:  # since Python 3.12
-        moment["taskName"] = _get_task_name() if logging.logAsyncioTasks else None
+    if getattr(logging, "logAsyncioTasks", False):  # since Python 3.12
+        moment["taskName"] = _get_task_name()
     return moment
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from kopf_cogs.structs.bodies import Body
-from kopf_cogs.structs.dicts import resolve
+from kopf_cogs.structs.bodies import Body, get_annotations
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.loggers import AnyLogger
 
@@ -38,7 +37,7 @@ def has_room(body: Body, marks: Patch) -> bool:
 
 def surely_has_room(body: Body, length: int) -> bool:
     """Whether marks of this length in characters, of a few keys, will fit, whatever they are."""
-    annotations = resolve(body, ("metadata", "annotations"), None) or {}
+    annotations = get_annotations(body)
     return _is_short(annotations, length)
 
 
@@ -74,7 +73,7 @@ def measure(body: Body, marks: Patch) -> int:
     planned = (marks.get("metadata") or {}).get("annotations") or {}
     if not planned:
         return 0
-    current = resolve(body, ("metadata", "annotations"), None) or {}
+    current = get_annotations(body)
     if _is_short(current, sum(map(len, filter(None, planned.values())))):
         return 0
     return sum(
