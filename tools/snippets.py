@@ -91,7 +91,8 @@ def read_blocks(page: Path) -> Iterator[Block]:
         line = text[: match.start("code")].count("\n") + 1
         hints = dict(COMMENT.findall(match["comments"]))
         assert all(hints.values()), f"A comment with no reason: {page.name}:{line}"
-        yield Block(page.stem, line, match["code"], hints)
+        name = page.stem if page.parent.name != "reference" else f"reference/{page.stem}"
+        yield Block(name, line, match["code"], hints)
 
 
 @dataclass

@@ -116,8 +116,8 @@ def call_test(fn: Callable[..., Any], **fixtures: Any) -> None:
             path = cluster.write_kubeconfig(fixtures["tmp_path"] / "kubeconfig")
             fixtures["monkeypatch"].setenv("KUBECONFIG", str(path))
             fixtures["kopf_sandbox"] = cluster
-            fixtures["kopf_operator"] = lambda *args: stack.enter_context(
-                KopfRunner(["run", *args], timeout=60)
+            fixtures["kopf_operator"] = lambda *args, **options: stack.enter_context(
+                KopfRunner(["run", *args], timeout=60, **options)
             )
         fn(**{name: fixtures[name] for name in names})
 

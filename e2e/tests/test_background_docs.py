@@ -16,7 +16,7 @@ from kopf_core.intents.registries import OperatorRegistry, set_default_registry
 from kopf_kits.sandbox import Sandbox
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = ("daemons", "timers", "indexing")
+PAGES = ("daemons", "timers", "indexing", "reference/background")
 EXAMPLES = ("14-daemons", "15-timers", "16-indexing")
 POD = {
     "apiVersion": "v1",

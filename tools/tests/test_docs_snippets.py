@@ -1,8 +1,8 @@
 """The documentation does not lie: its code works, its tables list what there really is.
 
-Each block of Python in `docs/*.md` and `README.md` is executed with a registry of its own, and so
-are its startup handlers. All the other handlers are driven by objects in `e2e/docs`. What can be
-told of a block before it: `tools/snippets.py`.
+Each block of Python in the guides, the references, and `README.md` is executed with a registry of
+its own, and so are its startup handlers. All the other handlers are driven by objects in
+`e2e/docs`. What can be told of a block before it: `tools/snippets.py`.
 """
 
 from __future__ import annotations
