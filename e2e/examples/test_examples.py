@@ -158,6 +158,15 @@ STORIES = {
         created=(r"It is created for 1m", r"Creation is processed: 1 succeeded"),
         ended=(r"Cleaning up the admission webhook example\.kopf\.dev",),
     ),
+    "21-triggers": Story(
+        created=(
+            r"The phase is Started",
+            r"A look because of a message",
+            r"Creation is processed: 1 succeeded; 0 failed",
+        ),
+        status={"phase": "Started"},
+        absent=(r"The backup for",),
+    ),
     "99-all-at-once": Story(
         created=(
             r"First time is a warm-up",
