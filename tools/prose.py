@@ -36,6 +36,12 @@ PASSIVES = 2
 SEMICOLONS = 1
 """How many semicolons a sentence may have."""
 
+LONGEST_GUIDE = 1200
+"""How many words a guide may have, without its code. The rest belongs to the references."""
+
+REFERENCES = {"docs/cli.md", "docs/configuration.md"}
+"""Beside the guides, but not guides: they list everything there is."""
+
 CODE = "CODE"
 FENCE = re.compile(r"^( *)([`:~]{3,})([^\n]*)$")
 SKIPPED = re.compile(r"^(?:---|\|[-:| ]+\|$|<!--|\[[^]]+\]: |:[\w-]+:|\([\w-]+\)=$|!\[|\{.*\}$)")
@@ -175,11 +181,16 @@ def split(text: str) -> list[str]:
     return [part for part in SENTENCE_END.split(text) if part.strip()]
 
 
+def count_words(text: str) -> int:
+    """Count the words of a cleaned text."""
+    return sum(any(map(str.isalnum, word)) for word in text.split())
+
+
 def judge(sentence: str) -> Iterator[tuple[str, str]]:
     """Say what is wrong in a sentence: the names of the rules, and the advices."""
-    words = [word for word in sentence.split() if any(map(str.isalnum, word))]
-    if len(words) > LONGEST:
-        yield "long", f"{len(words)} words: make two sentences of it"
+    words = count_words(sentence)
+    if words > LONGEST:
+        yield "long", f"{words} words: make two sentences of it"
     if sentence.count(";") > SEMICOLONS:
         yield "long", "several semicolons: make sentences or a list"
     passives = len(PASSIVE.findall(sentence))
@@ -187,11 +198,7 @@ def judge(sentence: str) -> Iterator[tuple[str, str]]:
         yield "passive", f"{passives} passive verbs: name who does it"
     is_question = sentence.rstrip("*_) ").endswith("?")
     for rule in RULES:
-        if (
-            len(words) > 4
-            and rule.pattern.search(sentence)
-            and (rule.in_questions or not is_question)
-        ):
+        if words > 4 and rule.pattern.search(sentence) and (rule.in_questions or not is_question):
             yield rule.name, rule.advice
 
 
@@ -228,6 +235,16 @@ def check_docstrings() -> Iterator[Finding]:
                     yield Finding(place, line, name, advice, sentence)
 
 
+def check_length(page: str, text: str) -> Iterator[Finding]:
+    """Check that a guide is not longer than people read."""
+    if not re.fullmatch(r"docs/[\w-]+\.md", page) or page in REFERENCES:
+        return
+    words = sum(count_words(clean(paragraph)) for _, paragraph in read_paragraphs(text))
+    if words > LONGEST_GUIDE:
+        advice = f"{words} words of at most {LONGEST_GUIDE}: move the rare cases to a reference"
+        yield Finding(page, 1, "long", advice, "the whole guide")
+
+
 def list_pages(root: pathlib.Path = ROOT) -> list[str]:
     """All pages that people read."""
     patterns = ("*.md", "docs/*.md", "docs/*/*.md", "packages/*/README.md", "changelog.d/README.md")
@@ -242,8 +259,14 @@ def check_all() -> tuple[list[str], int]:
     from kopf_kits.cli.groups import main as kopf
 
     pages = [page for page in list_pages() if page not in UNCHECKED]
-    found = [item for page in pages for item in check_text(page, (ROOT / page).read_text("utf-8"))]
-    return [*map(str, (*found, *check_help(kopf, "kopf"), *check_docstrings()))], len(pages)
+    texts = {page: (ROOT / page).read_text("utf-8") for page in pages}
+    found = [
+        *(item for page, text in texts.items() for item in check_text(page, text)),
+        *(item for page, text in texts.items() for item in check_length(page, text)),
+        *check_help(kopf, "kopf"),
+        *check_docstrings(),
+    ]
+    return [*map(str, found)], len(pages)
 
 
 def main(args: Sequence[str]) -> int:

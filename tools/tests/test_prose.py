@@ -117,3 +117,18 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert prose.main([str(good)]) == 0
     assert prose.main([str(good), str(bad)]) == 1
     assert capsys.readouterr().out.endswith("Prose: 2 pages, 1 findings.\n")
+
+
+@pytest.mark.parametrize(
+    ("page", "words", "expected"),
+    [
+        ("docs/timers.md", 1200, []),
+        ("docs/timers.md", 1201, ["long"]),
+        ("docs/cli.md", 1201, []),
+        ("docs/reference/timers.md", 1201, []),
+        ("README.md", 1201, []),
+    ],
+)
+def test_q_long_guides_are_found(page: str, words: int, expected: list[str]) -> None:
+    text = "# A title\n\n```python\nfirst = second = third\n```\n\n" + "word " * words
+    assert [finding.rule for finding in prose.check_length(page, text)] == expected
