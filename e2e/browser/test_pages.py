@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Response
+from playwright.sync_api import Browser, Page, Response, expect
 
 from .conftest import PAGES
 
@@ -52,3 +52,10 @@ def test_pages_fit_the_window_and_are_readable(page: Page, site: str) -> None:
             seen = page.evaluate(LOOK, theme)
             faults += [f"{name} ({theme}): {fault}" for fault in seen]
     assert not faults, "\n".join(faults)
+
+
+def test_q_there_is_one_logo_and_a_link_to_edit_the_page(page: Page, site: str) -> None:
+    page.goto(f"{site}/timers.html")
+    expect(page.locator(".sidebar-brand img")).to_have_count(1)
+    source = "https://github.com/nolar/kopf/edit/main/docs/timers.md"
+    expect(page.locator(f"a[href='{source}']")).to_have_count(1)
