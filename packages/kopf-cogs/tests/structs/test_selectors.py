@@ -83,6 +83,7 @@ def test_positional_notations(args, group, version, name):
         ([123], {}, "must be specified by a string"),
         (["a/b", "v1", "pods"], {}, "unknown notation"),
         (["a", "b/c"], {}, "unknown notation"),
+        (["a", "v1", "pods", "x"], {}, "three words at most, not by 4"),
     ],
 )
 def test_senseless_specifications(args, kwargs, error):

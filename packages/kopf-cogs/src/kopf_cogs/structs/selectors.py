@@ -46,11 +46,7 @@ class Selector:
     @classmethod
     def of(
         cls,
-        arg1: AnyName | None = None,
-        arg2: AnyName | None = None,
-        arg3: AnyName | None = None,
-        /,
-        *,
+        *words: AnyName | None,
         group: str | None = None,
         version: str | None = None,
         kind: str | Marker | None = None,
@@ -68,9 +64,9 @@ class Selector:
 
         Raises ``TypeError`` if the specification is ambiguous or makes no sense.
         """
-        if isinstance(arg1, type):
-            arg1 = _name_of_model(arg1)
-        pos_group, pos_version, any_name = _parse_args(arg1, arg2, arg3)
+        if words and isinstance(words[0], type):
+            words = (_name_of_model(words[0]), *words[1:])
+        pos_group, pos_version, any_name = _parse_args(*words)
         selector = cls(
             group=_pick("group", pos_group, group),
             version=_pick("version", pos_version, version),
@@ -196,6 +192,8 @@ def _parse_args(*args: AnyName | None) -> tuple[str | None, str | None, AnyName 
     values = [arg for arg in args if arg is not None]
     if not values:
         return None, None, None
+    if len(values) > 3:
+        raise TypeError(f"A resource is specified by three words at most, not by {len(values)}.")
     *api, name = values
     for arg in api:
         if not isinstance(arg, str):
