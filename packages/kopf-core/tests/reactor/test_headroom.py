@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kopf_core.intents import decorators as on
-from kopf_core.reactor import lateness
+from kopf_core.reactor import lateness, queueing
 from kopf_core.reactor.places import HEADROOM
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -17,6 +17,8 @@ MANY = HEADROOM + 10
 def _never_late(monkeypatch, settings):
     """Nobody gives up waiting, so whatever waits in a circle waits for ever."""
     monkeypatch.setattr(lateness, "PATIENCE", 1e9)
+    monkeypatch.setattr(queueing, "PATIENCE", 1e9)
+    monkeypatch.setattr(queueing, "WORKING_PATIENCE", 1e9)
     settings.watching.chunk_size = 50
 
 

@@ -141,6 +141,7 @@ async def test_k30_rights_for_one_lease_are_enough_for_that_lease(
     cluster, operate, logged, permit, settings, incomplete, name
 ):
     settings.leasing.name, settings.leasing.namespace = name, "default"
+    settings.leasing.retry_period = 0.01
     settings.posting.enabled = False
     permit({"leases": "create", "leases:default": "get update"} | EVERYTHING, incomplete)
     if name == "other":

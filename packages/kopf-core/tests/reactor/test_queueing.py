@@ -7,6 +7,7 @@ import pytest
 from virtual_time import VirtualTime
 
 from kopf_core.engines.records.writes import AwaitChange
+from kopf_core.reactor import queueing
 from kopf_core.reactor.places import HEADROOM, Gate, Occupancy
 from kopf_core.reactor.queueing import WorkQueue
 from kopf_core.reactor.work import DONE, Position, Requeue
@@ -549,7 +550,8 @@ async def test_listing_does_not_wait_for_those_who_are_not_processed(
     await stopping
 
 
-async def test_k1_listing_does_not_wait_for_the_gate(make_queue):
+async def test_k1_listing_does_not_wait_for_the_gate(make_queue, monkeypatch):
+    monkeypatch.setattr(queueing, "WORKING_PATIENCE", 1e9)
     queue = make_queue(opened=False)
     for n in range(HEADROOM + 1):
         queue.put(str(n), event(n, None))

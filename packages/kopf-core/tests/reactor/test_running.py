@@ -137,7 +137,8 @@ async def test_f1_startup_is_interrupted_by_stopping(caplog, error):
 
 
 @pytest.mark.parametrize("error", [None, Exception("not yet")], ids=["slow", "failing"])
-async def test_f1_cleanup_is_interrupted_only_by_aborting(caplog, error):
+async def test_f1_cleanup_is_interrupted_only_by_aborting(monkeypatch, error):
+    monkeypatch.setattr("kopf_core.reactor.exiting.HASTE", 0.01)
     scene = Scene()
     scene.add(on.startup)
     scene.add(on.cleanup, error)

@@ -512,6 +512,7 @@ async def test_g3_slow_threads_are_given_up(registry, judge, make_review, monkey
     assert response["status"]["message"] == "Webhook 'fn' has timed out after 0.01 seconds."
 
 
+@timeless
 async def test_g3_handlers_are_cancelled_with_those_who_ask(registry, make_reviewer, make_review):
     started, cancelled = asyncio.Event(), asyncio.Event()
 
@@ -533,6 +534,7 @@ async def test_g3_handlers_are_cancelled_with_those_who_ask(registry, make_revie
     await reviewer.drain()
 
 
+@timeless
 async def test_g3_requests_in_work_are_drained(registry, make_reviewer, make_review):
     proceed, started = asyncio.Event(), asyncio.Event()
 
