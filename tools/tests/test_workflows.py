@@ -49,6 +49,17 @@ def test_k38_the_public_ci_runs_all_that_is_run_before_a_merge() -> None:
     assert set(jobs["passed"]["needs"]) == set(jobs) - {"passed"}
 
 
+def test_k21_the_oldest_dependencies_are_tried_in_the_public_ci() -> None:
+    """E.g. the declared floor of aiohttp, where the passwords of netrc have replaced the tokens."""
+    jobs = load(ROOT / ".github" / "workflows" / "ci.yaml")["jobs"]
+    [job] = [job for job in jobs.values() if ("test-floors", "") in read_targets(job)]
+    assert "continue-on-error" not in job
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    recipe = makefile.partition("\ntest-floors:")[2].partition("\n\n")[0]
+    assert "--resolution lowest-direct" in recipe
+    assert "-m pytest -p no:cacheprovider packages " in recipe
+
+
 def test_k38_unit_tests_are_run_on_other_systems() -> None:
     job = load(ROOT / ".github" / "workflows" / "ci.yaml")["jobs"]["test-elsewhere"]
     systems = {name.partition("-")[0] for name in job["strategy"]["matrix"]["os"]}
