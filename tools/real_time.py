@@ -1,6 +1,6 @@
 """Find tests that sleep, or that depend on how fast the machine is: those are to be rewritten.
 
-    tools/real_time.py --check   exit 1 if there are any in packages/*/tests
+    tools/real_time.py --check   exit 1 if there are any in what `make test` runs
 
 What is waited for, tells of itself: by events and journals, or by ``tools/idleness.py``.
 Time is faked by ``FakeClock``, or by ``tools/virtual_time.py``. Tests that live through real time
@@ -21,6 +21,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 
+PATTERNS = ("packages/*/tests/**/*.py", "tools/tests/**/*.py", "bench/tests/**/*.py")
+"""What `make test` runs."""
+
 FOREVER = 60
 """Whoever sleeps for so long (in seconds) only hangs: no test lives for so long by default."""
 
@@ -28,13 +31,13 @@ HASTE = 10
 """A limit shorter than this (in seconds) can pass on a slow machine with nothing wrong."""
 
 ALLOWED: Mapping[str, str] = {
-    "kopf-cogs/tests/aiokits/test_clocks.py": "it is about the clock of the machine",
-    "kopf-core/tests/engines/background/conftest.py": "it is for the loops of virtual time",
-    "kopf-core/tests/reactor/test_fairness.py": "the whole load is in virtual time",
-    "kopf-kits/tests/simulation/test_simulation.py": "it is about the virtual time of simulations",
-    "kopf-kits/tests/simulation/test_threads.py": "it is about the virtual time of simulations",
+    "packages/kopf-cogs/tests/aiokits/test_clocks.py": "it is about the clock of the machine",
+    "packages/kopf-core/tests/engines/background/conftest.py": "it makes loops of virtual time",
+    "packages/kopf-core/tests/reactor/test_fairness.py": "the whole load is in virtual time",
+    "packages/kopf-kits/tests/simulation/test_simulation.py": "it is about virtual time",
+    "packages/kopf-kits/tests/simulation/test_threads.py": "it is about virtual time",
 }
-"""Where it is fine, and why; of ``packages``."""
+"""Where it is fine, and why."""
 
 CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "time"}
 LIMITS = {"asyncio.timeout": 0, "asyncio.wait_for": 1, "asyncio.wait": 9}
@@ -47,13 +50,13 @@ class Finding(NamedTuple):
     problem: str
 
     def __str__(self) -> str:
-        return f"packages/{self.path}:{self.line}: {self.problem}"
+        return f"{self.path}:{self.line}: {self.problem}"
 
 
-def find_all(packages: Path) -> Iterator[Finding]:
+def find_all(root: Path) -> Iterator[Finding]:
     """Everything that depends on real time, but where it is allowed."""
-    for path in sorted(packages.glob("*/tests/**/*.py")):
-        name = path.relative_to(packages).as_posix()
+    for path in sorted(path for pattern in PATTERNS for path in root.glob(pattern)):
+        name = path.relative_to(root).as_posix()
         if name not in ALLOWED:
             for line, problem in find(path.read_text("utf-8")):
                 yield Finding(name, line, problem)
@@ -117,7 +120,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", required=True)
     parser.parse_args()
-    findings = [*find_all(ROOT / "packages")]
+    findings = [*find_all(ROOT)]
     for finding in findings:
         print(finding, file=sys.stderr)
     return 1 if findings else 0

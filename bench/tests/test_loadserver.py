@@ -41,7 +41,7 @@ async def patch(client: aiohttp.ClientSession, data: Any, headers: dict[str, str
 
 
 async def next_event(response: aiohttp.ClientResponse) -> Any:
-    return json.loads(await asyncio.wait_for(response.content.readline(), timeout=5))
+    return json.loads(await asyncio.wait_for(response.content.readline(), timeout=30))
 
 
 async def test_lists_come_whole_and_in_pages(client: aiohttp.ClientSession) -> None:
