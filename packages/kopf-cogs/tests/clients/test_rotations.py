@@ -177,3 +177,22 @@ async def test_k22_what_comes_from_nowhere_is_refused_at_once(server, settings, 
             await client.get("/path")
         with pytest.raises(LoginError):
             await client.get("/path")
+
+
+async def test_k22_tokens_are_taken_from_their_files_at_once(server, settings, path):
+    server.script(server.reply({}))
+    async with Client(ConnectionInfo(server=server.url, token_path=path), settings) as client:
+        await client.get("/path")
+    assert get_tokens(server) == ["old"]
+
+
+def test_k22_credentials_differ_if_the_tokens_in_the_same_file_do(path):
+    one = ConnectionInfo(server="https://localhost", token_path=path)
+    path.write_text("new\n")
+    assert ConnectionInfo(server="https://localhost", token_path=path) != one
+
+
+def test_k22_credentials_with_no_token_in_the_file_are_refused(path):
+    path.write_text("")
+    with pytest.raises(LoginError, match="The token file is empty"):
+        ConnectionInfo(server="https://localhost", token_path=path)

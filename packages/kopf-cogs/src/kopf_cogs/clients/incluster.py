@@ -5,7 +5,6 @@ import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kopf_cogs.clients import renewals
 from kopf_cogs.structs import credentials
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ def read_service_account(
         priority=PRIORITY,
         ca_path=str(ca_path) if ca_path.exists() else None,
         token_path=str(token_path),
-        token=renewals.read_token_file(str(token_path)),
         default_namespace=_read_namespace(namespace_path),
         trust_env=trust_env,
     )

@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kopf_cogs.clients import kubefiles, plugins, renewals
+from kopf_cogs.clients import kubefiles, plugins
 from kopf_cogs.structs import credentials
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def read_kubeconfig(
     user = config.get_user(chosen)
     _check_cluster(cluster)
     _check_user(user)
+    token_path = user.get_path("tokenFile")
     info = credentials.ConnectionInfo(
         server=_get_server(cluster, user),
         priority=PRIORITY,
@@ -69,8 +70,8 @@ def read_kubeconfig(
         proxy_url=cluster.get_str("proxy-url"),
         username=user.get_str("username"),
         password=user.get_str("password"),
-        token=_read_token(user),
-        token_path=user.get_path("tokenFile"),
+        token=None if token_path is not None else user.get_str("token"),
+        token_path=token_path,  # unlike in other fields, it is preferred: it can be renewed
         certificate_path=user.get_path("client-certificate"),
         certificate_data=user.get_data("client-certificate-data"),
         private_key_path=user.get_path("client-key"),
@@ -255,9 +256,3 @@ def _describe_cluster(
         return plugins.describe_cluster(info, config)
     except ValueError as e:
         raise cluster.fail(f"cannot be described to the exec plugin: {e}") from e
-
-
-def _read_token(user: kubefiles.Entry) -> str | None:
-    """Unlike in other fields, the file is preferred over the data: the file can be renewed."""
-    path = user.get_path("tokenFile")
-    return user.get_str("token") if path is None else renewals.read_token_file(path)

@@ -237,7 +237,7 @@ def _read(
     info: credentials.ConnectionInfo, known_revision: str | None
 ) -> credentials.ConnectionInfo:
     """The same credentials with what is in their files now."""
-    token = info.token if info.token_path is None else read_token_file(info.token_path)
+    token = info.token if info.token_path is None else credentials.read_token_file(info.token_path)
     revision = _digest(info.paths) if info.paths else info.revision
     fresh = dataclasses.replace(info, token=token, revision=revision)
     if known_revision is not None and revision != known_revision:
@@ -252,18 +252,6 @@ def _check_certificates(info: credentials.ConnectionInfo) -> None:
     has_key = info.private_key_path or info.private_key_data
     if path and not has_key and not certificates.has_private_key(path):
         raise credentials.LoginError(f"The certificate has no key: {os.fspath(path)!r}.")
-
-
-def read_token_file(path: str | os.PathLike[str]) -> str:
-    """Read the token. The file can be briefly empty when it is being renewed: this is an error."""
-    shown = os.fspath(path)
-    try:
-        token = pathlib.Path(path).expanduser().read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as e:
-        raise credentials.LoginError(f"The token cannot be read from {shown!r}: {e}") from e
-    if not token:
-        raise credentials.LoginError(f"The token file is empty: {shown!r}.")
-    return token
 
 
 def _digest(paths: Iterable[str | os.PathLike[str]]) -> str:

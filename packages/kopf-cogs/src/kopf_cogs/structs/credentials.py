@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import datetime
 import os
+import pathlib
 import ssl
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -105,7 +106,8 @@ class ConnectionInfo(KubeContext):
     Certificates and keys are given either as paths or as data: PEM or base64-encoded PEM.
     The files, including that of the token, are read again when they change.
 
-    Raises ``ValueError`` if something is specified both by its path and by its data.
+    Raises ``ValueError`` if something is specified both by its path and by its data,
+    and :class:`LoginError` if there is no token in its file.
     """
 
     ca_path: Path | None = None
@@ -123,7 +125,7 @@ class ConnectionInfo(KubeContext):
     trust_env: bool = False
     tls_server_name: str | None = None
     token_path: Path | None = None
-    """Where the token was read from; its next values come from there."""
+    """The file of the token, if it is not given, and of its next values."""
 
     impersonation: Impersonation | None = None
     revision: str | None = dataclasses.field(default=None, repr=False)
@@ -143,6 +145,8 @@ class ConnectionInfo(KubeContext):
         ]:
             if path and data:
                 raise ValueError(f"Both the path & data of the {title} are set; one is needed.")
+        if self.token is None and self.token_path is not None:
+            object.__setattr__(self, "token", read_token_file(self.token_path))
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -209,3 +213,15 @@ class ConnectionInfo(KubeContext):
 
 Renewal = Callable[[ConnectionInfo], ConnectionInfo]
 """Makes the next credentials out of the previous ones. Raises :class:`LoginError` if it cannot."""
+
+
+def read_token_file(path: str | os.PathLike[str]) -> str:
+    """Read the token. The file can be briefly empty when it is being renewed: this is an error."""
+    shown = os.fspath(path)
+    try:
+        token = pathlib.Path(path).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as e:
+        raise LoginError(f"The token cannot be read from {shown!r}: {e}") from e
+    if not token:
+        raise LoginError(f"The token file is empty: {shown!r}.")
+    return token
