@@ -10,7 +10,7 @@ SLOTS = 4096
 
 
 class Cells:
-    """Both sides of it: the bench reads, the clients without a framework write."""
+    """Both sides of it: the bench reads; clients without a framework and the load server write."""
 
     def __init__(self, path: str | Path) -> None:
         with open(path, "r+b") as file:

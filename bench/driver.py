@@ -98,7 +98,7 @@ class Run:
         log = self.stack.enter_context((self.folder / "server.log").open("wb"))
         child = Child(
             [sys.executable, "-m", "bench.loadserver", "--objects", str(objects)],
-            env=dict(os.environ),
+            env=os.environ | {"BENCH_CELLS": str(self.folder / "cells")},
             core=self.config.server_core,
             log=log,
             cwd=HERE.parent,

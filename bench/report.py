@@ -160,9 +160,10 @@ def special_figures(scenario: Scenario) -> list[tuple[str, Figure, float | None]
             ("calls, % of the due", lambda run: run.calls / run.size / run.wall * 100, None),
         ]
     if scenario.is_latency:
+        percent, tail = scenario.tail
         return [
             ("p50, microseconds", lambda run: run.latency(50), scenario.budget),
-            ("p95, microseconds", lambda run: run.latency(95), 1200),
+            (f"p{percent}, microseconds", lambda run: run.latency(percent), tail),
         ]
     return []
 

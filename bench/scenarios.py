@@ -9,7 +9,16 @@ from typing import Literal
 from bench.config import WEBHOOK_PORT
 
 Trigger = Literal[
-    "open", "burst", "paced", "create", "update", "delete", "window", "review", "paced-review"
+    "open",
+    "burst",
+    "paced",
+    "create",
+    "update",
+    "delete",
+    "window",
+    "review",
+    "paced-review",
+    "paced-convert",
 ]
 
 
@@ -41,6 +50,7 @@ class Scenario:
     predecessor_sizes: tuple[int, ...] | None = None
     floor: str | None = None  # the mode of the client without a framework
     budget: float | None = None  # microseconds of CPU a unit; percents of a core for windows
+    tail: tuple[int, float] = (95, 1200)  # a percentile of latencies, and its budget; microseconds
     budget_memory: float | None = None  # kilobytes a unit
     extra: bool = False  # only when asked for by name or with --full
 
@@ -50,7 +60,7 @@ class Scenario:
 
     @property
     def is_latency(self) -> bool:
-        return any(step.trigger in ("paced", "paced-review") for step in self.measured)
+        return any(step.trigger.startswith("paced") for step in self.measured)
 
     def sizes_for(self, engine: str) -> tuple[int, ...]:
         if engine == "predecessor" and self.predecessor_sizes is not None:
@@ -131,3 +141,6 @@ def all_scenarios() -> Iterator[Scenario]:
     yield Scenario("webhook-latency", "review to webhook, idle operator", "webhook.py", (300,),
                    (Step("paced-review", 1),), (Step("open"),), unit="review", objects=1,
                    env=port)  # fmt: skip
+    yield Scenario("conversion", "conversions of two steps, ten at once", "conversions.py", (3000,),
+                   (Step("paced-convert", 1),), (Step("open"),), unit="review", objects=1,
+                   env=port, predecessor_sizes=(), tail=(99, 5000))  # fmt: skip

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
+from bench.cells import Cells
 from bench.config import WEBHOOK_PORT
 from bench.loadserver.http import Connection, Request
 from bench.loadserver.objects import dumps, loads, make_object
-from bench.loadserver.reviews import post_reviews
+from bench.loadserver.reviews import post_conversions, post_reviews
 from bench.loadserver.store import Store, pump
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ class Control:
     * ``burst``: N updates of the first object; ``paced``: the same, one in 20 ms.
     * ``create``, ``update``, ``delete``: N (more) objects.
     * ``review``: N reviews for the webhook of the operator; ``paced-review``: one in 20 ms.
+    * ``paced-convert``: N objects to be converted by the webhook, ten at once in 20 ms.
     * ``stats``: counters of the requests, the number of objects, watches, and held lists.
     """
 
@@ -55,6 +58,9 @@ class Control:
                 self.spawn(post_reviews(WEBHOOK_PORT, count))
             case "paced-review":
                 self.spawn(post_reviews(WEBHOOK_PORT, count, delay=0.02))
+            case "paced-convert":
+                cells = Cells(os.environ["BENCH_CELLS"])
+                self.spawn(post_conversions(WEBHOOK_PORT, count, cells))
         connection.respond(dumps(self.stats()))
 
     def stats(self) -> dict[str, int]:
