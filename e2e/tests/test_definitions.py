@@ -124,6 +124,7 @@ class Everything:
     odd: Annotated[int | None, schema.Schema({"anyOf": [{"maximum": 3}, {"minimum": 7}]})] = None
     renamed: Annotated[int, schema.Name("re-named"), schema.Title("T"), schema.Description("D")] = 1
     nullable: Annotated[str, schema.Nullable()] = "x"
+    replicas: int = 1
     range: Annotated[
         Range | None, schema.Rule("self.low <= self.high", field_path=".low", message="too high")
     ] = None
@@ -246,10 +247,42 @@ async def test_markers_accept_the_rest(world: World) -> None:
         "odd": 9,
         "re-named": 5,
         "nullable": None,
+        "replicas": 2,
     }
     answer = await create(world, spec)
     assert answer.status == 201, answer.body
     assert answer.body["spec"] == spec
+
+
+def is_kept(ours: Any, theirs: Any) -> bool:
+    """Whether there is all of ours; the server can have more."""
+    if isinstance(ours, dict):
+        return isinstance(theirs, dict) and all(
+            key in theirs and is_kept(value, theirs[key]) for key, value in ours.items()
+        )
+    if isinstance(ours, list):
+        return len(ours) == len(theirs) and all(map(is_kept, ours, theirs))
+    return bool(ours == theirs)
+
+
+async def test_markers_of_definitions_are_all_kept_by_the_api(world: World) -> None:
+    (definition,) = make_definitions(EVERYTHING)
+    await apply(definition)
+    stored = await world.request("GET", f"{CRDS}/{definition['metadata']['name']}")
+    for version, kept in zip(
+        definition["spec"]["versions"], stored["spec"]["versions"], strict=True
+    ):
+        assert is_kept(version, kept), version["name"]
+    assert is_kept(definition, stored)
+    created = await create(world, {"choice": "b"}, dry=False)
+    assert created.status == 201, created.body
+    url = URL.format(world.namespace)
+    scale = await world.request("GET", f"{url}/x/scale")
+    assert (scale["kind"], scale["spec"]["replicas"]) == ("Scale", 1)
+    found = await world.request("GET", f"{url}?fieldSelector=spec.choice%3Db")
+    assert [item["metadata"]["name"] for item in found["items"]] == ["x"]
+    assert (await world.request("GET", f"{url}?fieldSelector=spec.choice%3Da"))["items"] == []
+    await world.request("DELETE", f"{url}/x")
 
 
 async def test_groups_and_versions_are_checked_by_the_api(world: World) -> None:
