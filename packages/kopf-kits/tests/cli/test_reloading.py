@@ -1,5 +1,6 @@
 """``kopf run --reload``: source files are changed while the operator works, really."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -15,6 +16,9 @@ import click
 import pytest
 
 from kopf_cogs.clients import piggyback
+from kopf_cogs.clients.kubeconfig import read_kubeconfig
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.resources import CRDS
 from kopf_kits.cli import reloading, spares
 from kopf_kits.cli.sources import FOLDERS_LIMIT, find_changes, find_roots, scan
 from kopf_kits.cli.spares import Spare
@@ -100,6 +104,58 @@ def test_changes_are_reloaded_and_mistakes_are_survived(
         assert process.stop(signum) == 0
     ready = [line for line in process.lines if "The sandbox is ready" in line]
     assert len(ready) == 1  # the cluster stays
+    assert not any("Traceback" in line for line in process.lines)
+
+
+MODEL = """
+import dataclasses
+from kopf_cogs.structs.definitions import resource
+
+@dataclasses.dataclass
+class Spec:
+    {fields}
+
+@resource("boxes.example.com/v1")
+@dataclasses.dataclass
+class Box:
+    spec: Spec
+"""
+
+
+def read_fields(lines: list[str]) -> set[str]:
+    """The fields of the kind as they are defined in the sandbox of the command."""
+    [line] = [line for line in lines if "The sandbox is ready" in line]
+    path = Path(line.rpartition("KUBECONFIG=")[2])
+
+    async def read() -> set[str]:
+        async with Client(read_kubeconfig([path])) as client:
+            found = await client.get(CRDS.get_url(name="boxes.example.com"))
+        schema = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        return {*schema["properties"]["spec"]["properties"]}
+
+    return asyncio.run(read())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(120)
+def test_changed_definitions_are_applied_again_unless_they_break_something(tmp_path: Path) -> None:
+    path = tmp_path / "handlers.py"
+    one, two = MODEL.format(fields="a: int = 1"), MODEL.format(fields="a: int = 1; b: int = 2")
+    broken = MODEL.format(fields="b: int = 2")
+    write(path, OPERATOR.format(title="the first", extra=one))
+    with running(path, "--apply-crds") as process:
+        process.read_until("It is the first.")
+        assert read_fields(process.lines) == {"a"}
+        write(path, OPERATOR.format(title="the second", extra=two))
+        process.read_until("It is the second.")
+        assert read_fields(process.lines) == {"a", "b"}
+        write(path, OPERATOR.format(title="broken", extra=broken))
+        process.read_until(".spec.a: the field is removed")
+        process.read_until("Waiting for the files to be changed.")
+        assert read_fields(process.lines) == {"a", "b"}
+        write(path, OPERATOR.format(title="the third", extra=two))
+        process.read_until("It is the third.")
+        assert process.stop(signal.SIGTERM) == 0
     assert not any("Traceback" in line for line in process.lines)
 
 
@@ -212,6 +268,9 @@ def test_supervision_is_not_inherited_by_grandchildren(monkeypatch: pytest.Monke
 
 NO_CLIENTS = """
 from kopf_cogs.clients import piggyback
+from kopf_cogs.clients.kubeconfig import read_kubeconfig
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.resources import CRDS
 piggyback.import_clients = lambda: None  # they are slow to import
 """
 
