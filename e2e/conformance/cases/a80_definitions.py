@@ -272,6 +272,17 @@ async def replaced_scale(api: Api) -> Any:
     return [new.show("spec"), stale.show(), negative.code]
 
 
+@area.behaviour("The scale of an object with no replicas can be written, but not read")
+async def absent_scale(api: Api) -> Any:
+    await api.make("stricts", {"spec": {}})
+    got = await api.get("stricts/x/scale")
+    patched = await api.patch("stricts/x/scale", {"spec": {"replicas": 5}})
+    body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "x"}}
+    put = await api.put("stricts/x/scale", {**body, "spec": {"replicas": 3}})
+    main = await api.get("stricts/x")
+    return [got.show(), patched.show(), put.show(), main.show("spec")]
+
+
 @area.behaviour("A definition with finalized objects is terminating until they are released")
 async def terminating(api: Api) -> Any:
     async with Defined(api) as defined:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kopf_kits.sandbox.access.users import make_token
-from kopf_kits.sandbox.base.statuses import Cause, StatusError, invalid, method_not_allowed
+from kopf_kits.sandbox.base.statuses import (
+    Cause,
+    StatusError,
+    internal,
+    invalid,
+    method_not_allowed,
+)
 from kopf_kits.sandbox.cluster import Cluster
 from kopf_kits.sandbox.schemas.selectors import parse_labels
 from kopf_kits.sandbox.store.resources import Endpoint, Scale
@@ -57,7 +63,10 @@ class Subresources:
         elif call.method == "PATCH":
             change = parse_patch(call, endpoint, key, options)
         elif call.method == "GET":
-            return Reply.of(_make_scale(scale, endpoint.encode(stored.obj)))
+            obj = endpoint.encode(stored.obj)
+            if _get(obj, scale.spec_path) is None:
+                raise internal(f'the spec replicas field "{scale.spec_path}" does not exist')
+            return Reply.of(_make_scale(scale, obj))
         else:
             raise method_not_allowed()
 
