@@ -7,12 +7,15 @@ import gc
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from e2e.clusters import Cluster
+from e2e.tests.gateways import WRITING, Gateway, Request
 from kopf_cogs.clients.errors import APINotFoundError
 from kopf_cogs.clients.rehearsal.addresses import ObjectKey
 from kopf_cogs.clients.rehearsal.overlay import Difference
@@ -92,17 +95,33 @@ async def run_once(name: str, namespace: str, *options: str) -> tuple[int, str]:
     return runner.exit_code, runner.stdout
 
 
-async def rehearse(name: str, namespace: str) -> tuple[int, Any]:
-    code, text = await run_once(name, namespace, "--dry-run", "-o", "json")
+async def rehearse(name: str, namespace: str, gateway: Gateway, path: Path) -> tuple[int, Any]:
+    """Rehearse through the gateway; all writes in its journal must be dry."""
+    since = len(gateway.requests)
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setenv("KUBECONFIG", str(gateway.write_kubeconfig(path)))
+        code, text = await run_once(name, namespace, "--dry-run", "-o", "json")
+    journal = gateway.requests[since:]
+    writes = [r for r in journal if r.method in WRITING and not is_review(r)]
+    assert journal
+    assert writes or not code
+    assert [r for r in writes if "dryRun=All" not in r.query] == []
     report = json.loads(text[text.index('{\n  "changes"') :])  # examples print other things, too
     assert report["unfinished"] == []
     return code, normalise(report["changes"])
 
 
-async def check_step(name: str, namespace: str, client: Client, url: str) -> list[Any]:
+def is_review(request: Request) -> bool:
+    """Whether it is a question about rights: nothing is stored of it."""
+    return request.path.startswith("/apis/authorization.k8s.io/")
+
+
+async def check_step(
+    name: str, namespace: str, client: Client, url: str, gateway: Gateway, path: Path
+) -> list[Any]:
     """Rehearse and run; get what has changed."""
     before = await take_snapshot(client, namespace, url)
-    code, predicted = await rehearse(name, namespace)
+    code, predicted = await rehearse(name, namespace, gateway, path)
     assert await take_snapshot(client, namespace, url) == before  # their versions included
     assert (code == 3) == bool(predicted)
     _, text = await run_once(name, namespace)
@@ -118,12 +137,20 @@ def load(name: str) -> dict[str, Any]:
     return obj
 
 
+@pytest.fixture
+async def gateway(cluster: Cluster) -> AsyncIterator[Gateway]:
+    async with Gateway(cluster).running() as gateway:
+        yield gateway
+
+
 @pytest.mark.long
 @pytest.mark.timeout(240)
 # Connections with TLS are closed in the background, and the loops of operators end before that.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", EXAMPLES)
-async def test_n5_rehearsals_predict_and_commit_nothing(name: str, client: Client) -> None:
+async def test_n5_rehearsals_predict_and_commit_nothing(
+    name: str, client: Client, gateway: Gateway, tmp_path: Path
+) -> None:
     namespace, obj = f"rehearsal-{name}-{os.getpid()}", load(name)
     url = EXAMPLES[name].format(namespace)
     if EXAMPLES[name] == WEBSITES:
@@ -132,14 +159,15 @@ async def test_n5_rehearsals_predict_and_commit_nothing(name: str, client: Clien
     await create_namespace(client, namespace)
     for title in ("one", "two"):
         await client.post(url, {**obj, "metadata": {**obj["metadata"], "name": title}})
-    done = await check_step(name, namespace, client, url)
+    place = (gateway, tmp_path / "gateway.config")
+    done = await check_step(name, namespace, client, url, *place)
     assert done or name in ("08-watching", "16-indexing")  # these only look
     change = {"replicas": 3} if EXAMPLES[name] == WEBSITES else {"field": "changed"}
     await client.patch(f"{url}/one", {"spec": change}, content_type=MERGE)
     await client.delete(f"{url}/two")
     await until_collected(client, namespace, url)
-    await check_step(name, namespace, client, url)
-    code, predicted = await rehearse(name, namespace)
+    await check_step(name, namespace, client, url, *place)
+    code, predicted = await rehearse(name, namespace, *place)
     assert (code, predicted) == (0, [])  # there is nothing more to be done
     with pytest.raises(APINotFoundError):
         await client.get(f"{url}/two")

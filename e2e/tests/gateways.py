@@ -31,6 +31,7 @@ class Request:
     method: str
     path: str
     body: bytes
+    query: str = ""
     status: int | None = None
 
     @property
@@ -113,7 +114,9 @@ class Gateway:
             await runner.cleanup()
 
     async def _serve(self, incoming: web.Request) -> web.StreamResponse:
-        request = Request(incoming.method, incoming.path, await incoming.read())
+        request = Request(
+            incoming.method, incoming.path, await incoming.read(), incoming.query_string
+        )
         self.requests.append(request)
         refused = self.refuse(request)
         if refused is not None:
