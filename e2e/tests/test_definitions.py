@@ -37,11 +37,11 @@ def make_probe() -> dict[str, Any]:
     return definition
 
 
-async def apply(*definitions: dict[str, Any], force: bool = False) -> list[str]:
+async def apply(*definitions: dict[str, Any], **options: Any) -> list[str]:
     credentials = login_with_kubeconfig()
     assert credentials is not None
     async with Client(credentials) as client:
-        return await apply_definitions(client, definitions, force=force)
+        return await apply_definitions(client, definitions, **options)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -348,3 +348,35 @@ async def test_breaking_changes_are_seen_before_they_are_made(world: World) -> N
     assert "minimum is narrowed from none to 3" in str(info.value)
     assert f"Change {world.namespace}/x: spec.n: Invalid value: 1" in str(info.value)
     await world.request("DELETE", f"{url}/x")
+
+
+async def test_n_no_field_is_lost_until_the_functions_are_served(
+    world: World, cluster: Cluster
+) -> None:
+    """With an added version and no webhook, any write by that version loses other fields."""
+    merge = "application/merge-patch+json"
+
+    def declare(version: str, field: str, storage: bool) -> type:
+        spec = dataclasses.make_dataclass("Spec", [(field, int)])
+        cls = dataclasses.make_dataclass("Tool", [("spec", spec)])
+        return kopf.resource(f"tools.{GROUP}/{version}", kind="Tool", storage=storage)(cls)
+
+    old, new = declare("v1beta1", "size", False), declare("v1", "replicas", True)
+    name, root = f"tools.{GROUP}", f"/apis/{GROUP}/{{}}/namespaces/{world.namespace}/tools"
+    body = {"apiVersion": f"{GROUP}/v1beta1", "kind": "Tool", "metadata": {"name": "x"}}
+    await apply(*make_definitions([declare("v1beta1", "size", True)]), force=True)
+    await world.request("POST", root.format("v1beta1"), {**body, "spec": {"size": 5}})
+    for _ in range(2):  # the same again, as after a restart
+        await apply(*make_definitions([old, new]), converted=[name])
+        found = await world.request("GET", f"{CRDS}/{name}")
+        assert found["spec"]["conversion"]["strategy"] == "Webhook"
+        if cluster.name != "emulator":  # it calls no webhooks for conversions
+            label = {"metadata": {"labels": {"a": "b"}}}
+            answer = await world.attempt("PATCH", f"{root.format('v1')}/x", label, merge)
+            assert answer.status == 500
+            assert "not-served-yet" in answer.body["message"]
+            found = await world.request("GET", f"{root.format('v1beta1')}/x")
+            assert found["spec"] == {"size": 5}
+    none = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
+    await world.request("PATCH", f"{CRDS}/{name}", none, merge)
+    await world.request("DELETE", f"{CRDS}/{name}")
