@@ -197,6 +197,13 @@ class APIGoneError(APIClientError):
 
     is_temporary = True
 
+    @property
+    def continuation(self) -> str | None:
+        """The token for the rest of the list as it is now, if the server offers that."""
+        metadata = self._payload.get("metadata")
+        token = metadata.get("continue") if isinstance(metadata, Mapping) else None
+        return token if isinstance(token, str) and token else None
+
 
 class APIUnprocessableError(APIClientError):
     """The object or the patch is not valid, or a test in a JSON patch has failed (422).

@@ -153,7 +153,7 @@ async def plan_migration(client: Client, name: str, *, with_cluster: bool = True
     kind = Kind(await _read(client, name))
     if not kind.served:
         raise MigrationError(f"No version of {name} is served, so its objects cannot be read.")
-    migrator = await find_migrator(client, kind.group, kind.plural) if with_cluster else None
+    migrator = await find_migrator(client, kind.definition) if with_cluster else None
     is_unfinished = migrator is not None and await _has_request(migrator)
     return Migration(kind, await _list(client, kind), migrator, is_unfinished)
 

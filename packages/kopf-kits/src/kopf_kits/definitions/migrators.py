@@ -18,6 +18,9 @@ GROUP: Final = "storagemigration.k8s.io"
 VERSIONS: Final = ("v1", "v1beta1")
 """Those with the same fields. The earlier ``v1alpha1`` was rarely served, and had others."""
 
+DEFINITION: Final = "kopf.zalando.org/definition"
+"""The annotation with the state of the definition that the migration was requested for."""
+
 POLLING: Final = 0.5  # seconds
 
 
@@ -27,11 +30,13 @@ class ClusterMigrator:
     Its object remains until :meth:`forget`: it also tells later runs that a migration is not over.
     """
 
-    def __init__(self, client: Client, version: str, group: str, plural: str) -> None:
+    def __init__(self, client: Client, version: str, definition: Obj) -> None:
+        spec, meta = definition["spec"], definition["metadata"]
         self.version = f"{GROUP}/{version}"
         self._client = client
-        self._resource = {"group": group, "resource": plural}
-        self._name = f"kopf.{plural}.{group}"
+        self._resource = {"group": spec["group"], "resource": spec["names"]["plural"]}
+        self._name = f"kopf.{meta['name']}"
+        self._mark = f"{meta['uid']}/{meta.get('generation')}"
         self._root = f"/apis/{self.version}/storageversionmigrations"
         self._url = f"{self._root}/{self._name}"
 
@@ -61,14 +66,20 @@ class ClusterMigrator:
         except APINotFoundError:
             pass
 
+    def _is_current(self, found: Obj) -> bool:
+        """Whether it is for the definition as it is now, e.g. with the same storage version."""
+        return (found["metadata"].get("annotations") or {}).get(DEFINITION) == self._mark
+
     async def _start(self) -> None:
         """Continue what an earlier run has asked for, unless it is over: it was for other times."""
         found = await self.get()
-        if found is not None and not (_is(found, "Succeeded") or _is(found, "Failed")):
+        is_over = found is not None and (_is(found, "Succeeded") or _is(found, "Failed"))
+        if found is not None and not is_over and self._is_current(found):
             return
         if found is not None:
             await self.forget()
-        meta, spec = {"name": self._name}, {"resource": self._resource}
+        meta = {"name": self._name, "annotations": {DEFINITION: self._mark}}
+        spec = {"resource": self._resource}
         kind = "StorageVersionMigration"
         body = {"apiVersion": self.version, "kind": kind, "metadata": meta, "spec": spec}
         try:
@@ -84,6 +95,8 @@ class ClusterMigrator:
             found = await self.get()
             if found is None:
                 return "somebody has deleted the request"
+            if not self._is_current(found):
+                return "there is a request for an earlier definition"
             if found.get("status") != status:
                 status, deadline = found.get("status"), loop.time() + patience
             if _is(found, "Failed"):
@@ -96,7 +109,7 @@ class ClusterMigrator:
             await asyncio.sleep(POLLING)
 
 
-async def find_migrator(client: Client, group: str, plural: str) -> ClusterMigrator | None:
+async def find_migrator(client: Client, definition: Obj) -> ClusterMigrator | None:
     """The migrator of the cluster, if its API is served. Nothing says if anybody executes it."""
     try:
         found = await client.get(f"/apis/{GROUP}")
@@ -105,7 +118,7 @@ async def find_migrator(client: Client, group: str, plural: str) -> ClusterMigra
     served = {version.get("version") for version in found.get("versions") or ()}
     for version in VERSIONS:
         if version in served:
-            return ClusterMigrator(client, version, group, plural)
+            return ClusterMigrator(client, version, definition)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+from kopf_cogs.clients.errors import APIGoneError, APIResponseError
 from kopf_cogs.clients.session import Client
 
 Obj = dict[str, Any]
@@ -30,6 +31,9 @@ async def list_stored(
 ) -> AsyncIterator[Obj]:
     """All the objects, page by page. There are none to be seen if no version is served.
 
+    If a page has expired, the rest is listed as it is by then: it still has all objects that were
+    there all the time. For a big kind, starting again would end in the same way.
+
     Raises :class:`APIError`, e.g. if the kind is not served yet, or if the conversions fail.
     """
     root = get_url(definition)
@@ -39,10 +43,21 @@ async def list_stored(
     accept = METADATA.format("PartialObjectMetadataList") if only_metadata else None
     params = {"limit": CHUNK}
     while True:
-        page = await client.get(url, params=params, accept=accept)
-        for item in page["items"]:
+        try:
+            page = await client.get(url, params=params, accept=accept)
+        except APIGoneError as e:
+            if e.continuation is None:
+                raise
+            params = {"limit": CHUNK, "continue": e.continuation}
+            continue
+        match page:
+            case {"items": [*items], "metadata": {**metadata}}:
+                pass
+            case _:  # not to be taken for an empty list
+                raise APIResponseError(f"there is no list of objects in the response of {url}")
+        for item in items:
             yield item
-        token = page["metadata"].get("continue")
+        token = metadata.get("continue")
         if not token:
             return
-        params = {"limit": CHUNK, "continue": token}
+        params = {"limit": CHUNK, "continue": str(token)}

@@ -304,6 +304,77 @@ def test_n9_a_left_request_means_that_the_migration_is_not_over(websites, serve_
     assert result.stdout == f"20 rewritten: all of {KIND} is stored in v1.\n"
 
 
+def test_n_a_request_for_another_definition_is_not_trusted(websites, serve_requests, invoke):
+    """An interrupted run asked for another storage version: it tells nothing of this one."""
+    sandbox = websites.sandbox
+    body = {
+        "apiVersion": "storagemigration.k8s.io/v1beta1",
+        "kind": "StorageVersionMigration",
+        "metadata": {"name": f"kopf.{KIND}"},
+        "spec": {},
+    }
+    left = websites.world.call(sandbox.create(body))
+
+    reads = []
+
+    def finish(call):
+        if call.method == "GET" and call.path.endswith(f"/kopf.{KIND}"):
+            reads.append(call)
+            if len(reads) == 3 and run(sandbox.get(*place))["metadata"]["uid"] == uid:
+                condition = {"type": "Succeeded", "status": "True"}
+                status = {"status": {"conditions": [condition]}}
+                run(sandbox.patch(*place, status, subresource="status"))
+        return False
+
+    def run(step):
+        with pytest.raises(StopIteration) as info:
+            step.send(None)
+        return info.value.value
+
+    place = ("storageversionmigrations", f"kopf.{KIND}")
+    uid = left["metadata"]["uid"]
+    sandbox.faults.fail(500, match=finish)
+    result = invoke("migrate", "websites", "--yes", "--patience", "0.01")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == f"20 rewritten: all of {KIND} is stored in v1.\n"
+
+
+def test_n_lists_whose_pages_expire_are_continued(websites, invoke, monkeypatch):
+    """If a kind is too big to be listed before its pages expire, starting again is no help."""
+    monkeypatch.setattr("kopf_kits.definitions.stored.CHUNK", "8")
+    journal = websites.sandbox.journal
+    expired = {
+        "kind": "Status", "code": 410, "reason": "Expired", "metadata": {"continue": "?"},
+    }  # fmt: skip
+
+    def expires(call):
+        token = call.query.get("continue")
+        if token is None or token in known:
+            return False
+        known.add(token)
+        expired["metadata"]["continue"] = token
+        fault.reply.body = json.dumps(expired).encode()
+        return True
+
+    known = set()
+    fault = websites.sandbox.faults.fail(410, match=expires)
+    result = invoke("migrate", "websites", "--yes", "-o", "json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["rewritten"] == 20
+    assert len(known) >= 2
+    firsts = [one for one in journal.select("GET", "*/websites") if "continue" not in one.query]
+    assert len(firsts) == 3  # for the plan, to rewrite, to verify
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"metadata": {}, "items": null}', b"[]"])
+def test_n_garbage_is_not_taken_for_an_empty_list(websites, invoke, body):
+    with websites.sandbox.faults.fail(200, path="/apis/example.com/v1/websites", body=body):
+        result = invoke("migrate", "websites", "--yes")
+    assert result.exit_code == 1
+    assert "there is no list of objects in the response" in str(result.exception)
+    assert websites.get_stored() == ["v1beta1", "v1"]
+
+
 def test_n9_builtin_kinds_are_not_migrated(world, invoke):
     result = invoke("migrate", "pods", "--yes")
     assert result.exit_code == 1
