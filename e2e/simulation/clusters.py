@@ -282,7 +282,7 @@ class FakeCluster:
                 await asyncio.sleep(event.seconds)
                 api.lag(0.0)
             case "stale-lists":
-                api.stale_lists(self._kind, max(101, version - event.number))
+                api.stale_lists(self._kind, max(self._find_newest(), version - event.number))
                 await asyncio.sleep(event.seconds)
                 api.stale_lists(self._kind, None)
             case "travel":  # and versions are raised, as it must be done: see etcdutl(1)
@@ -296,6 +296,14 @@ class FakeCluster:
                         await stream.send("MODIFIED", obj)
             case _:
                 raise ValueError(event.what)
+
+    def _find_newest(self) -> int:
+        """The version in which the newest object was created.
+
+        Without it, an older list is the same as a restored backup: the object has never been.
+        """
+        history = self._api.store.history
+        return max((change.version for change in history if change.type == "ADDED"), default=101)
 
 
 async def _execute_twice(exchange: Any) -> None:

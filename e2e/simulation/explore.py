@@ -14,9 +14,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
+from e2e.simulation.clusters import CLUSTERS
 from e2e.simulation.lives import Life, Result
 from e2e.simulation.plans import ACTIONS, CONSTANTS, FAKED, FAULTS, Plan, make_plan
+from kopf_core.reactor.deciding import ROWS
 
 REPLAYED = 100
 """One of so many lives is lived again in a fresh process, and must make the same requests."""
@@ -27,16 +30,20 @@ ENOUGH = 300
 FLOORS = {"steps": 500, "requests": 40, "faults": 1}
 """How much there must be in a life, on average: poor lives find nothing."""
 
+REACHED = {"rows of the table": 27, "states of objects": 200}
+"""How many different ones are to be reached in all the lives together."""
+
 CRASHED = 0.05
 """The least share of lives in which an operator crashes."""
 
 PARTS = ("faults", "actions", "objects", "features")
 
 
-def explore(seeds: Iterator[str], processes: int) -> Iterator[Result]:
+def explore(seeds: Iterator[str], processes: int, cluster: str | None) -> Iterator[Result]:
     """Live the lives, on several cores."""
+    live = partial(live_by_seed, cluster=cluster)
     with multiprocessing.get_context("fork").Pool(processes, initializer=prepare) as pool:
-        yield from pool.imap_unordered(live_by_seed, seeds, chunksize=10)
+        yield from pool.imap_unordered(live, seeds, chunksize=10)
 
 
 def prepare() -> None:
@@ -45,8 +52,8 @@ def prepare() -> None:
     gc.freeze()
 
 
-def live_by_seed(seed: str) -> Result:
-    plan = make_plan(seed)
+def live_by_seed(seed: str, cluster: str | None = None) -> Result:
+    plan = make_plan(seed, cluster)
     try:
         result = Life(plan).run()
     except Exception as e:  # it is to be repaired, too; but it must not end the exploration
@@ -90,20 +97,21 @@ def main() -> int:
     parser.add_argument("--seed", help="live one life only, and show it")
     parser.add_argument("--shrink", action="store_true", help="show the least life that fails so")
     parser.add_argument("--base", default=str(random.SystemRandom().randrange(10**6)))
+    parser.add_argument("--cluster", choices=[*CLUSTERS], help="where to live all the lives")
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--failures", type=int, default=10, help="stop after so many failed lives")
     parser.add_argument("--print-requests", metavar="SEED", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.print_requests:
         prepare()
-        print(*Life(make_plan(args.print_requests)).run().requests, sep="\n")
+        print(*Life(make_plan(args.print_requests, args.cluster)).run().requests, sep="\n")
         return 0
     return _show_one(args) if args.seed else _explore_many(args)
 
 
 def _show_one(args: argparse.Namespace) -> int:
     prepare()
-    result = Life(make_plan(args.seed)).run()
+    result = Life(make_plan(args.seed, args.cluster)).run()
     if args.shrink and result.problems:
         result = shrink(result.plan, {problem.partition(":")[0] for problem in result.problems})
     print(show(result))
@@ -111,10 +119,10 @@ def _show_one(args: argparse.Namespace) -> int:
 
 
 def _explore_many(args: argparse.Namespace) -> int:
-    tally = Tally()
+    tally = Tally(args.cluster)
     seeds = (f"{args.base}-{number}" for number in range(args.lives))
     print(f"The lives {args.base}-0, {args.base}-1, and so on:", flush=True)
-    for result in explore(seeds, args.processes):
+    for result in explore(seeds, args.processes, args.cluster):
         tally.add(result)
         if tally.failed >= args.failures or tally.spent > args.seconds:
             break
@@ -129,6 +137,7 @@ def _explore_many(args: argparse.Namespace) -> int:
 class Tally:
     """What has come of many lives, and whether they were worth living."""
 
+    cluster: str | None = None
     began: float = field(default_factory=time.monotonic)
     lives: int = 0
     failed: int = 0
@@ -145,6 +154,16 @@ class Tally:
     def spent(self) -> float:
         return time.monotonic() - self.began
 
+    @property
+    def rows(self) -> int:
+        """How many different rows of the table of decisions were reached."""
+        return sum(f"row: {row.name}" in self.reached for row in ROWS)
+
+    @property
+    def states(self) -> int:
+        """In how many different states objects have got their turns."""
+        return sum(what.startswith("state: ") for what in self.reached)
+
     def add(self, result: Result) -> None:
         self.lives += 1
         self.steps += result.steps
@@ -157,7 +176,7 @@ class Tally:
             print(result.plan.seed, *result.problems[:4], sep="\n    ", flush=True)
         elif self.lives % REPLAYED == 0:
             self.replayed += 1
-            if replay(result.plan.seed) != result.requests:
+            if replay(result.plan.seed, self.cluster) != result.requests:
                 self.others.append(result.plan.seed)
 
     def __str__(self) -> str:
@@ -172,7 +191,10 @@ class Tally:
         expected = [f"fault: {what}" for what in {*FAULTS, *FAKED}]
         expected += [f"people: {what}" for what in {*ACTIONS, "create"}]
         expected += [f"constant: {name}" for name in CONSTANTS]
-        lines = [f"{count:9} {what}" for what, count in sorted(self.reached.items())]
+        expected += [f"row: {row.name}" for row in ROWS]
+        counts = {what: count for what, count in self.reached.items() if what[:6] != "state:"}
+        lines = [f"{count:9} {what}" for what, count in sorted(counts.items())]
+        lines.append(f"{self.states:9} different states of objects")
         return "\n".join([*lines, *(f"    never {what}" for what in {*expected} - {*self.reached})])
 
     def find_complaints(self) -> list[str]:
@@ -186,14 +208,21 @@ class Tally:
                 for name, floor in FLOORS.items()
                 if figures[name] / lives < floor
             ]
+            counts = {"rows of the table": self.rows, "states of objects": self.states}
+            found += [
+                f"Only {counts[name]} {name} were reached instead of {least}."
+                for name, least in REACHED.items()
+                if counts[name] < least
+            ]
             if self.crashed / lives < CRASHED:
                 found.append(f"Only {self.crashed} of {lives} lives had crashes.")
         return found
 
 
-def replay(seed: str) -> list[str]:
+def replay(seed: str, cluster: str | None = None) -> list[str]:
     """The requests of the same life in a fresh process."""
     command = [sys.executable, "-m", "e2e.simulation.explore", "--print-requests", seed]
+    command += [] if cluster is None else ["--cluster", cluster]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 

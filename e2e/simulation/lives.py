@@ -17,7 +17,11 @@ from e2e.simulation.oracles import SETTLED, TOUCHED, Evidence, judge
 from e2e.simulation.people import People
 from e2e.simulation.plans import Event, Plan
 from e2e.simulation.programs import Notebook, Program, make_options
+from kopf_core.reactor import reconciliation
+from kopf_core.reactor.deciding import Rules
 from kopf_core.reactor.operator import Operator
+from kopf_core.reactor.turns import Turn
+from kopf_core.reactor.work import LAST_MOMENT
 from kopf_kits.simulation import Process, Standstill, World, live
 
 SETTLING = 400.0
@@ -67,6 +71,9 @@ class Life:
         self.operators: dict[int, Process] = {}
         self.runs: dict[int, list[Process]] = {}
         self.kills = 0
+        self.decisions: Counter[str] = Counter()
+        """Which rows of the table of decisions were reached, and in which states of objects."""
+
         self.log = Log(self.world)
         self._values = random.Random(f"{plan.seed}:values")
         self._calm_since = self._changed_at = 0.0
@@ -75,7 +82,7 @@ class Life:
     def run(self) -> Result:
         result, world = self.result, self.world
         try:
-            with self.log, _constants(self.plan.constants):
+            with self.log, _constants(self.plan.constants), _decisions(self.decisions):
                 live(world, self._live())
         except Standstill as e:
             result.problems.append(f"O4: {e}")
@@ -91,6 +98,7 @@ class Life:
         reached = Counter({f"people: {what}": n for what, n in self.people.done.items()})
         reached.update(f"fault: {event.what}" for event in self.plan.faults)
         reached.update(f"constant: {name}" for name in self.plan.constants)
+        reached += self.decisions
         reached["fault: weather"] = self.world.loop.network.breaks
         for note in self.notebook.notes:
             reached[f"call: {note.handler} {note.reason} {note.point} {note.outcome}"] += 1
@@ -282,7 +290,9 @@ class Life:
         undone = self.people.done["strip"]
         if self.plan.replicas > 1:  # a lease can be lost between a success and its record
             undone += sum(event.what in UNLED for event in self.plan.faults)
-        is_reachable = not self.plan.weather.get("breaks") and not faults & UNREACHABLE
+        weather = self.plan.weather
+        is_slow = weather.get("slow", 0.0) > 0 and weather.get("lag", 0.0) > LAST_MOMENT
+        is_reachable = not (weather.get("breaks") or is_slow or faults & UNREACHABLE)
         excused = {"abort", "travel"} if is_reachable else {"abort", "travel", "restart"}
         return undone + sum(event.what in excused for event in self.plan.faults)
 
@@ -304,6 +314,50 @@ def _constants(values: Mapping[str, int]) -> Iterator[None]:
     finally:
         for place, name, value in known.values():
             setattr(place, name, value)
+
+
+@contextlib.contextmanager
+def _decisions(reached: Counter[str]) -> Iterator[None]:
+    """Count the rows of the table of decisions, and the states of objects at the beginning."""
+    original = reconciliation.decide
+
+    def decide(turn: Turn, rules: Rules, start: int = 0) -> int:
+        number = original(turn, rules, start)
+        reached[f"row: {rules.rows[number].name}"] += 1
+        if not start:
+            reached[f"state: {describe_state(turn)}"] += 1
+        return number
+
+    reconciliation.decide = decide  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        reconciliation.decide = original  # type: ignore[attr-defined]
+
+
+def describe_state(turn: Turn) -> str:
+    """What is known of the object, and what has come, in a few words."""
+    item, memory = turn.item, turn.memory
+    write, owed, holds = memory.write, memory.owed, memory.holds
+    facts = {
+        memory.cycle.stage.name: True,
+        "progress": memory.cycle.has_progress,
+        "seen states": memory.cycle.seen is not None,
+        "known": write.version is not None,
+        "final": write.is_final,
+        "awaited": write.awaited is not None,
+        "owed": owed.marks is not None,
+        "held by a pause": owed.base is not None,
+        "refused": bool(owed.carried),
+        "throttled": holds.throttling is not None,
+        "paused": holds.is_paused,
+        "losses": holds.losses > 0,
+        "contradicted": item.is_contradicted,
+        "events": bool(item.events),
+        "deleted": item.is_deleted,
+        "wishes": item.has_wishes,
+    }
+    return ", ".join(name for name, is_so in facts.items() if is_so)
 
 
 async def _call(fn: Any) -> None:

@@ -153,12 +153,13 @@ class Plan:
         return dataclasses.replace(self, **{part: (*items[:index], *items[index + 1 :])})
 
 
-def make_plan(seed: str) -> Plan:
-    """Decide on everything by the seed."""
+def make_plan(seed: str, cluster: str | None = None) -> Plan:
+    """Decide on everything by the seed; but the cluster can be given."""
     chance = random.Random(f"{seed}:plan")
     span = chance.choice([2.0, 5.0, 20.0])
     names = [f"obj{number}" for number in range(chance.choice([1, 1, 2, 3, 5]))]
-    cluster = chance.choice(["sandbox", "sandbox", "sandbox", "fake"])
+    drawn = chance.choice(["sandbox", "sandbox", "sandbox", "fake"])
+    cluster = drawn if cluster is None else cluster
     absent = UNFAKED if cluster == "fake" else frozenset()
     is_small_world = chance.random() < 0.3
     return Plan(

@@ -1,5 +1,7 @@
 """Backups that are restored while the operator runs: the objects are as they were long ago."""
 
+import copy
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -121,3 +123,45 @@ async def test_sim6_deletions_are_handled_again_if_restored_from_before_them(
         await cluster.delete("one")
         await backups.make(lambda obj: finalizers(obj) == [GUARD])
     assert journal[-1] == "delete"
+
+
+async def test_sim9_progress_brought_back_by_backups_is_removed(
+    cluster, operate, registry, journal
+):
+    """Otherwise, the next change finds handlers that have succeeded already."""
+
+    @on.create("kopfexamples", registry=registry, id="fn")
+    async def fn(**_: Any) -> None:
+        journal("created")
+
+    progress = {"purpose": "update", "retries": 1, "success": True, "failure": False}
+    name = "kopf.zalando.org/fn"
+    async with operate() as operator:
+        backups = Backups(cluster, operator)
+        await cluster.create("one")
+        handled = await backups.make(lambda obj: "last-handled" in str(obj))
+        obj = copy.deepcopy(handled.obj)  # as it is when a change is reverted amid its cycle
+        obj["metadata"]["annotations"][name] = json.dumps(progress)
+        await cluster.sandbox.patch("kopfexamples", "one", {"metadata": {"labels": {"later": "1"}}})
+        later = await backups.make(lambda obj: "later" in str(obj["metadata"]["annotations"]))
+        assert later.obj != obj
+        await backups.restore(type(handled)(handled.key, handled.version, obj), touched=False)
+        await backups.make(lambda obj: name not in obj["metadata"]["annotations"])
+
+
+async def test_sim9_progress_that_comes_late_is_removed(cluster, operate, registry):
+    """A crashed operator can have sent it: it arrives when the next one has finished already."""
+
+    @on.create("kopfexamples", registry=registry, id="fn")
+    async def fn(**_: Any) -> None:
+        pass
+
+    progress = {"purpose": "create", "retries": 1, "success": True, "failure": False}
+    name = "kopf.zalando.org/fn"
+    async with operate() as operator:
+        backups = Backups(cluster, operator)
+        await cluster.create("one")
+        await backups.make(lambda obj: "last-handled" in str(obj))
+        late = {"metadata": {"annotations": {name: json.dumps(progress)}}}
+        await cluster.sandbox.patch("kopfexamples", "one", late)
+        await backups.make(lambda obj: name not in obj["metadata"]["annotations"])

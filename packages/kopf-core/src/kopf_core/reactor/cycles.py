@@ -93,7 +93,8 @@ class Cycles:
         if cause.reason is Reason.NOOP:
             cause.logger.debug(NOT_INTERESTED)
             turn.is_finished = True
-            if turn.memory.cycle.has_progress:  # what was handled can be reverted in the meantime
+            # What was handled can be reverted in the meantime.
+            if turn.memory.cycle.has_progress or self._is_progress_back(cause):
                 known = self._load(turn, cause)
                 self._finish(turn, cause, known, self._load_seen(turn, cause, known))
             self._conclude(turn, cause)
@@ -117,6 +118,14 @@ class Cycles:
         self._finish(turn, cause, state, seen)
         self._conclude(turn, cause)
         return None
+
+    def _is_progress_back(self, cause: ChangingCause) -> bool:
+        """Whether there is progress again: by a backup, or a late patch of a crashed operator."""
+        storage = self._persistence.progress_storage
+        return any(
+            storage.fetch(key=handler.id, body=cause.body) is not None
+            for handler in self._handlers.changing
+        )
 
     async def _attempt(
         self, turn: Turn, cause: ChangingCause, handlers: list[ChangingHandler], state: State
