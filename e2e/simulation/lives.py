@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from e2e.simulation.clusters import CLUSTERS, Cluster, is_write
-from e2e.simulation.oracles import SETTLED, TOUCHED, Evidence, judge
+from e2e.simulation.oracles import SETTLED, TOUCHED, Evidence, Memory, judge
 from e2e.simulation.people import People
 from e2e.simulation.plans import Event, Plan
 from e2e.simulation.programs import Notebook, Program, make_options
@@ -270,6 +270,11 @@ class Life:
             restores=self.cluster.restores,
             replicas=self.plan.replicas,
             runs=[process.incarnation.name for process in self.processes],
+            memories=[
+                remember(process.operator, process.incarnation.name)
+                for process in self.processes
+                if process.operator is not None and process.is_alive
+            ],
             is_settled=quiet,
             now=self.world.loop.time(),
             late_writes=[
@@ -333,6 +338,18 @@ def _decisions(reached: Counter[str]) -> Iterator[None]:
         yield
     finally:
         reconciliation.decide = original  # type: ignore[attr-defined]
+
+
+def remember(operator: Operator, run: str) -> Memory:
+    """What the operator remembers of objects now."""
+    intakes = operator.handling.orchestrator.intakes.values()
+    index = operator.essentials.indices.get("values", {})
+    return Memory(
+        run=run,
+        known={*operator.essentials.memories},
+        waiting={item.key for intake in intakes for item in intake.queue.items},
+        index={name: [*values] for name, values in index.items()},
+    )
 
 
 def describe_state(turn: Turn) -> str:

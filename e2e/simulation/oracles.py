@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +26,24 @@ MAX_RATE = 100
 
 PREFIX = "sim.kopf.dev/"
 
-ORACLES = ("O1", "O2", "O3", "O5", "O6", "O7", "O8", "O9", "O11", "O12", "O13")
+ORACLES = ("O1", "O2", "O3", "O5", "O6", "O7", "O8", "O9", "O11", "O12", "O13", "O14")
 SETTLED = ("O1", "O7", "O8", "O13")
 """What must hold as soon as the world has settled: later changes could hide what was lost."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What one operator remembers."""
+
+    run: str
+    known: Collection[object]
+    """The keys of the objects that it has records of."""
+
+    waiting: Collection[object]
+    """The keys of the objects in its queues."""
+
+    index: Mapping[str, Sequence[Any]]
+    """The values in its index, by the names of objects."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,9 @@ class Evidence:
     replicas: int
     runs: Collection[str]
     """The names of the operators that are there in the end."""
+
+    memories: Sequence[Memory]
+    """What the operators remember in the end."""
 
     is_settled: bool
     now: float
@@ -90,6 +108,7 @@ def judge(evidence: Evidence, names: Collection[str] = ORACLES) -> list[str]:
         "O11": _find_gaps,
         "O12": _find_unattended,
         "O13": _find_unseen,
+        "O14": _find_unforgotten,
     }
     return [f"{name}: {text}" for name in names for text in oracles[name](evidence)]
 
@@ -275,7 +294,7 @@ def _find_unattended(evidence: Evidence) -> Iterator[str]:
 
 
 def _find_unseen(evidence: Evidence) -> Iterator[str]:
-    """The handlers of events have seen the newest states; those of resuming have resumed all."""
+    """The handlers of events have seen the newest states."""
     versions = {
         obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"] for obj in evidence.objects
     }
@@ -285,3 +304,15 @@ def _find_unseen(evidence: Evidence) -> Iterator[str]:
         for uid, version in versions.items():
             if seen.get(uid) != version:
                 yield f"the version {version} was not seen by on.event: {seen.get(uid)} was"
+
+
+def _find_unforgotten(evidence: Evidence) -> Iterator[str]:
+    """Operators remember nothing of what is gone; their indices are of what is there."""
+    alive = {obj["metadata"]["uid"] for obj in evidence.objects}
+    index = {obj["metadata"]["name"]: [obj["spec"]["x"]] for obj in evidence.objects}
+    for memory in evidence.memories:
+        for what, keys in {"remembers": memory.known, "waits for": memory.waiting}.items():
+            if gone := {*keys} - alive:
+                yield f"{memory.run} {what} objects that are gone: {gone}"
+        if "index" in evidence.features and memory.index != index:
+            yield f"the index of {memory.run} is {memory.index} instead of {index}"

@@ -97,3 +97,28 @@ async def test_h2_nothing_is_left_of_those_in_work_when_their_namespace_leaves(
         await until(lambda: is_left(operator))
         await until(lambda: owner["metadata"]["uid"] not in operator.essentials.memories)
         assert not desired(operator)._objects
+
+
+async def test_sim10_followers_forget_what_is_deleted_before_they_lead(
+    cluster: Any, operate: Any, registry: Any, journal: Any
+) -> None:
+    """They can follow for weeks, and their indices are kept up to date all the time."""
+
+    @on.index("kopfexamples", registry=registry)
+    async def index(name: str, **_: Any) -> None:
+        journal(name)
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        pass
+
+    async with operate() as operator:
+        await operator.pause("following")
+        await create(cluster, "default", "a")
+        await journal.until(lambda calls: "a" in calls)
+        await cluster.delete("a")
+        await create(cluster, "default", "b")
+        await journal.until(lambda calls: "b" in calls)
+        assert len(operator.essentials.memories) == 1
+        (intake,) = operator.handling.orchestrator.intakes.values()
+        await until(lambda: len(intake.queue) == 1)

@@ -61,6 +61,8 @@ class ResourceIndexer:
         """Bring the indices in line with the object's state. Never raises but on cancellation."""
         body = Body(event["object"])
         is_deleted = event["type"] == "DELETED"
+        if is_deleted:
+            self._memories.forget_unseen(key)
         handlers = [] if is_deleted else [h for h in self._handlers if may_match(h, body)]
         for handler in self._handlers:
             if handler not in handlers:

@@ -14,7 +14,7 @@ from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.records.holds import FREE, Holds
 from kopf_core.engines.records.owed import NOTHING, Owed
-from kopf_core.engines.records.stages import UNHANDLED, Cycle, Stage
+from kopf_core.engines.records.stages import UNHANDLED, UNSEEN, Cycle, Stage
 from kopf_core.engines.records.told import SILENCE, Told
 from kopf_core.engines.records.writes import UNWRITTEN, LastWrite
 
@@ -52,7 +52,7 @@ class ObjectMemory:
         self.write: LastWrite = UNWRITTEN
         """How we have left the object ourselves."""
 
-        self.cycle: Cycle = UNHANDLED
+        self.cycle: Cycle = UNSEEN
         """How far the operator has got with its current state."""
 
         self.owed: Owed = NOTHING
@@ -73,7 +73,7 @@ class ObjectMemory:
 
     @property
     def initial(self) -> bool:
-        return self.is_listed and self.cycle.stage is Stage.NEW
+        return self.is_listed and self.cycle.stage in (Stage.UNSEEN, Stage.NEW)
 
     def lose(self, body: RawBody) -> None:
         """The API does not know the object: what is not newer than this state, is of the past."""
@@ -91,6 +91,7 @@ class ObjectMemory:
         """The record as after a restart, with the same memo: its daemons and timers use it."""
         memory = ObjectMemory(self._origin, is_listed=True)
         memory._memo, memory.namespace = self._memo, self.namespace
+        memory.cycle = UNHANDLED
         return memory
 
 
@@ -159,3 +160,9 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
     def forget(self, key: ObjectKey) -> None:
         self._items.pop(key, None)
         self._paused.pop(key, None)
+
+    def forget_unseen(self, key: ObjectKey) -> None:
+        """Forget the object that is gone; if it has had turns, its last turn does that."""
+        memory = self._items.get(key)
+        if memory is not None and memory.cycle.stage is Stage.UNSEEN:
+            del self._items[key]

@@ -15,6 +15,7 @@ from kopf_core.actions.loggers import LocalObjectLogger
 from kopf_core.actions.marks import Marks
 from kopf_core.actions.states import State
 from kopf_core.engines.memories import ObjectMemory
+from kopf_core.engines.records.stages import UNHANDLED, Stage
 from kopf_core.intents.causes import ChangingCause, SpawningCause
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.work import WorkItem
@@ -106,6 +107,8 @@ class Turn:
         self._marks: Marks | None = None
         self._logger: LocalObjectLogger | None = None
         self.take_owed()
+        if memory.cycle.stage is Stage.UNSEEN:
+            memory.cycle = UNHANDLED
         if memory.namespace is None:
             memory.namespace = item.namespace
 

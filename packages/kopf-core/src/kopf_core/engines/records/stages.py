@@ -11,6 +11,9 @@ from typing import NamedTuple
 class Stage(enum.Enum):
     """How far the object has got in this process."""
 
+    UNSEEN = enum.auto()
+    """It has had no turn yet, and only the indices know it."""
+
     NEW = enum.auto()
     """Nothing was finished yet: the handlers are to be resumed if the object existed before."""
 
@@ -45,7 +48,7 @@ class PackedStates(NamedTuple):
 class Cycle(NamedTuple):
     """What is remembered of the handling cycle between its steps."""
 
-    stage: Stage = Stage.NEW
+    stage: Stage = Stage.UNSEEN
 
     has_progress: bool = True
     """There may be progress of handlers on the object: unknown until it is handled."""
@@ -95,8 +98,11 @@ class Cycle(NamedTuple):
         return self._replace(has_progress=False, seen=None, clock_offset=None)
 
 
-UNHANDLED = Cycle()
+UNSEEN = Cycle()
 """Nothing is known of the object yet. One for all: they are many."""
+
+UNHANDLED = Cycle(Stage.NEW)
+"""The object has its first turn. One for all: they are many."""
 
 HANDLED = Cycle(Stage.HANDLED, has_progress=False)
 """The object is handled, and has no progress on it. One for all: they are many."""
