@@ -15,6 +15,17 @@ DAEMONS = frozenset({"daemon", "sleeper", "lingerer"})
 EXACT = frozenset({"first", "sync", "retried", "patching"})
 """The handlers of creations and updates of which each change is to be followed."""
 
+FOLLOWING = {
+    "first": "first",
+    "sync": "sync",
+    "retried": "retried",
+    "parent": "parent/y",
+    "patching": "patching",
+    "stamping": "stamping",
+    "field": "field",
+}
+"""The handlers that must succeed for the last state of each object, by the features."""
+
 IN_WORK = 5.0
 """How long (in virtual seconds) something can be on its way after a handler."""
 
@@ -118,9 +129,10 @@ def _find_lost(evidence: Evidence) -> Iterator[str]:
         meta, annotations = obj["metadata"], obj["metadata"].get("annotations") or {}
         handled = annotations.get(f"{PREFIX}last-handled-configuration")
         state = json.loads(handled) if handled else {}
-        if state.get("spec") != obj["spec"]:
+        is_handled = "first" in evidence.features
+        if is_handled and state.get("spec") != obj["spec"]:
             yield f"{meta['name']} is not handled: {obj['spec']} {annotations}"
-        if (state.get("metadata") or {}).get("labels") != meta.get("labels"):
+        if is_handled and (state.get("metadata") or {}).get("labels") != meta.get("labels"):
             yield f"the labels of {meta['name']} are not handled: {meta.get('labels')}"
         own = {name for name in annotations if name.startswith(PREFIX)}
         left = own - {f"{PREFIX}last-handled-configuration", f"{PREFIX}kopf-managed"}
@@ -135,9 +147,7 @@ def _find_uncalled(evidence: Evidence, obj: dict[str, Any]) -> Iterator[str]:
     """Each handler of changes has succeeded for the last state."""
     uid, x = obj["metadata"]["uid"], obj["spec"]["x"]
     labels = str(obj["metadata"].get("labels") or {})
-    names = {"sync": "sync", "retried": "retried", "parent": "parent/y", "patching": "patching",
-             "stamping": "stamping", "field": "field"}  # fmt: skip
-    for name in ["first", *(names[one] for one in evidence.features if one in names)]:
+    for name in [FOLLOWING[one] for one in evidence.features if one in FOLLOWING]:
         if not any(
             note.handler == name and note.uid == uid and note.x == x and note.outcome == "success"
             and (name == "field" or note.labels == labels)
@@ -207,6 +217,8 @@ def _find_differences(evidence: Evidence) -> Iterator[str]:
             yield f"the spec of {obj['metadata']['name']} is not stamped: {obj['spec']}"
         if "patching" in evidence.features and status != expected:
             yield f"the status of {obj['metadata']['name']} is not of x={x}: {status}"
+        if "reconciler" in evidence.features and status.get("children") != 1 + x % 3:
+            yield f"the status of {obj['metadata']['name']} is not of its passes: {status}"
         finalizers = obj["metadata"].get("finalizers") or []
         if bool(finalizers) != bool(FINALIZING & set(evidence.features)):
             yield f"the finalizers of {obj['metadata']['name']} are {finalizers}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,6 +88,12 @@ FAULTS = (
 FAKED = ("lose-reply", "cut-reply", "twice", "lag", "stale-lists", "travel", "repeat")
 """What goes wrong with the fake only, in addition to that."""
 
+LOOKING = frozenset({"event", "index"})
+"""The features by which operators leave no marks on objects."""
+
+PASSING = LOOKING | {"reconciler"}
+"""The features of operators that only make passes."""
+
 UNFAKED = frozenset({"reconciler"})
 """What the fake is not able to serve: there is no server-side apply."""
 
@@ -164,7 +171,7 @@ def make_plan(seed: str, cluster: str | None = None) -> Plan:
     is_small_world = chance.random() < 0.3
     return Plan(
         seed=seed,
-        features=tuple(name for name in FEATURES if chance.random() < 0.35 and name not in absent),
+        features=_make_features(seed, chance, absent),
         objects=tuple(Event(_early(chance, span), "create", name) for name in names),
         actions=_make_actions(chance, names, span),
         faults=_make_faults(chance, span, FAULTS + FAKED if cluster == "fake" else FAULTS),
@@ -182,6 +189,17 @@ def make_plan(seed: str, cluster: str | None = None) -> Plan:
             if is_small_world and chance.random() < 0.5
         },
     )
+
+
+def _make_features(seed: str, chance: random.Random, absent: Collection[str]) -> tuple[str, ...]:
+    """In most of the lives, there are handlers of changes; ``first`` is always one of these."""
+    features = [name for name in FEATURES if chance.random() < 0.35 and name not in absent]
+    program = random.Random(f"{seed}:program").random()  # apart: the rest is the same with it
+    if program < 0.05:
+        return tuple(name for name in (*features, "event") if name in LOOKING)
+    if program < 0.1 and "reconciler" not in absent:
+        return tuple(name for name in (*features, "reconciler") if name in PASSING)
+    return ("first", *features)
 
 
 def _early(chance: random.Random, span: float) -> float:

@@ -93,7 +93,6 @@ class Program:
         self._notebook = notebook
         self._chance = chance
         self._on: dict[str, Any] = {"registry": self.registry}
-        self._first()
         for name in features:
             getattr(self, f"_{name}")()
 
@@ -229,8 +228,9 @@ class Program:
         kopf.timer(*KEXES, id="timer", interval=20, **self._on)(timer)
 
     def _reconciler(self) -> None:
-        def reconciler(spec: Any, name: str, **kwargs: Any) -> Any:
+        def reconciler(spec: Any, name: str, patch: kopf.Patch, **kwargs: Any) -> Any:
             self._notebook.note("pass", "reconciler", {**kwargs, "spec": spec})
+            patch.status["children"] = 1 + spec["x"] % 3
             for number in range(1 + spec["x"] % 3):
                 yield {
                     "apiVersion": "v1",

@@ -19,7 +19,7 @@ LATER = (Event(0.5, "create", "obj0"),)
 
 def _plan(name: str, *features: str, actions: tuple[Event, ...] = (), **more: object) -> Plan:
     fields = {"objects": LATER, "faults": (), "weather": CALM, "settings": {}, **more}
-    return Plan(seed=name, features=features, actions=actions, **fields)  # type: ignore[arg-type]
+    return Plan(seed=name, features=("first", *features), actions=actions, **fields)  # type: ignore[arg-type]
 
 
 EDIT, DELETE = Event(3.0, "edit", "obj0", 3), Event(6.0, "delete", "obj0")
