@@ -361,7 +361,7 @@ def identify(world: World) -> str:
         state = memory.write.state
         owed = memory.owed
         parts.append([repr(memory.write._replace(state=None)), state is None])
-        parts.append([repr(memory.cycle), repr(memory.holds), memory.is_listed])
+        parts.append([repr(memory.cycle), repr(memory.holds), memory.is_listed, memory.idle])
         parts.append([owed.marks and dict(owed.marks), owed.patch and dict(owed.patch)])
         parts.append([repr(owed.carried), owed.conflicts, repr(owed.base)])
     item = world.item

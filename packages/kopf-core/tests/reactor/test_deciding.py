@@ -8,12 +8,13 @@ from kopf_core.actions.lifecycles import asap
 from kopf_core.actions.marks import Marks
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.engines.records.owed import Owed
-from kopf_core.engines.records.stages import Cycle, Stage
+from kopf_core.engines.records.stages import HANDLED, Cycle, Stage
 from kopf_core.engines.records.writes import AwaitChange, LastWrite
 from kopf_core.intents import decorators as on
 from kopf_core.intents.causes import Reason
 from kopf_core.reactor.deciding import ROWS, Act, Rules, decide
 from kopf_core.reactor.echoes import Echoes
+from kopf_core.reactor.idleness import digest
 from kopf_core.reactor.reconciliation import Reconciler
 from kopf_core.reactor.turns import Turn
 from kopf_core.reactor.work import Requeue, WorkItem
@@ -235,6 +236,17 @@ def test_l_own_echoes_are_recognised(case, registry):
     case.know()
     case.memory.write = LastWrite(floor=5, version="5", is_final=True)
     assert case.find() == "it is our own echo"
+
+
+def test_m_changes_of_the_status_alone_are_not_compared_with_the_last_handled_state(case, registry):
+    declare(registry)
+    case.know(version="5")
+    case.memory.cycle, case.memory.idle = HANDLED, digest(case.item.latest)
+    case.know(version="6", managedFields=[{"manager": "other"}])
+    case.item.latest["status"] = {"phase": "Ready"}
+    assert case.find() == "only the status has changed"
+    case.item.latest["metadata"]["labels"] = {"a": "b"}
+    assert case.find() == "something can have changed"
 
 
 def test_l_echoes_of_passes_rest_and_others_take_places(case, registry):

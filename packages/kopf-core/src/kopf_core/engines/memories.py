@@ -32,6 +32,7 @@ class ObjectMemory:
         "_origin",
         "cycle",
         "holds",
+        "idle",
         "is_listed",
         "namespace",
         "owed",
@@ -54,6 +55,9 @@ class ObjectMemory:
 
         self.cycle: Cycle = UNSEEN
         """How far the operator has got with its current state."""
+
+        self.idle: int | None = None
+        """What tells the state for which nothing was to be done, whatever its status is."""
 
         self.owed: Owed = NOTHING
         """What is done, but is not on the object yet."""

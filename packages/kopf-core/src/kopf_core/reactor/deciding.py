@@ -23,6 +23,7 @@ from kopf_core.engines.records.stages import Stage
 from kopf_core.intents.causes import Reason
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.echoes import Echoes
+from kopf_core.reactor.idleness import Idleness
 from kopf_core.reactor.object_pauses import find_pause
 from kopf_core.reactor.turns import Background, Turn
 
@@ -80,6 +81,9 @@ class Rules:
     leaves_marks: bool = field(init=False)
     """Whether there are handlers that leave marks on objects."""
 
+    idleness: Idleness = field(init=False)
+    """What tells that only the status of an object has changed."""
+
     rows: "tuple[Row, ...]" = field(init=False)
     """Those rows of the table that are possible under these rules."""
 
@@ -89,6 +93,7 @@ class Rules:
     def __post_init__(self) -> None:
         object.__setattr__(self, "finalizer", self.settings.persistence.finalizer)
         object.__setattr__(self, "leaves_marks", self.handlers.requires_patching)
+        object.__setattr__(self, "idleness", Idleness(self.settings, self.handlers))
         object.__setattr__(self, "rows", tuple(row for row in ROWS if row.given(self)))
         steps = tuple((number, row.when) for number, row in enumerate(self.rows))
         object.__setattr__(self, "walks", tuple(steps[number:] for number, _ in steps))
@@ -329,6 +334,13 @@ ROWS = (
         Act.VERIFY,
         "the stream may not have brought what the previous leader has done",
         given=lambda rules: rules.takeovers is not None,
+    ),
+    Row(
+        "only the status has changed",
+        lambda turn, rules: rules.idleness.has(turn),
+        Act.IGNORE,
+        "an earlier turn has found nothing to do, and no handler depends on the status",
+        given=lambda rules: rules.idleness.is_possible,
     ),
     Row(
         "something can have changed",

@@ -341,6 +341,8 @@ class Reconciler:
         if self.desired is not None and turn.applied is not None:
             self.desired.on_delivered(turn.item.key, turn.applied)
             self.echoes.remember(turn, before)
+        if cause.reason is Reason.NOOP and turn.is_finished and turn.applied is None:
+            self._rules.idleness.remember(turn)
         return result
 
     async def _make_passes(self, turn: Turn, desired: "DesiredStates") -> float | None:
