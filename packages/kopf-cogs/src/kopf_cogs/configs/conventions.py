@@ -5,7 +5,7 @@ import hashlib
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from kopf_cogs.structs.bodies import Body, BodyEssence
 from kopf_cogs.structs.patches import Patch
@@ -169,7 +169,7 @@ class StorageStanzaCleaner:
     @staticmethod
     def remove_empty_stanzas(essence: BodyEssence) -> None:
         """Remove the empty metadata and status in place; all other stanzas can be empty."""
-        stanzas = cast("dict[str, Any]", essence)
+        stanzas: Any = essence
         metadata = stanzas.get("metadata")
         if isinstance(metadata, dict):
             for key in ("annotations", "labels"):

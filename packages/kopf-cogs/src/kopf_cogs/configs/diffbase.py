@@ -65,7 +65,7 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
         The essence shares nothing with the body. Handlers sometimes modify the body, and
         the storage must keep the state from before the handlers started.
         """
-        essence = {k: json_copy(v) for k, v in body.items() if k not in _SYSTEM_STANZAS}
+        essence: Any = {k: json_copy(v) for k, v in body.items() if k not in _SYSTEM_STANZAS}
         metadata = self._build_metadata(body)
         if metadata:
             essence["metadata"] = metadata
@@ -73,7 +73,8 @@ class DiffBaseStorage(StorageKeyMarkingConvention, StorageStanzaCleaner, metacla
             self._restore(essence, body, parse_field(field))
         for path in self.ignored_fields:
             remove(essence, path)
-        return cast("BodyEssence", essence)
+        built: BodyEssence = essence
+        return built
 
     @abc.abstractmethod
     def fetch(self, *, body: Body) -> BodyEssence | None:

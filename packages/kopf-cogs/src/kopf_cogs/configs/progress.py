@@ -233,6 +233,8 @@ class StatusProgressStorage(ProgressStorage):
         if self._field[0] not in body:
             return None
         record = resolve(body, (*self._field, key), None)
+        if record is None:
+            return None
         where = ("field", *self._field)
         return cast("ProgressRecord | None", heal_record(record, where, body))
 
@@ -241,7 +243,8 @@ class StatusProgressStorage(ProgressStorage):
         ensure(patch, (*self._field, key), dict(record))
 
     def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
-        if self._field[0] in body or self._field[0] in patch:
+        stored, planned = resolve(body, self._field, None), resolve(patch, self._field, None)
+        if stored or planned:
             _purge(body, patch, (*self._field, key))
 
     def find(self, *, body: Body) -> Mapping[str, ProgressRecord]:

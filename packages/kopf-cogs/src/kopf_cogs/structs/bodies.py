@@ -269,8 +269,10 @@ def build_object_reference(body: Mapping[str, Any] | RawBody) -> ObjectReference
 def get_annotations(body: "Mapping[str, Any] | RawBody | BodyEssence") -> Mapping[str, str]:
     """The annotations of the object, or of a patch: the same as by the views, but quicker."""
     meta = body.get("metadata")
-    annotations = meta.get("annotations") if is_mapping(meta) else None
-    return annotations if is_mapping(annotations) else _NO_ANNOTATIONS
+    annotations = meta.get("annotations") if type(meta) is dict or is_mapping(meta) else None
+    if type(annotations) is dict or is_mapping(annotations):
+        return annotations
+    return _NO_ANNOTATIONS
 
 
 def build_owner_reference(

@@ -56,11 +56,11 @@ def resolve(d: Any, path: FieldPath, default: Any = _MISSING) -> Any:
             if default is _MISSING:
                 raise TypeError(f"Not a mapping where the field {key!r} is looked for: {here!r}")
             return default
-        try:
+        if key in here:
             here = here[key]
-        except KeyError:
-            if default is _MISSING:
-                raise
+        elif default is _MISSING:
+            raise KeyError(key)
+        else:
             return default
     return here
 

@@ -1,5 +1,6 @@
 """JSON patches (RFC 6902): the operations that turn one structure into another."""
 
+import marshal
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypedDict
 
@@ -55,7 +56,20 @@ def _has_all(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
     return True
 
 
+def _are_surely_same(a: Any, b: Any) -> bool:
+    """A quick check, with no loops in Python: functions change only a small part of an object.
+
+    The second version of the format depends on nothing but the values, their types and order.
+    """
+    try:
+        return bool(a == b) and marshal.dumps(a, 2) == marshal.dumps(b, 2)
+    except ValueError:
+        return False  # these are not plain values, but e.g. views to them
+
+
 def _iter_ops(old: Any, new: Any, path: str) -> Iterator[JSONPatchItem]:
+    if _are_surely_same(old, new):
+        return
     if is_mapping(old) and is_mapping(new):
         yield from _iter_mapping_ops(old, new, path)
     elif isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):

@@ -116,7 +116,7 @@ class Resource:
             _escape(name),
             _escape(subresource),
         ]
-        path = "/".join(part for part in parts if part)
+        path = "/".join([part for part in parts if part])
         query = f"?{urllib.parse.urlencode(params, encoding='utf-8')}" if params else ""
         return f"{(server or '').rstrip('/')}{path}{query}"
 

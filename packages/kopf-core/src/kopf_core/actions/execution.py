@@ -32,7 +32,7 @@ from kopf_core.actions.errors import (
     SubhandlersPending,
     TemporaryError,
 )
-from kopf_core.actions.instruments import Panel
+from kopf_core.actions.instruments import Instruments, Panel
 from kopf_core.actions.invocation import invoke, is_being_cancelled
 from kopf_core.actions.lifecycles import Lifecycle, asap
 from kopf_core.actions.limits import AttemptTimeoutError, cancel_after, name_after
@@ -144,14 +144,14 @@ class Execution:
                 break
         return outcomes
 
-    async def attempt(
+    def attempt(
         self,
         handler: BaseHandler,
         cause: BaseCause,
         state: HandlerState,
         run: Fn | None = None,
         flush: Flush | None = None,
-    ) -> Outcome:
+    ) -> Coroutine[Any, Any, Outcome]:
         """Call the handler once, and say what came out of it. Never raises but on cancellation.
 
         If it takes more than a call, ``run`` is the async function that does it all. If it can
@@ -160,7 +160,13 @@ class Execution:
         invocation = Invocation(handler, cause, self, run=run, flush=flush)
         instruments = self.panel.instruments
         if instruments is None:
-            return await self._attempt(invocation, state)
+            return self._attempt(invocation, state)
+        return self._measure(invocation, state, instruments)
+
+    async def _measure(
+        self, invocation: Invocation, state: HandlerState, instruments: Instruments
+    ) -> Outcome:
+        handler, cause = invocation.handler, invocation.cause
         with instruments.trace_attempt(handler):
             began = self.clock.monotonic()
             outcome = await self._attempt(invocation, state)

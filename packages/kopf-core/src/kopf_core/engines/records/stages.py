@@ -68,11 +68,8 @@ class Cycle(NamedTuple):
         """The object has got to another stage."""
         if self.stage is stage:
             return self
-        return (
-            HANDLED
-            if self[1:] == HANDLED[1:] and stage is Stage.HANDLED
-            else self._replace(stage=stage)
-        )
+        changed = Cycle(stage, self.has_progress, self.seen, self.clock_offset)
+        return HANDLED if changed == HANDLED else changed
 
     def shown(self, *, is_deleting: bool, is_blocked: bool) -> "Cycle":
         """The object is surely so after all that we have done to it.
@@ -89,13 +86,13 @@ class Cycle(NamedTuple):
 
     def stored(self, clock_offset: float | None) -> "Cycle":
         """The progress is stored, and the cycle goes on."""
-        return self._replace(has_progress=True, clock_offset=clock_offset)
+        return Cycle(self.stage, True, self.seen, clock_offset)
 
     def ended(self, *, has_progress: bool) -> "Cycle":
         """The cycle is over; there is progress of those handlers who are ahead of the others."""
         if has_progress:
             return self._replace(has_progress=True)
-        return self._replace(has_progress=False, seen=None, clock_offset=None)
+        return Cycle(self.stage, has_progress=False)
 
 
 UNSEEN = Cycle()

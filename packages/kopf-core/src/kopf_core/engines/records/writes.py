@@ -82,7 +82,9 @@ class LastWrite(NamedTuple):
 
     def get_state(self, body: RawBody | None) -> State | None:
         """How far the cycle has got, if the object is exactly as its latest step has left it."""
-        return self.state if body is not None and self._has_made(body) else None
+        if self.state is None or body is None or not self._has_made(body):
+            return None
+        return self.state
 
     def is_awaited(self, now: float) -> bool:
         """Whether the state cannot be relied on yet."""
@@ -118,7 +120,9 @@ class LastWrite(NamedTuple):
         """A patch was sent: what it has made of the object is not known to be what we wanted."""
         if self.version is None:
             return self
-        return self._replace(version=None, kind=None, state=None, is_final=False)
+        return LastWrite(
+            self.floor, awaited=self.awaited, are_versions_doubted=self.are_versions_doubted
+        )
 
     def finished(self, body: RawBody) -> "LastWrite":
         """Everything is handled, and nothing but our own changes is in this state."""
