@@ -85,3 +85,37 @@ def test_q_fixtures_need_no_imports(tmp_path: Path) -> None:
     )
     assert "3 passed, 1 error" in done.stdout, done.stdout
     assert "absent.py" in done.stdout
+
+
+BROKEN = """
+import kopf
+
+@kopf.on.login()
+def login_fn(**_):
+    raise kopf.PermanentError("no way in")
+"""
+WAITING = """
+def test_operator_that_fails_later(kopf_sandbox, kopf_operator):
+    kopf_operator("-A", "broken.py")
+    kopf_sandbox.wait("configmaps", "never", timeout=1000)
+
+def test_operator_that_fails_at_once(kopf_sandbox, kopf_operator):
+    kopf_operator("-A", "absent.py")
+    kopf_sandbox.wait("configmaps", "default", gone=True)
+    kopf_sandbox.wait("configmaps", "never", timeout=1000)
+"""
+
+
+@pytest.mark.timeout(180)
+def test_q_tests_do_not_wait_for_operators_that_have_failed(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    (tmp_path / "test_waiting.py").write_text(WAITING)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:kmock", "."],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert "2 failed, 2 errors" in done.stdout, done.stdout
+    assert "RuntimeError: The operator has failed: ActivityError: " in done.stdout
+    assert "RuntimeError: The operator has failed: FileNotFoundError: " in done.stdout

@@ -46,7 +46,8 @@ def kopf_operator(kopf_sandbox: SandboxThread) -> Iterator[OperatorStarter]:
 
     Pass the arguments of ``kopf run``: ``kopf_operator("-A", "example.py")``, and the options of
     :class:`kopf.testing.KopfRunner`. ``timeout`` is how many seconds the operator may take
-    to exit. The errors of an operator are raised at the end of the test.
+    to exit. The errors of an operator are raised at the end of the test. If the test waits
+    in ``kopf_sandbox.wait()`` when an operator fails, this wait fails at once.
     """
     from kopf_kits.runner import KopfRunner
 
@@ -54,9 +55,21 @@ def kopf_operator(kopf_sandbox: SandboxThread) -> Iterator[OperatorStarter]:
 
         def start(*args: str, timeout: float = 60.0, **options: Any) -> KopfRunner:
             runner = KopfRunner(["run", *args], timeout=timeout, **options)
+            if runner.reraise:
+                runner.future.add_done_callback(lambda _: _give_up(kopf_sandbox, runner))
             return stack.enter_context(runner)
 
         yield start
+
+
+def _give_up(sandbox: SandboxThread, runner: KopfRunner) -> None:
+    """Tell the waiting test that the operator has failed, if it has."""
+    error = runner.future.exception() or runner.exception
+    if error is not None:
+        reason = f"{type(error).__name__}: {error}"
+        failure = RuntimeError(f"The operator has failed: {reason}")
+        failure.__cause__ = error
+        sandbox.give_up(failure)
 
 
 @pytest.fixture

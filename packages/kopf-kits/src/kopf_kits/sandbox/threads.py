@@ -6,7 +6,8 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future
+from concurrent.futures import wait as wait_for_any
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar, overload
@@ -32,6 +33,7 @@ class SandboxThread:
         self.sandbox = Sandbox(**options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._started: Future[None] = Future()
+        self._given_up: Future[Any] = Future()
         self._stopped: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run, name="kopf-sandbox", daemon=True)
 
@@ -67,10 +69,13 @@ class SandboxThread:
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the thread of the sandbox, and wait for its result."""
+        return self._start(coroutine).result()
+
+    def _start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         if self._loop is None:
             coroutine.close()
             raise RuntimeError("The sandbox is not started: use it as a context manager.")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     @property
     def url(self) -> str:
@@ -176,8 +181,17 @@ class SandboxThread:
     ) -> Obj | None: ...
 
     def wait(self, resource: str, name: str, *args: Any, **options: Any) -> Obj | None:
-        found: Obj | None = self.call(self.sandbox.wait(resource, name, *args, **options))
-        return found
+        found: Future[Obj | None] = self._start(self.sandbox.wait(resource, name, *args, **options))
+        wait_for_any({found, self._given_up}, return_when=FIRST_COMPLETED)
+        if self._given_up.done() and not found.done():
+            found.cancel()
+            self._given_up.result()
+        return found.result()
+
+    def give_up(self, error: BaseException) -> None:
+        """Let all unfinished waits fail with this error, e.g. as the tested program has ended."""
+        if not self._given_up.done():
+            self._given_up.set_exception(error)
 
     def make_ready(self, resource: str, name: str, *, namespace: str | None = None) -> Obj:
         return self.call(self.sandbox.make_ready(resource, name, namespace=namespace))
