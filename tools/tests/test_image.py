@@ -141,3 +141,13 @@ def test_compose_file_mounts_what_the_entrypoint_looks_for() -> None:
     services = yaml.safe_load((IMAGE / "compose.yaml").read_text("utf-8"))["services"]
     targets = [volume.split(":")[-2] for volume in services["operator"]["volumes"]]
     assert targets == ["/app/main.py", "/home/kopf/.kube/config"]
+
+
+def test_q_the_page_says_for_which_processors_the_images_are() -> None:
+    """The machines of the workflow build only for themselves, unless platforms are named."""
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yaml").read_text("utf-8"))
+    job = workflow["jobs"]["image"]
+    recipes = "".join(step.get("run", "") for step in job["steps"])
+    is_for_one = "--platform" not in recipes and "arm" not in job["runs-on"]
+    page = (ROOT / "docs/images.md").read_text("utf-8")
+    assert is_for_one == ("The published images are for amd64 only." in page)
