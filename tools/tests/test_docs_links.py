@@ -30,6 +30,8 @@ EXTERNAL = {
     "https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/",
     "https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/",
     "https://kubernetes.io/docs/tasks/tools/",
+    "https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/"
+    "custom-resource-definition-versioning/",
 }
 """All the pages of others that we refer to. When adding one, look at it with your own eyes."""
 
