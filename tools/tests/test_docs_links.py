@@ -28,7 +28,6 @@ EXTERNAL = {
     "https://kubernetes.io/docs/reference/using-api/api-concepts/",
     "https://kubernetes.io/docs/reference/using-api/server-side-apply/",
     "https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/",
-    "https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/",
     "https://kubernetes.io/docs/tasks/tools/",
     "https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/"
     "custom-resource-definition-versioning/",
