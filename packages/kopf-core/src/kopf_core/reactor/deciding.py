@@ -59,7 +59,7 @@ class Act(enum.Enum):
     LET_GO = "send as above, and tell that the deletion is not handled; end"
     CLEAN_UP = "delete the children that Kubernetes does not delete; end until they are gone"
     FIX_FINALIZER = "add or remove the finalizer; end, unless others undo that"
-    HANDLE = "call the handlers that are due, make the passes if those left no changes, send all; end"
+    HANDLE = "call the handlers that are due, or else make the passes, and send all changes; end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
