@@ -235,6 +235,48 @@ async def begin(memo, **_):
     assert (running.folder / "cleaned").exists()
 
 
+NESTED = {
+    "task": "background.append(asyncio.create_task(ask()))",
+    "group": "async with asyncio.TaskGroup() as group: group.create_task(ask())",
+    "gather": "await asyncio.gather(ask())",
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+async def test_k39_handlers_end_their_work_if_tasks_of_users_ask_to_exit(world, start, kind):
+    await world.create()
+    source = f"""
+began, released, background = asyncio.Event(), asyncio.Event(), []
+
+async def ask():
+    await began.wait()
+    sys.exit(5)
+
+@kopf.daemon(*KEX, id="asking")
+async def asking(**_):
+    {NESTED[kind]}
+
+@kopf.daemon(*KEX, id="waiting")
+async def waiting(stopped, **_):
+    await stopped.wait()
+    released.set()
+
+@kopf.on.create(*KEX, id="working")
+async def working(**_):
+    began.set()
+    await released.wait()
+    mark("worked")
+"""
+    async with start(source) as running:
+        assert await running.end() == 5
+    assert (running.folder / "worked").read_text() == "\n"
+    assert (running.folder / "cleaned").exists()
+    assert not get_progress(await world.get())
+    assert "A task of users asks to exit by SystemExit(5)" in running.output
+    assert "handlers.py:" in running.output
+    assert "Traceback" not in running.output
+
+
 async def test_k39_the_exit_is_bounded_even_if_the_loop_is_blocked(world, start):
     await world.create()
     source = """

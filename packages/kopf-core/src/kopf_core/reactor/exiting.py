@@ -105,6 +105,15 @@ def get_bound(settings: OperatorSettings, handlers: Iterable[BaseHandler]) -> fl
     return max(GRACE, max(declared) + 2 * RESERVE)
 
 
+def tell_of_wish(who: str, wish: SystemExit) -> None:
+    """Say in the log who asks to exit, and where."""
+    place = "".join(
+        f" ({frame.f_code.co_filename}:{line})"
+        for frame, line in [*traceback.walk_tb(wish.__traceback__)][-1:]
+    )
+    logger.warning(f"{who} asks to exit by {safe_repr(wish)}{place}. Operator is stopping.")
+
+
 class Exit:
     """The exit of one operator: whether it is requested, and how much time is left for it."""
 
@@ -148,12 +157,8 @@ class Exit:
         """Begin the exit, as users' code asks for it. It can be called in threads, too."""
         self.wish = wish
         invocation = invocation_var.get(None)
-        place = "".join(
-            f" ({frame.f_code.co_filename}:{line})"
-            for frame, line in [*traceback.walk_tb(wish.__traceback__)][-1:]
-        )
         who = describe_call(invocation.handler, invocation.cause) if invocation else "A function"
-        logger.warning(f"{who} asks to exit by {safe_repr(wish)}{place}. Operator is stopping.")
+        tell_of_wish(who, wish)
         owner = process_owner.get()
         if owner is not None:
             owner.on_wish(self.bound + MARGIN, self.describe, wish.code)

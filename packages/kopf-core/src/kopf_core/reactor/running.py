@@ -1,6 +1,7 @@
 """Running operators: from synchronous code, in an existing loop, or as a set of tasks."""
 
 import asyncio
+import contextlib
 import gc
 import inspect
 import logging
@@ -10,7 +11,7 @@ from typing import Any, Unpack
 from kopf_core.actions.context import loading_var, operator_var
 from kopf_core.engines.activities import ActivityError
 from kopf_core.engines.background.termination import disown
-from kopf_core.reactor.exiting import AbandonedError, WishedExit, process_owner
+from kopf_core.reactor.exiting import AbandonedError, WishedExit, process_owner, tell_of_wish
 from kopf_core.reactor.operator import Operator
 from kopf_core.reactor.options import OperatorArguments, choose_options, show_options
 from kopf_core.reactor.signals import install_signals
@@ -65,9 +66,25 @@ def _refuse_nesting() -> None:
 def _run_in_loop(loop: asyncio.AbstractEventLoop, kwargs: OperatorArguments) -> None:
     foreign = asyncio.all_tasks(loop)
     try:
-        loop.run_until_complete(operator(**kwargs))
+        _run_until_over(loop, loop.create_task(operator(**kwargs)))
     finally:
         loop.run_until_complete(_cancel_others(foreign))
+
+
+def _run_until_over(loop: asyncio.AbstractEventLoop, main: "asyncio.Task[None]") -> None:
+    """Run the operator. If a task of users breaks the loop by ``SystemExit``, go on to the end.
+
+    This is a wish to exit, the same as of handlers: the operator is stopped gracefully.
+    """
+    try:
+        loop.run_until_complete(main)
+    except SystemExit as wish:
+        if not main.done():
+            tell_of_wish("A task of users", wish)
+            main.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                _run_until_over(loop, main)
+        raise
 
 
 async def _cancel_others(foreign: Collection["asyncio.Task[Any]"]) -> None:
