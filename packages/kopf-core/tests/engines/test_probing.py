@@ -231,3 +231,14 @@ async def test_k18_only_reading_is_served(serve, method, status):
         assert (await get("/else"))[0] == 404
         async with session.request(method, f"http://127.0.0.1:{port}/healthz") as response:
             assert response.status == status
+
+
+async def test_k18_requests_sent_ahead_are_not_answered(serve):
+    port = find_free_port()
+    async with serve(port=port) as get:
+        assert (await get())[0] == 200
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
+        async with asyncio.timeout(30):
+            assert (await reader.read()).count(b"HTTP/1.1") == 1
+        writer.close()

@@ -60,6 +60,13 @@ async def listen(views: Mapping[str, View], endpoint: str, *, title: str) -> Non
 
 
 async def _dispatch(views: Mapping[str, View], request: "web.BaseRequest") -> "web.Response":
+    """Answer one request of the connection. Thousands sent ahead would hold up the event loop."""
+    response = await _answer(views, request)
+    response.force_close()
+    return response
+
+
+async def _answer(views: Mapping[str, View], request: "web.BaseRequest") -> "web.Response":
     from aiohttp import web
 
     view = views.get(request.path)
