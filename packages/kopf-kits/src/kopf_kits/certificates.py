@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import ipaddress
+import ssl
+import tempfile
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
@@ -45,6 +47,15 @@ class Pair:
 
     certificate: bytes
     key: bytes = dataclasses.field(repr=False)
+
+    def make_context(self) -> ssl.SSLContext:
+        """The context of a server with this certificate."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        with tempfile.NamedTemporaryFile() as file:  # only files can be loaded
+            file.write(self.certificate + self.key)
+            file.flush()
+            context.load_cert_chain(file.name)
+        return context
 
 
 def require_cryptography(purpose: str) -> None:

@@ -80,7 +80,7 @@ def local_cluster(
             from kopf_kits.sandbox import ClusterOptions, SandboxThread
 
             with _explained(f"Cannot serve on port {port}"):
-                thread = SandboxThread(port=port, options=ClusterOptions(rbac=rbac))
+                thread = SandboxThread(port=port, options=ClusterOptions(rbac=rbac), tls=rbac)
                 sandbox = stack.enter_context(thread)
             with _explained(f"Cannot write the kubeconfig {kubeconfig}"):
                 sandbox.write_kubeconfig(kubeconfig)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -138,3 +139,32 @@ def test_kubeconfig_must_be_in_an_existing_folder(tmp_path: Path) -> None:
     reason = f"the folder {tmp_path / 'folder'} does not exist"
     assert done.stderr == f"Error: Cannot write the kubeconfig {path}: {reason}\n"
     assert not list(tmp_path.iterdir())
+
+
+KUBECTL = shutil.which("kubectl")
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed here")
+def test_n_kubectl_is_the_admin_and_can_be_an_account(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="kubectl sends no tokens without certificates")
+    kubeconfig = tmp_path / "kubeconfig"
+
+    def kubectl(*args: str) -> str:
+        options = ["--kubeconfig", str(kubeconfig), "--cache-dir", str(tmp_path / "cache")]
+        command = [str(KUBECTL), *options, *args]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return (done.stdout + done.stderr).strip()
+
+    with running("--rbac", "--kubeconfig", str(kubeconfig)) as process:
+        lines = read_until(process, "is ready at")
+        assert "https://127.0.0.1:" in lines[-1]
+        assert kubectl("auth", "can-i", "create", "configmaps") == "yes"
+        assert "created" in kubectl("create", "serviceaccount", "robot")
+        token = kubectl("create", "token", "robot")
+        options = [f"--token={token}", "-n", "default"]
+        assert kubectl("auth", "can-i", "list", "pods", *options) == "no"
+        kubectl("create", "role", "reader", "--verb=list", "--resource=pods")
+        binding = ["create", "rolebinding", "reader", "--role=reader"]
+        kubectl(*binding, "--serviceaccount=default:robot")
+        assert kubectl("auth", "can-i", "list", "pods", *options) == "yes"
+        assert "cannot delete resource" in kubectl("delete", "pod", "x", *options)

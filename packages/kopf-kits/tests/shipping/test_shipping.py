@@ -1,7 +1,10 @@
 """The deployment of an operator: rendering of our chart, its values, and the forms of files."""
 
+import dataclasses
 import json
 import pathlib
+import shutil
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -169,6 +172,27 @@ def test_n_all_forms_are_of_the_same_objects() -> None:
     rendered = render_chart(values, name="web", namespace="home", chart="web", version="1.0")
     assert sorted(map(json.dumps, plain[1:])) == sorted(map(json.dumps, rendered))
     assert "# The kinds to serve" in chart["values.yaml"]
+
+
+KUBECTL = shutil.which("kubectl")
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed here")
+def test_n_kustomize_leaves_the_objects_in_their_namespaces(tmp_path: pathlib.Path) -> None:
+    values = {**DEPLOYMENT.values, "namespaces": ["one", "two"]}
+    deployment = dataclasses.replace(DEPLOYMENT, values=values)
+    for path, text in write_kustomize(deployment).items():
+        (tmp_path / path).write_text(text)
+    command = [str(KUBECTL), "kustomize", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    built = [body for body in yaml.safe_load_all(done.stdout) if body]
+    plain = [body for body in yaml.safe_load_all(write_plain(deployment)) if body][1:]
+    assert sorted(map(locate, built)) == sorted(map(locate, plain))
+
+
+def locate(body: dict[str, Any]) -> tuple[str, str, str]:
+    return body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"]
 
 
 @pytest.mark.parametrize("form", ["plain", "kustomize", "helm"])

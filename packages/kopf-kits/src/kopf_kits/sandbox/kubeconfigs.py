@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,19 @@ import yaml
 NAME = "sandbox"
 
 
-def make_kubeconfig(url: str, *, namespace: str = "default", token: str = NAME) -> dict[str, Any]:
-    """A kubeconfig with the only context: the sandbox at that URL."""
+def make_kubeconfig(
+    url: str, *, namespace: str = "default", token: str = NAME, authority: bytes | None = None
+) -> dict[str, Any]:
+    """A kubeconfig with the only context: the sandbox at that URL, and whom to trust there."""
+    cluster = {"server": url}
+    if authority is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
     context = {"cluster": NAME, "user": NAME, "namespace": namespace}
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": NAME,
-        "clusters": [{"name": NAME, "cluster": {"server": url}}],
+        "clusters": [{"name": NAME, "cluster": cluster}],
         "users": [{"name": NAME, "user": {"token": token}}],
         "contexts": [{"name": NAME, "context": context}],
     }

@@ -11,6 +11,7 @@ from typing import Any, Literal, overload
 
 import yaml
 
+from kopf_kits.certificates import make_self_signed
 from kopf_kits.pipes import Pipe, Send
 
 from . import kubeconfigs, waiting
@@ -35,7 +36,7 @@ Manifest = Obj | Objs | str | Path
 
 
 class Sandbox:
-    """A Kubernetes API server in memory, over plain HTTP on the loopback interface only.
+    """A Kubernetes API server in memory, on the loopback interface only.
 
     A tool for development and tests: it keeps nothing, and accepts any credentials, or none,
     unless there is ``ClusterOptions(rbac=True)``.
@@ -48,6 +49,9 @@ class Sandbox:
     ``port`` is the port to listen on, 0 is for any free port. If it is ``None``, nothing listens,
     and `connect()` serves connections of other kinds, e.g. where there are no sockets.
     ``host`` must be a loopback address.
+
+    With ``tls``, the sandbox makes a certificate and serves HTTPS. ``kubectl`` needs it for RBAC:
+    it sends no tokens over plain HTTP. Raises ``MissingLibraryError`` with no ``cryptography``.
     """
 
     def __init__(
@@ -56,12 +60,14 @@ class Sandbox:
         port: int | None = 0,
         host: str = "127.0.0.1",
         options: ClusterOptions | None = None,
+        tls: bool = False,
     ) -> None:
         if not is_loopback(host):
             raise ValueError(f"The sandbox listens only on loopback addresses, not on {host!r}.")
         self._port = port
         self._host = host
         self._options = options or ClusterOptions()
+        self._pair = make_self_signed([host, "localhost"]) if tls else None
         self.faults = Faults()
         """Faults on demand, for tests."""
         self.journal = Journal(self._options.nature.clock)
@@ -77,7 +83,8 @@ class Sandbox:
         await self._server.start(self._host)
         if self._port is not None:
             try:
-                await self._server.listen(self._host, self._port)
+                context = None if self._pair is None else self._pair.make_context()
+                await self._server.listen(self._host, self._port, context)
             except BaseException:
                 await self._server.stop()
                 raise
@@ -108,7 +115,8 @@ class Sandbox:
     @property
     def url(self) -> str:
         """The address of the API, e.g. ``http://127.0.0.1:34567``."""
-        return f"http://{self._host}" + (f":{self.port}" if self._port is not None else "")
+        scheme = "http" if self._pair is None else "https"
+        return f"{scheme}://{self._host}" + (f":{self.port}" if self._port is not None else "")
 
     def connect(self, send: Send) -> Pipe:
         """Serve one more connection, which is not one of sockets: get its end.
@@ -127,7 +135,10 @@ class Sandbox:
         ``ClusterOptions(rbac=True)``, its roles decide on its rights.
         """
         token = make_token(namespace, account or "")
-        return kubeconfigs.make_kubeconfig(self.url, namespace=namespace, token=token)
+        authority = None if self._pair is None else self._pair.certificate
+        return kubeconfigs.make_kubeconfig(
+            self.url, namespace=namespace, token=token, authority=authority
+        )
 
     def write_kubeconfig(
         self,

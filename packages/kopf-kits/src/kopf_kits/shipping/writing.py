@@ -38,7 +38,10 @@ def write_plain(deployment: Deployment) -> str:
 
 
 def write_kustomize(deployment: Deployment) -> Files:
-    """A base for kustomize; the image and the namespace can be changed in overlays."""
+    """A base for kustomize; the image can be changed in overlays.
+
+    It sets no namespace for all: the roles are in the namespaces that are served, not in its own.
+    """
     files: Files = {}
     if deployment.definitions:
         files["definitions.yaml"] = _dump(deployment.definitions)
@@ -49,7 +52,6 @@ def write_kustomize(deployment: Deployment) -> Files:
     kustomization = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
-        "namespace": deployment.namespace,
         "resources": sorted(files),
         "images": [{"name": image["repository"], "newTag": image["tag"]}] if image else [],
     }

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import email.utils
 import logging
+import ssl
 from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, unquote
 
@@ -47,10 +48,10 @@ class Server:
         await self._runner.setup()
         self.host = host
 
-    async def listen(self, host: str, port: int) -> None:
+    async def listen(self, host: str, port: int, context: ssl.SSLContext | None = None) -> None:
         """Start listening; port 0 is any free port. Raises ``OSError`` if it is taken."""
         loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(self.make_protocol, host, port)
+        self._listening = await loop.create_server(self.make_protocol, host, port, ssl=context)
         self.host, self.port = self._listening.sockets[0].getsockname()[:2]
 
     def make_protocol(self) -> asyncio.Protocol:
