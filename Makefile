@@ -66,7 +66,7 @@ e2e-long: $(UV) ## Run those end-to-end tests that live through the lifetimes of
 	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/browser --ignore e2e/field --cluster emulator -m long $(ARGS)
 
 # The roles of all examples take long to be tried: ROLES="least_roles" for them.
-ROLES ?= not least_roles or 17-admission or 18-website or 99-all-at-once
+ROLES ?= not least_roles or applies_definitions or 17-admission or 18-website or 99-all-at-once
 e2e-real-long: e2e-assets ## The same on a real kube-apiserver; the least roles of some examples, or ROLES=least_roles for all
 	$(RUN) pytest e2e --ignore e2e/chaos --ignore e2e/browser --ignore e2e/field --cluster envtest -m long -k "$(ROLES)" $(ARGS)
 
