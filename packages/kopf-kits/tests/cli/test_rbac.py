@@ -412,7 +412,7 @@ def start(strict, write, tmp_path) -> Callable[..., str]:
 @pytest.mark.parametrize(
     "lacking",
     [
-        *((DEFINITIONS, verb) for verb in ("get", "watch", *APPLYING)),
+        *((DEFINITIONS, verb) for verb in ("get", *APPLYING)),
         *((kind, verb) for kind in (POLICIES, BINDINGS) for verb in APPLYING),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ import kopf
 from kopf import schema
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.credentials import ConnectionInfo
+from kopf_kits.definitions import applying
 from kopf_kits.definitions.applying import (
     URL,
     BreakingChangesError,
@@ -115,6 +117,47 @@ async def test_taken_names_are_named(client: Client) -> None:
 async def test_missing_rights_are_named(client: Client, sandbox: Sandbox) -> None:
     sandbox.faults.fail(403, method="GET", path=f"{URL}/*")
     with pytest.raises(DefinitionError, match=r"^websites\.example\.com cannot be read: "):
+        await apply_definitions(client, declare(int))
+
+
+@pytest.fixture
+def unestablished() -> bytes:
+    """The definition as it is before the server has looked at it."""
+    (definition,) = declare(int)
+    meta = {**definition["metadata"], "uid": "u", "resourceVersion": "1"}
+    return json.dumps({**definition, "metadata": meta, "status": {}}).encode()
+
+
+async def test_n_definitions_are_waited_for_with_few_requests(
+    client: Client, sandbox: Sandbox, unestablished: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(applying, "POLLING", 0)
+    path = f"{URL}/{NAME}"
+    await apply_definitions(client, declare(int))
+    sandbox.journal.clear()
+    sandbox.faults.fail(200, method="GET", path=path, times=3, skip=1, body=unestablished)
+    sandbox.faults.fail(200, method="PATCH", path=path, body=unestablished)
+    assert await apply_definitions(client, declare(int)) == [NAME]
+    assert len(sandbox.journal.select("GET", path)) == 5
+    assert not [entry for entry in sandbox.journal if entry.watch]
+
+
+async def test_n_definitions_that_are_never_established(
+    client: Client, sandbox: Sandbox, unestablished: bytes
+) -> None:
+    sandbox.faults.fail(200, method="PATCH", path=f"{URL}/{NAME}", body=unestablished)
+    with pytest.raises(DefinitionError, match=r"websites.* is not established in 0 seconds"):
+        await apply_definitions(client, declare(int), timeout=0)
+    assert len(sandbox.journal) <= 3
+
+
+async def test_n_definitions_applied_by_two_operators_at_once(
+    client: Client, sandbox: Sandbox
+) -> None:
+    sandbox.faults.fail(409, method="PATCH", path=f"{URL}/{NAME}", times=3)
+    assert await apply_definitions(client, declare(int)) == [NAME]
+    sandbox.faults.fail(409, method="PATCH", path=f"{URL}/{NAME}")
+    with pytest.raises(DefinitionError, match=r"websites.* is not applied: 409"):
         await apply_definitions(client, declare(int))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Collection, Iterator
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ Obj = dict[str, Any]
 URL: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MANAGER: Final = "kopf"
 TIMEOUT: Final = 60.0  # seconds for the cluster to accept the names of a kind
+POLLING: Final = 0.25  # seconds
 ATTEMPTS: Final = 10
 """How many times a definition is tried if others change it at the same time."""
 
@@ -44,8 +44,6 @@ UNSERVED: Final[Obj] = {
 Without any, the API server takes the objects of one version for those of another one. Whoever
 writes such an object, even an annotation, then loses the fields that the other version lacks.
 """
-
-_BROKEN: Final = (ConnectionError, APIError, json.JSONDecodeError, OSError)
 
 
 class BreakingChangesError(DefinitionError):
@@ -207,33 +205,10 @@ async def _patch(client: Client, url: str, patch: Obj, content_type: str) -> Obj
 
 
 async def _wait_until_established(client: Client, definition: Obj) -> None:
-    name = definition["metadata"]["name"]
+    """Look again and again: it takes a moment, and a broken stream would hide that moment."""
     while not _is_established(definition):
-        async for state in _watch(client, definition):
-            if _is_established(state):
-                return
-        definition = await _reread(client, name)
-
-
-async def _watch(client: Client, definition: Obj) -> AsyncIterator[Obj]:
-    """The next states of the definition, until the stream breaks."""
-    metadata = definition["metadata"]
-    params = {
-        "watch": "true",
-        "fieldSelector": f"metadata.name={metadata['name']}",
-        "resourceVersion": metadata["resourceVersion"],
-    }
-    with _hinting(f"{metadata['name']} cannot be watched"):
-        async with client.stream(URL, params=params) as response:
-            try:
-                async for line in response.content:
-                    event = json.loads(line)
-                    if event["type"] in ("ADDED", "MODIFIED"):
-                        yield event["object"]
-                    else:
-                        return
-            except _BROKEN:
-                return
+        await asyncio.sleep(POLLING)
+        definition = await _reread(client, _get_name(definition))
 
 
 def _is_established(definition: Obj) -> bool:

@@ -37,7 +37,7 @@ def list_applied(models: Iterable[type]) -> Iterator[Demand]:
     """
     definitions = {d.name: d for model in models if (d := definition_of(model)) is not None}
     if definitions:
-        for verb in ("get", "watch", *APPLYING_VERBS):
+        for verb in ("get", *APPLYING_VERBS):
             right = Right(CRDS.group, CRDS.plural, verb)
             yield Demand(right, False, "The definitions are applied")
     for one in definitions.values():
