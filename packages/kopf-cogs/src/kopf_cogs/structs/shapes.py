@@ -296,6 +296,45 @@ def write(value: Any) -> Any:
     return str(value) if isinstance(value, _TEXTS) else value
 
 
+def write_sparsely(value: Any) -> Any:
+    """The same with no nulls in those fields of models that are null when they are absent.
+
+    All other nulls are data: in required fields, in dictionaries, in what has no schema.
+    """
+    written = write(value)
+    _leave_out(written, value)
+    return written
+
+
+def _leave_out(written: Any, value: Any) -> None:
+    match written, value:
+        case {}, _ if is_model(type(value)):
+            for key, name, default in _list_defaults(type(value)):
+                inner = getattr(value, name)
+                if inner is None and default is None:
+                    written.pop(key, None)
+                else:
+                    _leave_out(written.get(key), inner)
+        case ({}, Mapping()) if len(written) == len(value):
+            for one, inner in zip(written.values(), value.values(), strict=True):
+                _leave_out(one, inner)
+        case ([*_], list() | tuple()) if len(written) == len(value):
+            for one, inner in zip(written, value, strict=True):
+                _leave_out(one, inner)
+
+
+def _list_defaults(cls: Any) -> Iterable[tuple[str, str, Any]]:
+    """How each field is named in objects, how in Python, and what it is when it is absent."""
+    if is_pydantic(cls):
+        fields = getattr(cls, "model_fields", None) or cls.__pydantic_fields__
+        for name, field in fields.items():
+            yield field.serialization_alias or field.alias or name, name, field.default
+        return
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for one in _get_init_fields(cls):
+        yield get_key(one.name, hints[one.name]), one.name, one.default
+
+
 def _write_pydantic(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True)

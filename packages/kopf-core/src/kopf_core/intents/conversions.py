@@ -7,7 +7,7 @@ from typing import Any
 
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.dicts import json_copy
-from kopf_cogs.structs.models import get_field_names, is_model, without_nulls
+from kopf_cogs.structs.models import get_field_names, is_model
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.intents.views import Views
 
@@ -94,11 +94,11 @@ class ConversionHandler(BaseHandler):
 
 def _merge_model(obj: Mapping[str, Any], instance: Any) -> dict[str, Any]:
     """The fields of the model; and those of the object which the model says nothing of."""
-    from kopf_cogs.structs.shapes import write
+    from kopf_cogs.structs.shapes import write_sparsely
 
     known = {*get_field_names(type(instance)), *_STANDARD}
     others = {key: json_copy(val) for key, val in obj.items() if key not in known}
-    made: dict[str, Any] = without_nulls(write(instance))
+    made: dict[str, Any] = write_sparsely(instance)
     return others | made
 
 

@@ -4,11 +4,14 @@ import asyncio
 import dataclasses
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any
 
+import pydantic
 import pytest
 
 from kopf_cogs.helpers.callbacks import exit_listener
 from kopf_cogs.structs.definitions import resource
+from kopf_cogs.structs.markers import Name
 from kopf_cogs.structs.reviews import ReviewError, UnknownWebhookError
 from kopf_core.engines.admission.conversion_keeping import build_conversion, is_kept
 from kopf_core.engines.admission.converting import Converter
@@ -100,6 +103,46 @@ async def test_n8_models_are_converted(registry, convert):
     response = await convert("v1", website(spec={"size": 1}, status={"x": "y"}))
     [converted] = response["convertedObjects"]
     assert converted == website("v1", spec={"replicas": 1}, status={"x": "y"})
+
+
+NULLABLE = {"tier": str | None, "labels": dict[str, str | None], "free": dict[str, Any]}
+
+
+def declare_pydantic():
+    part = pydantic.create_model("Part", a=(int | None, ...))
+    fields = {name: (hint, ...) for name, hint in NULLABLE.items()}
+    note = (str | None, pydantic.Field(None, alias="theNote"))
+    spec = pydantic.create_model("Spec", **fields, note=note, parts=(list[part], []))
+    return lambda: pydantic.create_model("Website", spec=(spec, ...))
+
+
+def declare_dataclass():
+    part = dataclasses.make_dataclass("Part", [("a", int | None)])
+    note = ("note", Annotated[str | None, Name("theNote")], None)
+    parts = ("parts", list[part], dataclasses.field(default_factory=list))
+    spec = dataclasses.make_dataclass("Spec", [*NULLABLE.items(), note, parts])
+    return lambda: dataclasses.make_dataclass("Website", [("spec", spec)])
+
+
+@pytest.mark.parametrize("declare", [declare_dataclass, declare_pydantic])
+async def test_n_nulls_of_users_are_not_lost_by_models(registry, convert, declare):
+    make = declare()
+    old, new = (resource(f"{KIND}/{v}", kind="Website")(make()) for v in ("v1beta1", "v1"))
+
+    def upgrade(body, **_):
+        return new(spec=body.spec)
+
+    upgrade.__annotations__["body"] = old
+    on.convert(old, new, registry=registry)(upgrade)
+    spec = {
+        "tier": None,
+        "labels": {"a": None, "b": "c"},
+        "free": {"x": None, "y": [None, {"z": None}]},
+        "parts": [{"a": None}, {"a": 1}],
+    }
+    response = await convert("v1", website(spec=spec))
+    assert response["result"] == {"status": "Success"}
+    assert response["convertedObjects"][0]["spec"] == spec
 
 
 async def test_n8_the_kind_is_known_from_the_annotations(registry, convert):
