@@ -108,3 +108,77 @@ def test_n_init_and_update_as_commands(tmp_path: pathlib.Path) -> None:
     result = runner.invoke(main, ["init", "--update", f"--directory={folder}"])
     assert (result.exit_code, result.output) == (0, "Updated Makefile\n")
     assert (folder / "Makefile").read_text() == makefile + "\nmine:\n\techo\n"
+
+
+OLDER = {"a.txt": "1\n2\n3\n", "b.txt": "b\n", "c.txt": "c\n"}
+NEWER = {"a.txt": "1\n2\n3\n4\n", "b.txt": "B\n", "c.txt": "C\n"}
+
+
+@pytest.fixture
+def project(tmp_path: pathlib.Path) -> pathlib.Path:
+    create(tmp_path / "project", ANSWERS, OLDER)
+    return tmp_path / "project"
+
+
+@pytest.mark.parametrize(
+    ("ours", "merged"),
+    [
+        (b"0\r\n1\r\n2\r\n3\r\n", b"0\r\n1\r\n2\r\n3\r\n4\r\n"),
+        (b"0\r\n1\n2\n3\n", b"0\r\n1\n2\n3\n4\n"),
+    ],
+)
+def test_n_ends_of_lines_stay_as_they_are_in_the_project(
+    project: pathlib.Path, ours: bytes, merged: bytes
+) -> None:
+    (project / "a.txt").write_bytes(ours)
+    assert update(project, ANSWERS, NEWER, OLDER)["a.txt"] is False
+    assert (project / "a.txt").read_bytes() == merged
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\x82\xff", "b.txt is not a text in UTF-8"),
+        (b"<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n", "b.txt has conflicts"),
+    ],
+)
+def test_n_nothing_is_updated_if_something_cannot_be_merged(
+    project: pathlib.Path, content: bytes, reason: str
+) -> None:
+    (project / "b.txt").write_bytes(content)
+    before = {path: path.read_bytes() for path in project.iterdir() if path.is_file()}
+    with pytest.raises(ProjectError, match=reason):
+        update(project, ANSWERS, NEWER, OLDER)
+    assert {path: path.read_bytes() for path in project.iterdir() if path.is_file()} == before
+
+
+def test_n_folders_in_place_of_files_are_left_alone(project: pathlib.Path) -> None:
+    (project / "b.txt").unlink()
+    (project / "b.txt").mkdir()
+    with pytest.raises(ProjectError, match=r"b\.txt is a folder"):
+        update(project, ANSWERS, NEWER, {"a.txt": OLDER["a.txt"]})
+    assert (project / "a.txt").read_text() == OLDER["a.txt"]
+    assert update(project, ANSWERS, NEWER, OLDER) == {"a.txt": False, "c.txt": False}
+
+
+def test_n_files_are_replaced_as_a_whole(project: pathlib.Path) -> None:
+    """A kill in the middle of writing must not leave a half of a file of the user."""
+    (project / "a.txt").rename(project / "real.txt")
+    (project / "a.txt").symlink_to("real.txt")
+    (project / "real.txt").chmod(0o755)
+    (project / "a.txt").write_text("0\n1\n2\n3\n")
+    with (project / "a.txt").open() as file:
+        update(project, ANSWERS, NEWER, OLDER)
+        assert file.read() == "0\n1\n2\n3\n"  # the previous file is still what it was
+    assert (project / "a.txt").is_symlink()
+    assert (project / "real.txt").read_text() == "0\n1\n2\n3\n4\n"
+    assert (project / "real.txt").stat().st_mode & 0o777 == 0o755
+    assert {path.name for path in project.iterdir()} == {*NEWER, "real.txt", LOCK}
+
+
+@pytest.mark.parametrize("files", ['{"Makefile": 5}', '["a"]', '{"../x": "a"}', '{"/x": "a"}'])
+def test_n_broken_memories_of_projects_are_named(tmp_path: pathlib.Path, files: str) -> None:
+    answers = '{"name": "web", "version": "1.46"}'
+    (tmp_path / LOCK).write_text(f'{{"answers": {answers}, "files": {files}}}')
+    with pytest.raises(ProjectError, match=rf"{LOCK} is broken"):
+        load(tmp_path)

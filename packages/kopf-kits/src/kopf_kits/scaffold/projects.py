@@ -7,17 +7,19 @@ import importlib.resources
 import json
 import pathlib
 import re
+import shutil
 import string
 from collections.abc import Iterator, Mapping
 from importlib.resources.abc import Traversable
 
-from kopf_kits.scaffold.merging import merge_texts
+from kopf_kits.scaffold.merging import Merged, merge_texts
 
 Files = Mapping[str, str]
 
 LOCK = ".kopf-scaffold.json"
 """Where it is remembered of what the project was made: it is to be committed with the project."""
 
+_CONFLICTS = re.compile(r"(?ms)^<<<<<<< .*^>>>>>>> ")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 FOLDER = importlib.resources.files("kopf_kits.scaffold") / "files"
@@ -126,12 +128,17 @@ def load(folder: pathlib.Path) -> tuple[Answers, dict[str, str]]:
     """What the project was made of: the answers, and the files as they were then."""
     try:
         data = json.loads((folder / LOCK).read_text("utf-8"))
-        return Answers(**data["answers"]), dict(data["files"])
+        answers, files = Answers(**data["answers"]), dict(data["files"])
     except FileNotFoundError:
         text = f"There is no {LOCK} in {folder}: it is not a project of 'kopf init'."
         raise ProjectError(text) from None
     except (ValueError, KeyError, TypeError) as e:
         raise ProjectError(f"The file {folder / LOCK} is broken: {e}") from e
+    for path, text in files.items():
+        place = pathlib.PurePosixPath(path)
+        if not isinstance(text, str) or place.is_absolute() or ".." in place.parts:
+            raise ProjectError(f"The file {folder / LOCK} is broken: in its file {path!r}.")
+    return answers, files
 
 
 def update(folder: pathlib.Path, answers: Answers, files: Files, base: Files) -> dict[str, bool]:
@@ -139,27 +146,53 @@ def update(folder: pathlib.Path, answers: Answers, files: Files, base: Files) ->
 
     The value says if there are conflicts, to be resolved by people. What was removed from the
     project stays so; what is not in the scaffold anymore is removed if it was never changed.
+
+    Raises :class:`ProjectError` with nothing changed if some of the files cannot be merged.
     """
+    merged = {
+        path: _merge(folder / path, base.get(path), files.get(path))
+        for path in sorted(files.keys() | base.keys())
+        if files.get(path) != base.get(path)
+    }
     changed: dict[str, bool] = {}
-    for path in sorted(files.keys() | base.keys()):
-        target = folder / path
-        ours = target.read_text("utf-8") if target.is_file() else None
-        old, new = base.get(path), files.get(path)
-        if new is None:
-            if ours is not None and ours == old:
-                target.unlink()
-                changed[path] = False
-        elif ours is None:
-            if old is None:
-                _write(target, new)
-                changed[path] = False
+    for path, result in merged.items():
+        if result is None:
+            continue
+        changed[path] = result.has_conflicts
+        if path in files:
+            _write(folder / path, result.text)
         else:
-            merged = merge_texts(old or "", ours, new)
-            if merged.text != ours:
-                _write(target, merged.text)
-                changed[path] = merged.has_conflicts
+            (folder / path).unlink()
     _write(folder / LOCK, _dump(answers, files))
     return changed
+
+
+def _merge(target: pathlib.Path, old: str | None, new: str | None) -> Merged | None:
+    """The file as it is to be, empty if it is to be removed; ``None`` if it is to be left alone."""
+    if not target.is_file():
+        if old is None and target.exists():
+            raise ProjectError(f"{target} is a folder: move it away, and start again.")
+        return Merged(new or "", False) if old is None else None
+    ours, end = _read_text(target)
+    if new is None:
+        return Merged("", False) if ours == old else None
+    if _CONFLICTS.search(ours):
+        raise ProjectError(f"{target} has conflicts: resolve them, and start again.")
+    merged = merge_texts(old or "", ours, new)
+    text = merged.text.replace("\n", end)
+    return None if merged.text == ours else Merged(text, merged.has_conflicts)
+
+
+def _read_text(path: pathlib.Path) -> tuple[str, str]:
+    """The text, and how its lines end: if not all of them end so, they are left as they are."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        problem = f"{path} is not a text in UTF-8: move it away, and start again."
+        raise ProjectError(problem) from None
+    unified = text.replace("\r\n", "\n")
+    is_windows = len(text) - len(unified) == unified.count("\n") > 0
+    return (unified, "\r\n") if is_windows else (text, "\n")
 
 
 def _dump(answers: Answers, files: Files) -> str:
@@ -168,5 +201,11 @@ def _dump(answers: Answers, files: Files) -> str:
 
 
 def _write(path: pathlib.Path, text: str) -> None:
+    """Replace the file as a whole: if it is interrupted, the previous one is still there."""
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    draft = path.with_name(f".{path.name}.kopf")
+    draft.write_bytes(text.encode("utf-8"))
+    if path.exists():
+        shutil.copymode(path, draft)
+    draft.replace(path)
