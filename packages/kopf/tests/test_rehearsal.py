@@ -124,6 +124,29 @@ async def test_n5_deletions_are_rehearsed_to_their_end(websites: Any) -> None:
     assert await websites.names() == ["old"]
 
 
+async def test_n5_changes_after_a_deletion_do_not_undo_it(websites: Any) -> None:
+    called: list[str] = []
+
+    @kopf.on.create(websites.kind, registry=websites.registry, id="fn")
+    async def fn(name: str, **_: Any) -> None:
+        await kopf.api.delete(websites.kind, name, namespace="ns1")
+        await kopf.api.patch(websites.kind, name, {"spec": {"x": "2"}}, namespace="ns1")
+        body = await kopf.api.get(websites.kind, name, namespace="ns1")
+        assert body["metadata"]["deletionTimestamp"]
+
+    @kopf.on.delete(websites.kind, registry=websites.registry, id="gone")
+    def gone(spec: Any, **_: Any) -> None:
+        called.append(spec["x"])
+
+    await websites.apply(x="1")
+    since = websites.now
+    once = await run(websites, dry_run=True)
+    assert find_commits(websites, since) == []
+    assert once.unfinished == []
+    assert called == ["2"]
+    assert show(once) == {"websites/web": (True, False)}
+
+
 async def test_n5_desired_states_are_rehearsed(websites: Any) -> None:
     @websites.reconcile()
     def fn(name: str, spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:

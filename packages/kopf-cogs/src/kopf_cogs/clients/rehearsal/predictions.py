@@ -135,6 +135,7 @@ class Writing:
         )
         if part is not None:
             return {**wanted, part: reply[part]} if part in reply else wanted
+        reply = _keep_lifecycle(wanted, reply)
         keeps = "status" in wanted and reply.get("status") != wanted["status"]
         return {**reply, "status": wanted["status"]} if keeps else reply
 
@@ -150,8 +151,8 @@ class Writing:
             "POST", self.address.list_url, payload=payload, params=self._options.get("params")
         )
         status = {"status": wanted["status"]} if "status" in wanted else {}
-        marks = {key: val for key, val in wanted["metadata"].items() if key in _LIFECYCLE}
-        return {**reply, **status, "metadata": {**reply["metadata"], **kept, **marks}}
+        reply = _keep_lifecycle(wanted, reply)
+        return {**reply, **status, "metadata": {**reply["metadata"], **kept}}
 
 
 _SERVERS = frozenset(
@@ -169,6 +170,12 @@ _SERVERS = frozenset(
 """What only servers set: it cannot be sent with new objects."""
 
 _LIFECYCLE = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
+
+
+def _keep_lifecycle(wanted: Obj, reply: Obj) -> Obj:
+    """The reply with the marks of a deletion, which the server knows nothing of."""
+    marks = {key: val for key, val in wanted["metadata"].items() if key in _LIFECYCLE}
+    return {**reply, "metadata": {**reply["metadata"], **marks}}
 
 
 def _without_marks(body: Mapping[str, Any]) -> dict[str, Any]:
