@@ -1,12 +1,15 @@
 """``kopf sandbox``: a local cluster until stopped."""
 
+import base64
 import json
 import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +17,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from kopf_cogs.clients.kubeconfig import read_kubeconfig
 
 
 @contextmanager
@@ -168,3 +173,31 @@ def test_n_kubectl_is_the_admin_and_can_be_an_account(tmp_path: Path) -> None:
         kubectl(*binding, "--serviceaccount=default:robot")
         assert kubectl("auth", "can-i", "list", "pods", *options) == "yes"
         assert "cannot delete resource" in kubectl("delete", "pod", "x", *options)
+
+
+def test_n_accounts_of_manifests_have_contexts_in_the_kubeconfig(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="there is no HTTPS without certificates")
+    manifest, kubeconfig = tmp_path / "rbac.yaml", tmp_path / "kubeconfig"
+    accounts = [("ServiceAccount", "op", "home"), ("ServiceAccount", "other", None)]
+    metas = [(kind, {"name": name, "namespace": ns}) for kind, name, ns in accounts]
+    metas.append(("Namespace", {"name": "home"}))
+    bodies = [{"apiVersion": "v1", "kind": kind, "metadata": meta} for kind, meta in metas]
+    manifest.write_text(yaml.safe_dump_all(bodies))
+    args = ["--rbac", "--kubeconfig", str(kubeconfig), "-f", str(manifest)]
+    with running(*args) as process:
+        lines = read_until(process, "Press Ctrl+C")
+        assert "op@home" in "".join(lines)
+        found = yaml.safe_load(kubeconfig.read_text())
+        assert found["current-context"] == "sandbox"
+        contexts = {one["name"]: one["context"] for one in found["contexts"]}
+        assert contexts.keys() == {"sandbox", "op@home", "other@default"}
+        assert contexts["op@home"]["namespace"] == "home"
+        info = read_kubeconfig([kubeconfig], context="op@home")
+        authority = base64.b64decode(info.ca_data).decode()
+        trusted = ssl.create_default_context(cadata=authority)
+        request = urllib.request.Request(f"{info.server}/api/v1/pods")
+        request.add_header("Authorization", f"Bearer {info.token}")
+        with pytest.raises(urllib.error.HTTPError) as error:
+            urllib.request.urlopen(request, context=trusted)
+        message = json.load(error.value)["message"]
+        assert 'User "system:serviceaccount:home:op" cannot list resource "pods"' in message

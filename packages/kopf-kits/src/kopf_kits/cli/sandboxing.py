@@ -28,19 +28,25 @@ def sandbox(
     """Serve a local Kubernetes API for development and tests, until Ctrl+C.
 
     It listens on the loopback interface only. The emulator checks no credentials without --rbac.
-    With --rbac, the kubeconfig belongs to the admin of the cluster.
+    With --rbac, the kubeconfig belongs to the admin of the cluster. It has a context for each
+    service account in the manifests, too.
     """
     from kopf_kits.locals import Engine, local_cluster  # not for the help
-    from kopf_kits.manifests import describe_applied
+    from kopf_kits.manifests import describe_applied, read_manifests
+    from kopf_kits.sandbox.kubeconfigs import add_accounts
 
     path = None if kubeconfig is None else pathlib.Path(kubeconfig)
     with (
         exiting_when_interrupted(),
         local_cluster(Engine(engine), port=port, kubeconfig=path, rbac=rbac) as cluster,
     ):
-        for line in describe_applied(cluster.apply([pathlib.Path(name) for name in files])):
+        paths = [pathlib.Path(name) for name in files]
+        for line in describe_applied(cluster.apply(paths)):
             click.echo(line)
         click.echo(f"The sandbox is ready at {cluster.url}")
         click.echo(f"Use it with: export KUBECONFIG={cluster.kubeconfig.resolve()}")
+        if rbac and Engine(engine) is Engine.EMULATOR:
+            for name in add_accounts(cluster.kubeconfig, [obj for _, obj in read_manifests(paths)]):
+                click.echo(f"Use it as a service account with: kopf run --context {name}")
         click.echo("Press Ctrl+C to stop.")
         threading.Event().wait()  # until interrupted

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from kopf_kits.sandbox.access.users import make_token
 
 NAME = "sandbox"
 
@@ -39,3 +42,21 @@ def write_kubeconfig(path: str | os.PathLike[str], content: dict[str, Any]) -> P
     temporary.write_text(yaml.safe_dump(content, sort_keys=False))
     temporary.replace(target)
     return target
+
+
+def add_accounts(path: Path, objects: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Add a context for each service account of these objects; get the names of the contexts."""
+    content = yaml.safe_load(path.read_text("utf-8"))
+    added = []
+    for obj in objects:
+        if obj["kind"] == "ServiceAccount":
+            meta = obj["metadata"]
+            namespace = meta.get("namespace") or "default"
+            title, token = f"{meta['name']}@{namespace}", make_token(namespace, meta["name"])
+            context = {"cluster": NAME, "user": title, "namespace": namespace}
+            content["users"].append({"name": title, "user": {"token": token}})
+            content["contexts"].append({"name": title, "context": context})
+            added.append(title)
+    if added:
+        write_kubeconfig(path, content)
+    return added
