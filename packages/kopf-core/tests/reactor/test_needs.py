@@ -31,19 +31,21 @@ def permit(monkeypatch) -> Callable[..., None]:
     documents = pytest.importorskip("kopf_kits.sandbox.http.documents")
     original = documents.answer_review
 
-    def permit(rights: dict[str, str], incomplete: bool = False) -> None:
+    def permit(rights: dict[str, str], incomplete: bool = False, only: str | None = None) -> None:
         def answer(call: Any, *args: Any) -> Any:
             reply = original(call, *args)
             body = call.parse_body()
             if body["kind"] == "SelfSubjectRulesReview":
-                rules = [make_rule(key, verbs) for key, verbs in rights.items()]
+                is_there = only in (None, body["spec"]["namespace"])
+                rules = [make_rule(key, verbs) for key, verbs in rights.items() if is_there]
                 status = {"resourceRules": [] if incomplete else rules, "incomplete": incomplete}
             else:
                 spec = body["spec"]["resourceAttributes"]
                 name = "/".join(filter(None, [spec["resource"], spec["subresource"]]))
                 keys = [name, f"{name}:{spec.get('name')}"]
                 verbs = " ".join(rights.get(key, "") for key in keys).split()
-                status = {"allowed": spec["verb"] in verbs}
+                is_there = only in (None, spec.get("namespace"))
+                status = {"allowed": is_there and spec["verb"] in verbs}
             return type(reply).of({**body, "status": status}, 201)
 
         monkeypatch.setattr(documents, "answer_review", answer)
@@ -133,6 +135,16 @@ async def test_k30_rights_in_namespaces_are_apart_from_those_of_the_cluster(
         ("leases", None, ["create"]),  # cannot be limited by names
     ]
     assert get_rights(roles["default"])["deployments"] == KEEPING
+
+
+@pytest.mark.usefixtures("declare")
+async def test_k30_n_rights_in_one_namespace_are_none_for_the_whole_cluster(
+    operate, logged, permit
+):
+    permit(GRANTED, only="default")
+    roles = await look(operate, logged)
+    [role] = [role for role in roles if role["kind"] == "ClusterRole"]
+    assert get_rights(role)["kopfexamples"] == GRANTED["kopfexamples"].split()
 
 
 @pytest.mark.parametrize("incomplete", [False, True], ids=["rules", "no-rules"])

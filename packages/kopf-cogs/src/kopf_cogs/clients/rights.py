@@ -17,6 +17,9 @@ REVIEWS_OF_OTHERS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 RULES = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 
+NOWHERE = "no.namespace"
+"""No namespace can have such a name, so the rules there are those of the whole cluster only."""
+
 TIMEOUT = 5.0
 """In seconds: how long to wait for the answers; the hints are only worth so much."""
 
@@ -188,7 +191,7 @@ async def _list_rules(
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectRulesReview",
-        "spec": {"namespace": namespace or "default"},
+        "spec": {"namespace": namespace or NOWHERE},
     }
     try:
         reply = await client.post(RULES, review, timeout=TIMEOUT, backoffs=())
