@@ -176,7 +176,7 @@ def make_plan(seed: str, cluster: str | None = None) -> Plan:
         actions=_make_actions(chance, names, span),
         faults=_make_faults(chance, span, FAULTS + FAKED if cluster == "fake" else FAULTS),
         weather=_make_weather(chance),
-        settings=_make_settings(chance, cluster),
+        settings=_make_settings(chance, cluster) | _make_timeouts(seed),
         shuffled=chance.random() < 0.1,
         crash_at=chance.randrange(50, 2000) if chance.random() < 0.2 else None,
         replicas=chance.choice([1, 1, 1, 2]),
@@ -261,3 +261,9 @@ def _make_settings(chance: random.Random, cluster: str) -> dict[str, Any]:
         "persistence.consistency_timeout": chance.choice([5.0, 0.2]),
         "execution.honor_pauses": True,
     }
+
+
+def _make_timeouts(seed: str) -> dict[str, Any]:
+    """In a share of lives, pauses and exits cut what works at once."""
+    chance = random.Random(f"{seed}:timeouts")
+    return {"queueing.exit_timeout": 0.05} if chance.random() < 0.3 else {}

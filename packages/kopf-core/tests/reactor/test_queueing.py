@@ -585,6 +585,18 @@ async def test_paused_queues_do_not_keep_deleted_objects_unless_they_were_proces
     assert queue.get("known") is not None
 
 
+async def test_sim10_paused_queues_drop_deleted_objects_that_are_known_no_more(make_queue):
+    """The operator has lost its lease, and has forgotten everything."""
+    known = {"a"}
+    queue = make_queue(is_known=known.__contains__)
+    queue.reach(Gate.PAUSED, forget=True)
+    await queue.finish(1)
+    queue.put("a", event(2, "DELETED"))
+    known.clear()
+    queue.reach(Gate.PAUSED)
+    assert queue.get("a") is None
+
+
 async def test_k37_paused_queues_keep_only_the_newest_of_what_has_come_before(make_queue, process):
     queue = make_queue(opened=False, keeps_events=True)
     for n in range(3):

@@ -170,7 +170,7 @@ class WorkQueue:
         """Take and process objects as the gate says. It can be said again, and in any order.
 
         If everything is going to be listed anew (``forget``), even the newest states of a paused
-        queue are forgotten; but not deletions.
+        queue are forgotten; but not the deletions of objects that are known.
         """
         if self._gate is gate is Gate.OPEN:
             return
@@ -190,7 +190,7 @@ class WorkQueue:
     def _keep_newest(self, item: WorkItem, *, forget: bool) -> None:
         while len(item.events) > 1:
             item.events.popleft()
-        if forget and not item.is_deleted:
+        if self._is_forgettable(item) if item.is_deleted else forget:
             self._drop(item)
 
     async def close(self, timeout: float) -> None:
