@@ -99,7 +99,7 @@ class Evidence:
             uid, x = obj["metadata"]["uid"], obj["spec"]["x"]
             if x >= TOUCHED or not any(
                 note.uid == uid and note.at >= restore.time - IN_WORK
-                and restore.version < int(note.version) <= restore.last
+                and note.version.isdigit() and restore.version < int(note.version) <= restore.last
                 for restore in self.restores for note in self.notes
             ):  # fmt: skip
                 yield obj

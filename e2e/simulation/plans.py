@@ -196,10 +196,14 @@ def _make_features(seed: str, chance: random.Random, absent: Collection[str]) ->
     features = [name for name in FEATURES if chance.random() < 0.35 and name not in absent]
     program = random.Random(f"{seed}:program").random()  # apart: the rest is the same with it
     if program < 0.05:
-        return tuple(name for name in (*features, "event") if name in LOOKING)
+        return _choose({*features, "event"} & LOOKING)
     if program < 0.1 and "reconciler" not in absent:
-        return tuple(name for name in (*features, "reconciler") if name in PASSING)
+        return _choose({*features, "reconciler"} & PASSING)
     return ("first", *features)
+
+
+def _choose(names: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for name in FEATURES if name in names)
 
 
 def _early(chance: random.Random, span: float) -> float:
