@@ -313,3 +313,34 @@ async def test_k14_results_of_threads_are_kept_in_pauses_and_judged_after_them(
     kept = {"field": "value", "fn": "result"}
     assert status == (None if is_handled_by_others else kept)
     assert journal == ["fn", "updated"]
+
+
+async def test_sim11_objects_are_released_after_the_pause_in_which_their_daemons_have_ended(
+    cluster, operate, registry, settings, journal
+):
+    settings.background.cancellation_polling = 3600  # the last resort
+    gate = asyncio.Event()
+
+    @on.daemon("kopfexamples", registry=registry, cancellation_timeout=None)
+    async def daemon(stopped: Any, **_: Any) -> None:
+        journal("begin")
+        await stopped.wait()
+        journal("stopping")
+        await gate.wait()
+        journal("end")
+
+    async with operate() as operator:
+        await cluster.create("one")
+        await journal.until(lambda calls: "begin" in calls)
+        await cluster.sandbox.wait(
+            "kopfexamples", "one", check=lambda obj: "finalizers" in str(obj)
+        )
+        await cluster.delete("one")
+        await journal.until(lambda calls: "stopping" in calls)
+        await until(lambda: operator.handling.orchestrator.is_idle)
+        await operator.pause("test")
+        gate.set()
+        await journal.until(lambda calls: "end" in calls)
+        await until(lambda: not operator.handling.background.spawned)
+        operator.resume("test")
+        await until(lambda: not operator.essentials.memories)

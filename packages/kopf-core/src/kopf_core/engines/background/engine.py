@@ -318,14 +318,18 @@ class BackgroundEngine:
         handler = spawned.replacement
         if handler is not None and not background.is_deleted and self._stopping_reason is None:
             self._spawn(background, handler)
-        elif (spawned.is_stopping or self._is_once) and self._stopping_reason is None:
-            self._wake(background)
+        elif spawned.is_stopping or self._is_once:
+            self._tell(background)
 
     def _on_abandoned(self, spawned: SpawnedHandler) -> None:
         background = self._orphans[spawned] = self._forget(spawned)
         if self._reporting is None:  # one line for all those abandoned at once
             self._reporting = asyncio.get_running_loop().call_soon(self._report_orphans)
-        if self._stopping_reason is None:
+        self._tell(background)
+
+    def _tell(self, background: ObjectBackground) -> None:
+        """Wake up the object. In pauses, only those that are deleted: the others are resumed."""
+        if self._stopping_reason is None or background.is_deleted:
             self._wake(background)
 
     def _report_orphans(self) -> None:
