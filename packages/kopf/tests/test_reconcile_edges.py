@@ -468,6 +468,45 @@ async def test_refused_repairs_are_not_taken_for_changes_by_others(
     assert "changed back by others" not in caplog.text
 
 
+async def test_sim12_children_that_are_deleted_all_the_time_are_applied_less_often(
+    websites: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """E.g. by the garbage collector, while the stream is late with the deletion of the owner."""
+    passes: list[int] = []
+
+    @websites.reconcile(owns=["configmaps"])
+    def fn(**_: Any) -> Iterator[Any]:
+        passes.append(1)
+        yield config_map("web", x="1")
+
+    await websites.apply()
+    async with websites.operating():
+        for _ in range(6):
+            await websites.wait("configmaps", "web")
+            await websites.sandbox.delete("configmaps", "web", namespace="ns1")
+    assert "ConfigMap ns1/web is deleted by others all the time" in caplog.text
+    assert len(passes) == 6
+
+
+async def test_sim12_children_deleted_by_our_own_will_are_not_fought_for(
+    websites: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    @websites.reconcile(owns=["configmaps"])
+    def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:
+        conditions.set("Ready", True, message=spec["x"])
+        if spec["x"] == "yes":
+            yield config_map("web")
+
+    await websites.apply(x="yes")
+    async with websites.operating():
+        for _ in range(7):
+            await websites.wait("configmaps", "web")
+            await websites.apply(x="no")
+            await websites.wait("configmaps", "web", gone=True)
+            await websites.apply(x="yes")
+    assert "by others all the time" not in caplog.text
+
+
 async def test_one_name_of_the_operator_for_everything(websites: Any) -> None:
     websites.settings.name = "sites.example.com"
 

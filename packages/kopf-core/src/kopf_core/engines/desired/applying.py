@@ -110,6 +110,9 @@ class Applier:
     siblings: Collection[str] = ()
     """The other reconcilers of the owner."""
 
+    disturbed: Collection[str] = ()
+    """What others have changed or deleted since the previous pass."""
+
     force: bool = True
     is_held: bool = False
     """Whether the owner has our finalizer."""
@@ -317,14 +320,21 @@ class Applier:
     def _check_fight(
         self, identity: Any, child: Mapping[str, Any], live: RawBody | None, drift: str
     ) -> None:
-        """See if somebody else changes the object back every time."""
-        if live is None or not drift or not self.badges.is_same_wish(child, live):
+        """See if somebody else changes the object back every time, or deletes it."""
+        text = f"{show(child)} is deleted by others all the time"
+        if live is not None:
+            managers = _name_managers(live, self.api.manager)
+            text = (
+                f"{show(child)} is changed back by others all the time: "
+                f"its field {drift!r} ({managers})"
+            )
+            is_undone = bool(drift) and self.badges.is_same_wish(child, live)
+        else:
+            is_undone = show(child) in self.disturbed
+        if not is_undone:
             self.fights.forget(identity)  # it is our own wish that has changed
         elif self.fights.count(identity):
-            self.warning = (
-                f"{show(child)} is changed back by others all the time: its field {drift!r} "
-                f"({_name_managers(live, self.api.manager)})"
-            )
+            self.warning = text
             self.logger.warning(f"{self.warning}. It will be applied less often.")
 
     def _check_kept(self, identity: Any, child: Mapping[str, Any], stored: RawBody) -> None:

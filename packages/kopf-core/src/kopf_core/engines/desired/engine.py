@@ -366,6 +366,7 @@ class DesiredStates:
             fights=fights,
             doubts=self._farewells.doubts,
             siblings=known.plans.keys() - {handler.id},
+            disturbed=[one.subject for one in cause.triggers if one.kind == "child"],
             force=handler.force,
             is_held=step.is_held,
         )

@@ -20,6 +20,7 @@ from kopf_core.engines.desired.applying import (
 from kopf_core.engines.desired.children import Source
 from kopf_core.engines.desired.deletion import delete_child
 from kopf_core.engines.desired.driving import drive
+from kopf_core.engines.desired.ownership import get_identity
 from kopf_core.engines.desired.triggers import Again
 from kopf_core.engines.desired.wishes import check_wish
 from kopf_core.intents.causes import ReconcilingCause
@@ -103,6 +104,7 @@ class Pass:
             if not claims.cover(self._owner, body):
                 claims.tell_of_left(body, applier.logger)
             else:
+                applier.fights.forget(get_identity(resource, body))  # it is lost by our own will
                 await delete_child(
                     applier.api, source, body, applier.logger, why="it is not wanted anymore"
                 )
