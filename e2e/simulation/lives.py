@@ -77,7 +77,7 @@ class Life:
         self.log = Log(self.world)
         self._values = random.Random(f"{plan.seed}:values")
         self._calm_since = self._changed_at = 0.0
-        self.people = People(self.cluster, self.world.tell)
+        self.people = People(self.cluster, self.world.tell, self.world.loop.time)
 
     def run(self) -> Result:
         result, world = self.result, self.world
@@ -268,6 +268,7 @@ class Life:
             kills=self.kills + self._count_aborts(),
             is_undone=bool(self.people.done["strip"]) or self._has("travel"),
             restores=self.cluster.restores,
+            strips=self.people.strips,
             replicas=self.plan.replicas,
             runs=[process.incarnation.name for process in self.processes],
             memories=[

@@ -75,6 +75,9 @@ class Evidence:
     restores: Sequence[Restore]
     """The backups that were restored."""
 
+    strips: Sequence[tuple[float, str]]
+    """When people have removed all marks, and from which objects."""
+
     replicas: int
     runs: Collection[str]
     """The names of the operators that are there in the end."""
@@ -90,19 +93,28 @@ class Evidence:
 
     @property
     def settled(self) -> Iterator[dict[str, Any]]:
-        """The objects without those that were in work when a backup was restored.
+        """The objects without those whose marks were changed by others while they were in work.
 
-        What was done for their lost states is sent to their restored states: the client repeats
-        what has failed. So they are right only after their next change.
+        They are right only after their next change. The client repeats what has failed: so, what
+        was done for the states that are lost with a backup, is sent to the restored states; and
+        progress comes back to objects right after people have removed all marks.
         """
         for obj in self.objects:
-            uid, x = obj["metadata"]["uid"], obj["spec"]["x"]
-            if x >= TOUCHED or not any(
-                note.uid == uid and note.at >= restore.time - IN_WORK
-                and note.version.isdigit() and restore.version < int(note.version) <= restore.last
-                for restore in self.restores for note in self.notes
-            ):  # fmt: skip
+            if obj["spec"]["x"] >= TOUCHED or not self._was_disturbed(obj["metadata"]["uid"]):
                 yield obj
+
+    def _was_disturbed(self, uid: str) -> bool:
+        notes = [note for note in self.notes if note.uid == uid and note.version.isdigit()]
+        return any(
+            note.at >= restore.time - IN_WORK
+            and restore.version < int(note.version) <= restore.last
+            for restore in self.restores
+            for note in notes
+        ) or any(
+            stripped == uid and at - IN_WORK <= note.at <= at
+            for at, stripped in self.strips
+            for note in notes
+        )
 
 
 def judge(evidence: Evidence, names: Collection[str] = ORACLES) -> list[str]:

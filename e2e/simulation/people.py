@@ -18,9 +18,15 @@ OWN = "sim.kopf.dev/"
 class People:
     """Everybody but the operators. It is remembered what they have put into the objects."""
 
-    def __init__(self, cluster: Cluster, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, cluster: Cluster, tell: Callable[[str], None], clock: Callable[[], float]
+    ) -> None:
         self._cluster = cluster
         self._tell = tell
+        self._clock = clock
+        self.strips: list[tuple[float, str]] = []
+        """When they have removed the marks of operators, and from which objects: by their uids."""
+
         self.wanted: dict[str, dict[str, Any]] = {}
         """By the uids of objects, what people have last put into them."""
 
@@ -133,6 +139,8 @@ class People:
 
     async def _do_strip(self, event: Event) -> None:
         """Replace the object by what is in a repository: it has no marks of operators."""
-        annotations = (await self._find(event.name))["metadata"].get("annotations") or {}
+        meta = (await self._find(event.name))["metadata"]
+        annotations = meta.get("annotations") or {}
+        self.strips.append((self._clock(), meta["uid"]))
         marks = {name: None for name in annotations if name.startswith(OWN)}
         await self._put(event, {"metadata": {"annotations": marks}})

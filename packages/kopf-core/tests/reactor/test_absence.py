@@ -134,3 +134,32 @@ async def test_sim7_looks_interrupted_by_pauses_are_repeated_after_them(
             await operator.pause("test")
         operator.resume("test")
         await journal.until(lambda calls: calls[-1] == 1)
+
+
+async def test_sim13_late_changes_of_released_objects_start_no_daemons(
+    cluster, operate, registry, journal
+):
+    """The object is there still by the finalizer of others; the stream is behind our requests."""
+
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(stopped: Any, **_: Any) -> None:
+        journal("begin")
+        await stopped.wait()
+        journal("end")
+
+    async with operate() as operator:
+        guard = {"metadata": {"finalizers": ["others.example/guard"]}}
+        await cluster.create("one")
+        await cluster.sandbox.patch("kopfexamples", "one", guard)
+        early = await cluster.sandbox.wait(
+            "kopfexamples", "one", lambda obj: len(obj["metadata"]["finalizers"]) == 2
+        )
+        await cluster.delete("one")
+        await cluster.sandbox.wait(
+            "kopfexamples", "one", lambda obj: len(obj["metadata"]["finalizers"]) == 1
+        )
+        (intake,) = operator.handling.orchestrator.intakes.values()
+        await until(lambda: not len(intake.queue))
+        intake.on_event(early["metadata"]["uid"], {"type": "MODIFIED", "object": early})
+        await until(lambda: not len(intake.queue))
+        assert journal == ["begin", "end"]

@@ -149,12 +149,7 @@ def _is_awaited(turn: Turn, rules: Rules) -> bool:
 
 
 def _is_doubtful(turn: Turn, _: Rules) -> bool:
-    return turn.item.is_contradicted or _is_outdated(turn, _)
-
-
-def _is_outdated(turn: Turn, _: Rules) -> bool:
-    write, latest = turn.memory.write, turn.item.latest
-    return write.floor is not None and latest is not None and write.outdates(latest)
+    return turn.item.is_contradicted or turn.is_outdated
 
 
 def _needs_only_passes(turn: Turn, _: Rules) -> bool:
@@ -301,7 +296,7 @@ ROWS = (
     ),
     Row(
         "the state is outdated",
-        _is_outdated,
+        lambda turn, _: turn.is_outdated,
         Act.SEND,
         "it is older than our own patch: the newer one is on its way",
     ),

@@ -228,8 +228,13 @@ class Reconciler:
             await self._adjust_background(turn)
 
     async def _adjust_background(self, turn: Turn) -> None:
-        """Start and stop daemons and timers in accordance with the newest state of the object."""
+        """Start and stop daemons and timers in accordance with the newest state of the object.
+
+        If the state is outdated, the object is to be looked at first.
+        """
         key, body = turn.item.key, turn.body
+        if turn.is_outdated:
+            return
         if turn.item.type == "DELETED" or is_deletion_ongoing(body):
             self._background.stop_deleted(key, body)
         else:
@@ -255,6 +260,8 @@ class Reconciler:
 
     async def _look(self, turn: Turn) -> None:
         await self._delivery.look(turn)
+        if self._handlers.spawning:
+            await self._adjust_background(turn)
 
     async def _send_owed(self, turn: Turn) -> TurnResult | None:
         result = await self._delivery.apply(turn)

@@ -120,6 +120,12 @@ class Turn:
             self._body = Body(latest)
         return self._body
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the newest state that has come is older than what is surely known."""
+        write, latest = self.memory.write, self.item.latest
+        return write.floor is not None and latest is not None and write.outdates(latest)
+
     def take_owed(self) -> None:
         """Begin with what was done for the object earlier, but is not on it yet."""
         self._marks, self._patch = self.memory.owed.marks, self.memory.owed.patch
