@@ -126,6 +126,14 @@ class TextFormatter(logging.Formatter):
         self._second = -1
         self._rendered = ""
 
+    def format(self, record: logging.LogRecord) -> str:
+        if record.exc_info or record.exc_text or record.stack_info:
+            return super().format(record)
+        record.message = record.getMessage()  # the same for most of the records, but quicker
+        if self._uses_time:
+            record.asctime = self.formatTime(record, self.datefmt)
+        return self.formatMessage(record)
+
     def usesTime(self) -> bool:
         return self._uses_time
 

@@ -398,7 +398,8 @@ def _find_step(turn: Turn) -> State | None:
 
 def _tell_of_end(cause: ChangingCause, state: State) -> None:
     # The records have the line they come from, and the shorter the function, the quicker it is.
-    cause.logger.info(f"{TITLES[cause.reason].capitalize()} is processed: {state.summary}.")
+    title = TITLES[cause.reason].capitalize()
+    cause.logger.log(logging.INFO, f"{title} is processed: {state.summary}.")
 
 
 def find_renewed(

@@ -18,15 +18,17 @@ class EventPostingHandler(logging.Handler):
         # Most of the messages stay in the logs only, and are not worth the lock and the filters.
         if getattr(record, "k8s_skip", False) or getattr(record, "k8s_ref", None) is None:
             return False
+        operator = operator_var.get(None)
+        if operator is None:
+            return False
+        posting = operator.settings.posting
+        if not posting.enabled or not posting.loggers or record.levelno < posting.level:
+            return False
         return bool(super().handle(record))
 
     def emit(self, record: logging.LogRecord) -> None:
-        operator = operator_var.get(None)
-        if operator is None:
-            return
+        operator = operator_var.get()
         posting = operator.settings.posting
-        if not posting.enabled or not posting.loggers or record.levelno < posting.level:
-            return
         ref: ObjectReference = record.k8s_ref  # type: ignore[attr-defined]
         try:
             message = self.format(record)
