@@ -20,7 +20,7 @@ from kopf_cogs.configs.packing import (
     decompress,
 )
 from kopf_cogs.configs.progress import parse_named_field
-from kopf_cogs.structs.bodies import Body, BodyEssence, get_annotations
+from kopf_cogs.structs.bodies import ANNOTATIONS, Body, BodyEssence, get_annotations
 from kopf_cogs.structs.dicts import (
     FieldPath,
     FieldSpec,
@@ -173,7 +173,7 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
         # The newline makes it nicer in YAML as printed by kubectl.
         encoded = self.encode(body, essence) + "\n"
         for full_key in self.make_keys(self.key, body=body):
-            patch.metadata.annotations[full_key] = encoded
+            ensure(patch, (*ANNOTATIONS, full_key), encoded)
         self._store_marker(prefix=self.prefix, patch=patch, body=body)
 
     def encode(self, body: Body, essence: BodyEssence) -> str:
@@ -197,13 +197,13 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
             return
         for full_key in self.make_keys(_SEEN_STATES, body=body):
             if annotations.get(full_key) != seen:
-                patch.metadata.annotations[full_key] = seen
+                ensure(patch, (*ANNOTATIONS, full_key), seen)
 
     def erase(self, *, body: Body, patch: Patch) -> None:
         for key in (self.key, _SEEN_STATES):
             for full_key in self.make_keys(key, body=body):
                 if full_key in body.metadata.annotations:
-                    patch.metadata.annotations[full_key] = None
+                    ensure(patch, (*ANNOTATIONS, full_key), None)
         self._purge_marker(prefix=self.prefix, patch=patch, body=body)
 
 

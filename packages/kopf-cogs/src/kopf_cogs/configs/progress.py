@@ -16,7 +16,7 @@ from kopf_cogs.configs.healing import (
     heal_record,
     parse_record,
 )
-from kopf_cogs.structs.bodies import Body, BodyEssence, get_annotations
+from kopf_cogs.structs.bodies import ANNOTATIONS, Body, BodyEssence, get_annotations
 from kopf_cogs.structs.dicts import FieldPath, FieldSpec, ensure, parse_field, remove, resolve
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch
@@ -134,7 +134,7 @@ class AnnotationsProgressStorage(
         decoded = {k: v for k, v in record.items() if self.verbose or v is not None}
         encoded = encode_json(decoded)
         for full_key in self.make_keys(key, body=body):
-            patch.metadata.annotations[full_key] = encoded
+            ensure(patch, (*ANNOTATIONS, full_key), encoded)
         self._store_marker(prefix=self.prefix, patch=patch, body=body)
 
     def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
@@ -142,7 +142,7 @@ class AnnotationsProgressStorage(
         planned = get_annotations(patch)
         for full_key in self.make_keys(key, body=body) if stored or planned else ():
             if full_key in stored or full_key in planned:
-                _purge(body, patch, ("metadata", "annotations", full_key))
+                _purge(body, patch, (*ANNOTATIONS, full_key))
 
     def sweep(self, *, body: Body, patch: Patch, purpose: str) -> None:
         own = f"{self.prefix}/"
@@ -168,11 +168,11 @@ class AnnotationsProgressStorage(
     def rewrite(self, name: str, record: ProgressRecord, *, body: Body, patch: Patch) -> None:
         if name in self.find(body=body):
             decoded = {k: v for k, v in record.items() if self.verbose or v is not None}
-            patch.metadata.annotations[f"{self.prefix}/{name}"] = encode_json(decoded)
+            ensure(patch, (*ANNOTATIONS, f"{self.prefix}/{name}"), encode_json(decoded))
 
     def erase(self, *, body: Body, patch: Patch) -> None:
         for name in self.find(body=body):
-            patch.metadata.annotations[f"{self.prefix}/{name}"] = None
+            ensure(patch, (*ANNOTATIONS, f"{self.prefix}/{name}"), None)
         self.touch(body=body, patch=patch, value=None)
         self._purge_marker(prefix=self.prefix, patch=patch, body=body)
 
@@ -180,7 +180,7 @@ class AnnotationsProgressStorage(
         annotations = get_annotations(body)
         for full_key in self.make_keys(self.touch_key, body=body):
             if annotations.get(full_key) != value:
-                patch.metadata.annotations[full_key] = value
+                ensure(patch, (*ANNOTATIONS, full_key), value)
                 if value is not None:
                     self._store_marker(prefix=self.prefix, patch=patch, body=body)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypedDict, cast
+from typing import Any, ClassVar, Final, Literal, TypedDict, cast
 
 from kopf_cogs.structs.dicts import (
     FieldPath,
@@ -11,6 +11,9 @@ from kopf_cogs.structs.dicts import (
     is_mapping,
     resolve,
 )
+
+ANNOTATIONS: Final[FieldPath] = ("metadata", "annotations")
+"""Where they are in objects, and in patches."""
 
 _NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 
