@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kopf_cogs.structs.dicts import FieldPath
-from kopf_cogs.structs.managedfields import covers
 
 CLOCK_SKEW = datetime.timedelta(minutes=1)
 """By how much the clock of the server can be behind ours."""
@@ -46,6 +45,9 @@ def _has(live: Any, wanted: Any, path: FieldPath = ()) -> bool:
 
     What is empty is not stored at all, or gets a default instead.
     """
+    # It takes time to be imported, and replies are seldom lost.
+    from kopf_cogs.structs.managedfields import covers
+
     if not wanted:
         return True
     if isinstance(wanted, Mapping):

@@ -11,7 +11,6 @@ anything: they are the methods of :class:`~kopf_core.reactor.reconciliation.Reco
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kopf_cogs.aiokits.clocks import Clock
@@ -62,41 +61,44 @@ class Act(enum.Enum):
     HANDLE = "call the handlers that are due, or else make the passes, and send all changes; end"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """What does not change while the objects of one kind are served."""
 
-    settings: OperatorSettings
-    handlers: ResourceHandlers
-    clock: Clock
-    door: Door
-    background: Background
-    echoes: Echoes
-    desired: "DesiredStates | None" = None
-    takeovers: "Takeovers | None" = None
+    def __init__(
+        self,
+        *,
+        settings: OperatorSettings,
+        handlers: ResourceHandlers,
+        clock: Clock,
+        door: Door,
+        background: Background,
+        echoes: Echoes,
+        desired: "DesiredStates | None" = None,
+        takeovers: "Takeovers | None" = None,
+    ) -> None:
+        self.settings = settings
+        self.handlers = handlers
+        self.clock = clock
+        self.door = door
+        self.background = background
+        self.echoes = echoes
+        self.desired = desired
+        self.takeovers = takeovers
+        self.finalizer = settings.persistence.finalizer
+        """The name of our finalizer."""
 
-    finalizer: str = field(init=False)
-    """The name of our finalizer."""
+        self.leaves_marks = handlers.requires_patching
+        """Whether there are handlers that leave marks on objects."""
 
-    leaves_marks: bool = field(init=False)
-    """Whether there are handlers that leave marks on objects."""
+        self.idleness = Idleness(settings, handlers)
+        """What tells that only the status of an object has changed."""
 
-    idleness: Idleness = field(init=False)
-    """What tells that only the status of an object has changed."""
+        self.rows = tuple(row for row in ROWS if row.given(self))
+        """Those rows of the table that are possible under these rules."""
 
-    rows: "tuple[Row, ...]" = field(init=False)
-    """Those rows of the table that are possible under these rules."""
-
-    walks: "tuple[Walk, ...]" = field(init=False)
-    """For each of them: the walk that begins there."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "finalizer", self.settings.persistence.finalizer)
-        object.__setattr__(self, "leaves_marks", self.handlers.requires_patching)
-        object.__setattr__(self, "idleness", Idleness(self.settings, self.handlers))
-        object.__setattr__(self, "rows", tuple(row for row in ROWS if row.given(self)))
         steps = tuple((number, row.when) for number, row in enumerate(self.rows))
-        object.__setattr__(self, "walks", tuple(steps[number:] for number, _ in steps))
+        self.walks: tuple[Walk, ...] = tuple(steps[number:] for number, _ in steps)
+        """For each of them: the walk that begins there."""
 
     def can_be_marked(self, body: RawBody) -> bool:
         """Whether we can have left something on the object, now or in the past."""

@@ -17,7 +17,6 @@ from kopf_core.actions.execution import Execution
 from kopf_core.actions.happenings import Accept, Happening, audience
 from kopf_core.actions.states import State
 from kopf_core.engines.background.termination import disown
-from kopf_core.engines.desired.triggers import Trigger
 from kopf_core.intents.causes import Activity, ActivityCause
 from kopf_core.intents.handlers import SourceHandler
 from kopf_core.reactor.essentials import Essentials
@@ -71,6 +70,9 @@ class Happenings:
         self._waiting[happening] = None
 
     def _tell(self) -> None:
+        # It takes time to be imported, and most of the operators do without it.
+        from kopf_core.engines.desired.triggers import Trigger
+
         happenings, self._waiting = self._waiting, {}
         unknown = dict(happenings)
         by_selector: dict[Selector, list[Happening]] = {}
