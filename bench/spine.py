@@ -1,0 +1,270 @@
+"""The operator alone, in one process and with no network: its work can be counted exactly.
+
+``python -m bench.spine`` prints for each scenario what is done for one object or event: requests,
+tasks, records in the log, parsed and copied documents; and steps of Python: executed instructions
+of its virtual machine. None of that depends on how busy the machine is. The steps depend on
+the version of Python; so compare them within one version, e.g. of two checkouts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import kopf
+from bench.loadserver.api import CLUSTER_URL, NAMESPACED_URL
+from bench.loadserver.control import burst, create, delete, update
+from bench.loadserver.discovery import DOCUMENTS, STILL_LISTS
+from bench.loadserver.objects import dumps, loads
+from bench.loadserver.patches import apply_json_patch, merge
+from bench.loadserver.store import Store
+from kopf_cogs.clients.errors import APINotFoundError
+from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.vault import Vault
+from kopf_cogs.configs import diffbase, healing
+from kopf_cogs.helpers import jsons
+from kopf_cogs.structs import patches
+
+BATCH = 16
+"""How many events come at once."""
+
+STILL = 60
+"""For how many rounds of the loop nothing must happen, so that all is done."""
+
+
+def report(store: Store, count: int) -> Iterator[None]:
+    """Other controllers report in the status of objects."""
+    for name in list(store.objects)[:count]:
+        body = loads(store.objects[name])
+        body["status"]["seen"] = body["status"].get("seen", 0) + 1
+        store.replace(body)
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What happens, and who handles it."""
+
+    name: str
+    declare: Callable[..., Any]
+    happen: Callable[[Store, int], Iterable[None]]
+    handlers: int = 1
+    is_new: bool = False
+    """Whether the objects are created by that, and not there before."""
+
+
+STORIES = (
+    Story("event", kopf.on.event, update),
+    Story("hot", kopf.on.event, burst),
+    Story("create", kopf.on.create, create, is_new=True),
+    Story("create-5", kopf.on.create, create, handlers=5, is_new=True),
+    Story("update", kopf.on.update, update),
+    Story("update-5", kopf.on.update, update, handlers=5),
+    Story("delete", kopf.on.delete, delete),
+    Story("status", kopf.on.update, report),
+)
+
+
+class Cost(NamedTuple):
+    """What is done for one object or event."""
+
+    calls: float
+    requests: float
+    tasks: float
+    records: float
+    parsed: float
+    copied: float
+    steps: float
+
+
+class Wire:
+    """The stream of events, as if it were read from a socket; and the replies to requests."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.lines: list[bytes] = []
+        self.opened = asyncio.Event()
+        self._come = asyncio.Event()
+        store.watchers.append(self)  # type: ignore[arg-type]
+
+    def send(self, line: bytes) -> None:
+        self.lines.append(line + b"\n")
+        self._come.set()
+
+    async def readany(self) -> bytes:
+        self.opened.set()
+        while not self.lines:
+            self._come.clear()
+            await self._come.wait()
+        batch, self.lines = self.lines[:BATCH], self.lines[BATCH:]
+        return b"".join(batch)
+
+    async def reply(self, method: str, url: str, payload: Any) -> Any:
+        await asyncio.sleep(0)
+        if method == "PATCH":
+            return loads(self._patch(url.removeprefix(f"{NAMESPACED_URL}/"), payload))
+        if url == CLUSTER_URL:
+            items = [loads(raw) for raw in self.store.objects.values()]
+            return {"metadata": {"resourceVersion": str(self.store.version)}, "items": items}
+        raw = DOCUMENTS.get(url) or STILL_LISTS.get(url)
+        if raw is None:
+            raise APINotFoundError({}, status=404)
+        return loads(raw)
+
+    def _patch(self, name: str, payload: Any) -> bytes:
+        raw = self.store.objects[name]
+        body, change = loads(raw), loads(dumps(payload))
+        apply = apply_json_patch if isinstance(change, list) else merge
+        return self.store.replace(body) if apply(body, change) else raw
+
+
+class Meter(logging.Handler):
+    """Counts what is done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+        self.is_stepwise = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.counts["records"] += record.name == "kopf.objects"
+
+    def counted(self, name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            self.counts[name] += 1
+            return fn(*args, **kwargs)
+
+        return wrapper
+
+    def trace(self, frame: FrameType, event: str, _: object) -> Any:
+        """Count the steps; but not those of this module."""
+        if frame.f_code.co_filename == __file__:
+            return None
+        if event == "opcode":
+            self.counts["steps"] += 1
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self.trace
+
+
+@contextlib.contextmanager
+def connected(meter: Meter, wire: Wire) -> Iterator[None]:
+    """Replace the network, and count what is done."""
+
+    async def request(_: Client, method: str, url: str, payload: Any = None, **__: Any) -> Any:
+        meter.counts["requests"] += 1
+        return await wire.reply(method, url, payload)
+
+    @contextlib.asynccontextmanager
+    async def stream(_: Client, url: str, **__: Any) -> AsyncIterator[Any]:
+        class Response:
+            content = wire if url == CLUSTER_URL else Wire(Store())
+
+        yield Response
+
+    logger = logging.getLogger("kopf.objects")
+    level = logger.level
+    with contextlib.ExitStack() as stack:
+        stack.callback(logger.setLevel, level)
+        stack.callback(logger.removeHandler, meter)
+        logger.setLevel(logging.INFO)
+        logger.addHandler(meter)
+        fakes = {"request": request, "stream": stream}
+        for name, fake in fakes.items():
+            stack.enter_context(patch.object(Client, name, fake))
+        for kind, owner, name in (
+            ("parsed", jsons, "loads"),
+            ("parsed", healing, "_loads"),
+            ("copied", diffbase, "json_copy"),
+            ("copied", patches, "json_copy"),
+            ("tasks", asyncio, "create_task"),
+        ):
+            fn = meter.counted(kind, getattr(owner, name))
+            stack.enter_context(patch.object(owner, name, fn))
+        yield
+
+
+async def measure(story: Story, count: int, *, is_stepwise: bool = False) -> Cost:
+    """Let it happen to so many objects, and see what it takes for each of them."""
+    meter, store, registry = Meter(), Store(), kopf.OperatorRegistry()
+
+    async def fn(**_: Any) -> None:
+        meter.counts["calls"] += 1
+
+    for number in range(story.handlers):
+        story.declare("kopfexamples", id=f"fn{number}", registry=registry)(fn)
+    store.reset(0 if story.is_new else count)
+    settings, stop = kopf.OperatorSettings(), asyncio.Event()
+    settings.scanning.disabled = True
+    wire = Wire(store)
+    with connected(meter, wire):
+        vault = Vault({"spine": kopf.ConnectionInfo(server="http://127.0.0.1")})
+        operator = asyncio.create_task(
+            kopf.operator(
+                clusterwide=True,
+                standalone=True,
+                registry=registry,
+                settings=settings,
+                vault=vault,
+                stop_flag=stop,
+            )
+        )
+        await wire.opened.wait()
+        await settle(meter, wire)
+        if story.happen is report:  # the first one is known to be different
+            await happen(story, wire, count, meter)
+        meter.counts.clear()
+        meter.is_stepwise = is_stepwise
+        await happen(story, wire, count, meter)
+        counts = dict(meter.counts)
+        stop.set()
+        await operator
+    return Cost(*(round(counts.get(name, 0) / count, 2) for name in Cost._fields))
+
+
+async def happen(story: Story, wire: Wire, count: int, meter: Meter) -> None:
+    """Make the events first, and let the operator see them then: only that is counted."""
+    for _ in story.happen(wire.store, count):
+        pass
+    if meter.is_stepwise:
+        sys.settrace(meter.trace)
+    try:
+        await settle(meter, wire)
+    finally:
+        sys.settrace(None)
+
+
+async def settle(meter: Meter, wire: Wire) -> None:
+    """Wait until nothing happens: no time is measured here, so no time is waited for."""
+    rounds, before = 0, None
+    while rounds < STILL:
+        await asyncio.sleep(0)
+        now = (len(wire.lines), wire.store.version, meter.counts["calls"], len(asyncio.all_tasks()))
+        rounds, before = (rounds + 1 if now == before else 0), now
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.spine", description=__doc__)
+    parser.add_argument("--only", default="", metavar="NAME[,NAME]")
+    parser.add_argument("--n", type=int, default=50, help="objects or events")
+    args = parser.parse_args()
+    logging.basicConfig(stream=open(os.devnull, "w"), level=logging.INFO)  # noqa: SIM115
+    names = set(filter(None, args.only.split(",")))
+    print(f"{'':10}" + "".join(f"{name:>10}" for name in Cost._fields))
+    for story in STORIES:
+        if not names or story.name in names:
+            cost = asyncio.run(measure(story, args.n, is_stepwise=True))
+            print(f"{story.name:10}" + "".join(f"{value:10,.2f}" for value in cost), flush=True)
+
+
+if __name__ == "__main__":
+    main()
