@@ -3,9 +3,11 @@
 import asyncio
 import collections
 import datetime
+import logging
 import threading
 
 import pytest
+from virtual_time import timeless
 
 from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.errors import ErrorsMode, PermanentError, TemporaryError
@@ -57,6 +59,24 @@ def garden(settings, resource, registry, clock, make_body):
 
 def dump(idx):
     return {key: list(store) for key, store in idx.items()}
+
+
+@timeless
+async def test_k4_index_functions_that_ignore_their_cancellation_are_named(garden, logged):
+    named_before_the_end = []
+
+    @garden.index()
+    async def idx(**_):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(3600)
+        named_before_the_end.extend(logged(logging.WARNING))
+
+    await garden.see("1")
+    assert named_before_the_end == [
+        "Indexer 'idx' ignores its cancellation: it still works 5 seconds after that."
+    ]
 
 
 @pytest.mark.docs("indexing/structure")

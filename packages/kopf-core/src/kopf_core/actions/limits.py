@@ -27,6 +27,19 @@ class AttemptTimeoutError(Exception):
         super().__init__(f"The attempt has taken more than {seconds:g} seconds ({SETTING}).")
 
 
+def name_if_ignores(seconds: float, handler: BaseHandler, logger: AnyLogger) -> asyncio.TimerHandle:
+    """Name the function in the log if it works long after its cancellation in so many seconds.
+
+    Get the timer, which is to be cancelled when the function ends.
+    """
+    return asyncio.get_running_loop().call_later(
+        max(0.0, seconds) + GRACE,
+        lambda: logger.warning(
+            f"{handler} ignores its cancellation: it still works {GRACE:g} seconds after that."
+        ),
+    )
+
+
 async def cancel_after(
     seconds: float, call: Awaitable[T], error: Exception, handler: BaseHandler, logger: AnyLogger
 ) -> T:
@@ -34,12 +47,7 @@ async def cancel_after(
 
     If the function ignores that, it is waited for nevertheless, and is named in the log.
     """
-    naming = asyncio.get_running_loop().call_later(
-        max(0.0, seconds) + GRACE,
-        lambda: logger.warning(
-            f"{handler} ignores its cancellation: it still works {GRACE:g} seconds after that."
-        ),
-    )
+    naming = name_if_ignores(seconds, handler, logger)
     scope = asyncio.timeout(seconds)
     try:
         async with scope:

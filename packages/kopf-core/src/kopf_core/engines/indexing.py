@@ -16,6 +16,7 @@ from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.invocation import is_being_cancelled
+from kopf_core.actions.limits import name_if_ignores
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
@@ -130,6 +131,7 @@ class ResourceIndexer:
     ) -> Outcome | None:
         """Call the function, but not for ever: the stream of its kind waits for it meanwhile."""
         patience = self._patience.get(handler.id, PATIENCE)
+        naming = name_if_ignores(patience, handler, cause.logger) if handler.is_async else None
         try:
             async with asyncio.timeout(patience) as scope:
                 outcome = await self._execution.attempt(handler, cause, state)
@@ -142,6 +144,9 @@ class ResourceIndexer:
             if not scope.expired():
                 self._patience.pop(handler.id, None)
                 return outcome
+        finally:
+            if naming is not None:
+                naming.cancel()
         cause.logger.warning(
             f"{handler} takes more than {patience:g} seconds on this object: it is interrupted, "
             f"and the object is not indexed. All other objects of the kind wait for it."
