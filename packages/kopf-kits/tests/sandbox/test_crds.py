@@ -300,3 +300,13 @@ async def test_used_versions_cannot_be_removed(client, sandbox):
     answer = await client.merge(CRD, {"spec": {"versions": versions}})
     assert answer.status == 422
     assert answer.json["details"]["causes"][0]["field"] == "status.storedVersions[0]"
+
+
+async def test_k33_definitions_with_unique_items_are_refused(client):
+    crd = make_crd()
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    items = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+    schema["properties"] = {"list": items}
+    answer = await client.post(CRDS, crd)
+    assert answer.status == 422
+    assert "properties[list].uniqueItems: Forbidden" in answer.json["message"]

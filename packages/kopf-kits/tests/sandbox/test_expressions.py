@@ -108,3 +108,9 @@ def test_k33_durations_times_and_quantities(text, expected):
 def test_k33_wrong_types_are_failures_of_the_rule(text):
     with pytest.raises(EvaluationError):
         compile_expression(text)({"self": SELF})
+
+
+@pytest.mark.parametrize("text", ["{0} + 1", "-{0} - 2", "{0} * 2", "(-{0} - 1) / -1"])
+def test_k33_integers_overflow(text):
+    with pytest.raises(EvaluationError, match="integer overflow"):
+        compile_expression(text.format(2**63 - 1))({"self": SELF})

@@ -88,3 +88,22 @@ def test_formats(name, good, bad):
 
 def test_unknown_formats_are_accepted():
     assert is_format("unknown", "anything")
+
+
+@pytest.mark.parametrize(("good", "bad"), [(2**63 - 1, 2**63), (-(2**63), 2.0**63)])
+def test_k33_integers_are_of_64_bits(good, bad):
+    assert check({"type": "integer"}, good) == []
+    causes = check({"type": "integer"}, bad)
+    assert causes[1:] == ['f: Invalid value: "number": f in body must be of type integer: "number"']
+
+
+def test_k33_integers_of_32_bits():
+    spec = {"type": "integer", "format": "int32"}
+    assert check(spec, 2**31 - 1) == []
+    text = 'Invalid value: "": Checked value must be of type integer with format int32 in f'
+    assert check(spec, 2**31) == [f"<nil>: {text}"]
+
+
+def test_k33_addresses_are_parsed_as_in_kubernetes():
+    assert is_format("ipv4", "01.2.3.004")
+    assert not is_format("ipv6", "fe80::1%eth0")

@@ -28,6 +28,18 @@ def _divide(one: Any, other: Any) -> Any:
     return one / other
 
 
+def _bounded(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Integers are of 64 bits."""
+
+    def compute(one: Any, other: Any) -> Any:
+        result = apply(one, other)
+        if isinstance(result, int) and not -(2**63) <= result < 2**63:
+            raise EvaluationError("integer overflow")
+        return result
+
+    return compute
+
+
 def _equals(one: Any, other: Any) -> bool:
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
@@ -90,10 +102,10 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "in": _contains,
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": _divide,
+    "+": _bounded(operator.add),
+    "-": _bounded(operator.sub),
+    "*": _bounded(operator.mul),
+    "/": _bounded(_divide),
     "%": lambda one, other: one - other * _divide(one, other),
 }
 _METHODS: dict[str, Callable[..., Any]] = {

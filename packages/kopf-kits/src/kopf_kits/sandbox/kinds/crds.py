@@ -185,6 +185,9 @@ def _check_pattern(schema: Obj, path: str) -> Iterator[Cause]:
 
 def _check_structure(schema: Obj, path: str) -> Iterator[Cause]:
     yield from _check_pattern(schema, path)
+    if schema.get("uniqueItems"):
+        text = "Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic"  # noqa: E501
+        yield Cause("FieldValueForbidden", f"{path}.uniqueItems", text)
     for name, child in (schema.get("properties") or {}).items():
         where = f"{path}.properties[{name}]"
         untyped = not child.get("type") and not child.get("x-kubernetes-int-or-string")

@@ -79,8 +79,8 @@ _FORMATS: dict[str, Callable[[str], bool]] = {
     "email": _fits(r"[^@\s<>]+@[^@\s<>]+|[^@<>]*<[^@\s<>]+@[^@\s<>]+>"),
     "hexcolor": _fits(f"#?({_HEX}{{3}}|{_HEX}{{6}})"),
     "hostname": _is_hostname,
-    "ipv4": _parses(ipaddress.IPv4Address),
-    "ipv6": _parses(ipaddress.IPv6Address),
+    "ipv4": lambda value: _parses(ipaddress.IPv4Address)(re.sub(r"\b0+(?=[0-9])", "", value)),
+    "ipv6": lambda value: "%" not in value and _parses(ipaddress.IPv6Address)(value),
     "k8slongname": _fits(rf"{_LABEL}(\.{_LABEL})*", 253),
     "k8sshortname": _fits(_LABEL, 63),
     "mac": _fits(

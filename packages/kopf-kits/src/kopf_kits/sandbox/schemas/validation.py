@@ -19,16 +19,26 @@ Found = Cause | Doubt
 _QUOTED = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t",
            "\v": r"\v", '"': r"\"", "\\": r"\\"}  # fmt: skip
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+_LARGEST = 2**53 - 1  # The largest fraction that is taken for an integer.
+_INT32, _INT64 = range(-(2**31), 2**31), range(-(2**63), 2**63)
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: (
-        (isinstance(value, int) and not isinstance(value, bool))
-        or (isinstance(value, float) and value.is_integer())
+        (isinstance(value, int) and not isinstance(value, bool) and value in _INT64)
+        or (isinstance(value, float) and value.is_integer() and abs(value) <= _LARGEST)
     ),
     "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+}
+_NAMES = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    type(None): "null",
 }
 _BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "minimum": ("greater than or equal to", lambda value, bound: value >= bound),
@@ -61,7 +71,7 @@ def validate(node: Node, value: Any, path: str = "") -> Iterator[Found]:
     if value is None and node.nullable:
         return
     if not _fits_type(spec, value):
-        if spec.get("type") == "integer" and isinstance(value, float):
+        if spec.get("type") == "integer" and _is_fraction(value):
             text = f"Checked value must be of type integer (default format) in {path}"
             yield Cause("FieldValueInvalid", "<nil>", f'Invalid value: "": {text}')
         yield _wrong_type(path, spec.get("type", ""), value)
@@ -107,9 +117,13 @@ def _fits_type(spec: dict[str, Any], value: Any) -> bool:
     return wanted is None or wanted not in _TYPES or _TYPES[wanted](value)
 
 
+def _is_fraction(value: Any) -> bool:
+    """What is not of 64 bits is parsed as a fraction."""
+    return isinstance(value, float) or (isinstance(value, int) and value not in _INT64)
+
+
 def _wrong_type(path: str, wanted: str, value: Any) -> Cause:
-    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}
-    found = "null" if value is None else names.get(type(value), "number")
+    found = "number" if _is_fraction(value) else _NAMES[type(value)]
     wanted = wanted or "integer,string"
     text = f'{_in_body(path)} must be of type {wanted}: "{found}"'
     return Cause("FieldValueTypeInvalid", path or "<nil>", f'Invalid value: "{found}": {text}')
@@ -164,6 +178,9 @@ def _validate_pattern(pattern: str, value: str, path: str) -> Iterator[Found]:
 
 
 def _validate_number(spec: dict[str, Any], value: float, path: str) -> Iterator[Cause]:
+    if spec.get("type") == "integer" and spec.get("format") == "int32" and value not in _INT32:
+        text = f"Checked value must be of type integer with format int32 in {path}"
+        yield Cause("FieldValueInvalid", "<nil>", f'Invalid value: "": {text}')
     for keyword, (text, holds) in _BOUNDS.items():
         bound = spec.get(keyword)
         if bound is None:
