@@ -140,6 +140,23 @@ def test_changes_are_compared_with_a_file(models: str, tmp_path: Path) -> None:
     assert "5 breaking changes." in result.stderr
 
 
+@pytest.mark.parametrize("against", ["file", "cluster"])
+def test_n_kinds_that_have_nothing_to_be_compared_with_are_named(
+    models: str, cluster: SandboxThread, tmp_path: Path, against: str
+) -> None:
+    """Otherwise, a wrong file looks as if nothing breaks."""
+    known = tmp_path / "known.yaml"
+    known.write_text(OBJECT)
+    result = run(models, "--against", str(known) if against == "file" else against)
+    assert result.exit_code == 0
+    assert "websites.example.com is not defined there: it is a new kind." in result.stderr
+    documents = [*yaml.safe_load_all(run(models).stdout)]
+    known.write_text(yaml.safe_dump_all(documents))
+    cluster.apply(documents)
+    result = run(models, "--against", str(known) if against == "file" else against)
+    assert "new kind" not in result.stderr
+
+
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SandboxThread]:
     with SandboxThread() as cluster:

@@ -78,7 +78,7 @@ async def test_breaking_changes_are_refused_and_listed(client: Client, sandbox: 
     await apply_definitions(client, declare(int))
     await create(sandbox, "x", n=1)
     narrowed = declare(Annotated[int, schema.Limits(ge=3)])
-    changes = [str(change) for change in await find_changes(client, narrowed[0])]
+    changes = [str(change) for change in await find_changes(client, narrowed[0]) or ()]
     assert changes == [
         "websites.example.com v1 .spec.n: minimum is narrowed from none to 3",
         "Website default/x: spec.n: Invalid value: 1: "

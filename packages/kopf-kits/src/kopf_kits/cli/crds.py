@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kopf_kits.definitions.comparing import Change
 
 Obj = dict[str, Any]
+Found = Mapping[str, "list[Change] | None"]
+"""What breaks for each of the definitions; ``None`` if it is not known there."""
 
 logger = logging.getLogger("kopf.cli")
 
@@ -80,9 +82,13 @@ def _compare(
 ) -> None:
     """Show what the definitions break; leave if anything, unless it is forced."""
     if against == "cluster":
-        changes = _compare_with_cluster(controls, definitions)
+        found = _compare_with_cluster(controls, definitions)
     else:
-        changes = asyncio.run(_compare_with_file(pathlib.Path(against), definitions))
+        found = asyncio.run(_compare_with_file(pathlib.Path(against), definitions))
+    for name, known in found.items():
+        if known is None:
+            click.echo(f"{name} is not defined there: it is a new kind.", err=True)
+    changes = [change for known in found.values() for change in known or ()]
     for change in changes:
         click.echo(str(change))
     click.echo(f"{len(changes)} breaking changes." if changes else "Nothing breaks.", err=True)
@@ -90,24 +96,24 @@ def _compare(
         raise Exit(1)
 
 
-def _compare_with_cluster(controls: CLIControls, definitions: Iterable[Obj]) -> list[Change]:
+def _compare_with_cluster(controls: CLIControls, definitions: Iterable[Obj]) -> Found:
     from kopf_kits.cli.duty.visiting import visit
     from kopf_kits.definitions.applying import find_changes
 
-    async def errand(client: Client) -> list[Change]:
-        return [c for definition in definitions for c in await find_changes(client, definition)]
+    async def errand(client: Client) -> Found:
+        return {d["metadata"]["name"]: await find_changes(client, d) for d in definitions}
 
     return visit(make_access(controls), errand)
 
 
-async def _compare_with_file(path: pathlib.Path, definitions: Iterable[Obj]) -> list[Change]:
+async def _compare_with_file(path: pathlib.Path, definitions: Iterable[Obj]) -> Found:
     """What they break for the definitions and the objects in the file."""
     from kopf_kits.definitions.comparing import compare
     from kopf_kits.definitions.objects import find_misfits
     from kopf_kits.manifests import read_manifests
 
     known = [obj for _, obj in read_manifests([path])]
-    changes: list[Change] = []
+    found: dict[str, list[Change] | None] = {}
     for definition in definitions:
         spec, name = definition["spec"], definition["metadata"]["name"]
 
@@ -117,11 +123,12 @@ async def _compare_with_file(path: pathlib.Path, definitions: Iterable[Obj]) -> 
                 if (group, obj["kind"]) == (spec["group"], spec["names"]["kind"]):
                     yield obj
 
+        found[name] = None
         for old in known:
             if old["kind"] == definition["kind"] and old["metadata"].get("name") == name:
-                changes += compare(old, definition)
-                changes += await find_misfits(old, definition, select())
-    return changes
+                misfits = await find_misfits(old, definition, select())
+                found[name] = [*(found[name] or ()), *compare(old, definition), *misfits]
+    return found
 
 
 def apply_models(controls: CLIControls, modules: Iterable[ModuleType], *, force: bool) -> None:

@@ -68,7 +68,7 @@ async def apply_definitions(
     """
     if not force:
         wanted = [_add_conversion(d) if _get_name(d) in converted else d for d in definitions]
-        changes = [c for d in wanted for c in await find_changes(client, d)]
+        changes = [c for d in wanted for c in await find_changes(client, d) or ()]
         if changes:
             raise BreakingChangesError(
                 f"The definitions are not applied, as they break what there is "
@@ -152,11 +152,14 @@ async def get_definition(client: Client, name: str) -> Obj | None:
         return found
 
 
-async def find_changes(client: Client, definition: Obj) -> list[Change]:
-    """What the definition breaks in the cluster: clients by itself, and the stored objects."""
+async def find_changes(client: Client, definition: Obj) -> list[Change] | None:
+    """What the definition breaks in the cluster: clients by itself, and the stored objects.
+
+    ``None`` if the kind is not defined there.
+    """
     stored = await get_definition(client, definition["metadata"]["name"])
     if stored is None:
-        return []
+        return None
     objects = _list_objects(client, stored)
     return [*compare(stored, definition), *await find_misfits(stored, definition, objects)]
 
