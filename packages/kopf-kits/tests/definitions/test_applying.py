@@ -106,7 +106,8 @@ async def test_refusals_of_the_api_are_named(client: Client) -> None:
         await apply_definitions(client, declare(int, scope="Nowhere"))
 
 
-async def test_taken_names_are_named(client: Client) -> None:
+async def test_taken_names_are_named(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applying, "POLLING", 0)
     await apply_definitions(client, declare(int, short=["web"]))
     other = dataclasses.make_dataclass("Blog", [("spec", dict[str, str])])
     blogs = make_definitions([kopf.resource("blogs.example.com/v1", short=["web"])(other)])
@@ -140,6 +141,20 @@ async def test_n_definitions_are_waited_for_with_few_requests(
     assert await apply_definitions(client, declare(int)) == [NAME]
     assert len(sandbox.journal.select("GET", path)) == 5
     assert not [entry for entry in sandbox.journal if entry.watch]
+
+
+async def test_n_names_refused_before_the_change_are_not_refused_after_it(
+    client: Client, sandbox: Sandbox, unestablished: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply to the change has the status from before: the server has not looked at it yet."""
+    monkeypatch.setattr(applying, "POLLING", 0)
+    await apply_definitions(client, declare(int))
+    refused = json.loads(unestablished)
+    condition = {"type": "NamesAccepted", "status": "False", "message": "it was taken"}
+    refused["status"] = {"conditions": [condition]}
+    body = json.dumps(refused).encode()
+    sandbox.faults.fail(200, method="PATCH", path=f"{URL}/{NAME}", body=body)
+    assert await apply_definitions(client, declare(int)) == [NAME]
 
 
 async def test_n_definitions_that_are_never_established(

@@ -208,20 +208,23 @@ async def _patch(client: Client, url: str, patch: Obj, content_type: str) -> Obj
 
 
 async def _wait_until_established(client: Client, definition: Obj) -> None:
-    """Look again and again: it takes a moment, and a broken stream would hide that moment."""
-    while not _is_established(definition):
+    """Look again and again: it takes a moment, and a broken stream would hide that moment.
+
+    Raises :class:`DefinitionError` if it will never be established.
+    """
+    while not _is_true(definition, "Established"):
         await asyncio.sleep(POLLING)
         definition = await _reread(client, _get_name(definition))
+        names = _find_condition(definition, "NamesAccepted")
+        if names.get("status") == "False":  # what was said before the change does not count
+            reason = names.get("message") or names.get("reason")
+            raise DefinitionError(f"{_get_name(definition)}: its names are not accepted: {reason}")
 
 
-def _is_established(definition: Obj) -> bool:
-    """Whether the kind is served. Raises :class:`DefinitionError` if it will never be."""
-    conditions = (definition.get("status") or {}).get("conditions") or []
-    known = {condition["type"]: condition for condition in conditions}
-    accepted = known.get("NamesAccepted", {})
-    if accepted.get("status") == "False":
-        raise DefinitionError(
-            f"{definition['metadata']['name']}: its names are not accepted: "
-            f"{accepted.get('message') or accepted.get('reason')}"
-        )
-    return bool(known.get("Established", {}).get("status") == "True")
+def _find_condition(definition: Obj, name: str) -> Obj:
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == name), {})
+
+
+def _is_true(definition: Obj, name: str) -> bool:
+    return bool(_find_condition(definition, name).get("status") == "True")
