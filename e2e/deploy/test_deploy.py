@@ -88,6 +88,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "tagged": {"image": {"repository": "example.com/mine", "tag": "1.0"}},
     "webhooks": {
         "webhooks": {"enabled": True, "port": 9443, "conversions": True},
+        "clusterRules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}],
         "rules": [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}],
         "env": [{"name": "KEY", "value": "value"}],
         "nodeSelector": {"kubernetes.io/os": "linux"},

@@ -142,6 +142,22 @@ def test_n_conversions_get_their_service_and_rights() -> None:
     assert [rule["verbs"] for rule in rules] == [["list", "watch"], ["get", "patch"]]
 
 
+def test_n_rights_for_kinds_of_the_cluster_are_in_no_namespace() -> None:
+    registry = OperatorRegistry()
+    on.create("planets.example.com", registry=registry)(lambda **_: None)
+    on.reconcile("websites", id="fn", registry=registry, owns=["moons"])(lambda **_: [])
+    scopes = {"websites": True, "planets": False, "moons": False}
+    kinds = [Resource("example.com", "v1", name, namespaced=yes) for name, yes in scopes.items()]
+    permissions = make_permissions(registry, kinds)
+    assert permissions["kinds"] == [{"group": "example.com", "resources": ["websites"]}]
+    bodies = render_chart({**permissions, "namespaces": ["apps"]}, name="x", namespace="ns")
+    (role,) = [body for body in bodies if body["kind"] == "ClusterRole"]
+    rights = {name: rule["verbs"] for rule in role["rules"] for name in rule["resources"]}
+    assert rights["planets"] == ["get", "list", "patch", "watch"]
+    assert rights["planets/status"] == ["patch"]
+    assert rights["moons"] == ["create", "delete", "get", "list", "patch", "watch"]
+
+
 def test_n_unknown_kinds_are_named() -> None:
     with pytest.raises(UnknownKindError, match=r"websites.*by -f"):
         make_permissions(make_registry(), [])

@@ -12,6 +12,7 @@ from kopf_core.intents.registries import OperatorRegistry
 
 OWNING = ["create", "delete", "get", "list", "patch", "watch"]
 LOOKING = ["get", "list", "watch"]
+HANDLING = ["get", "list", "patch", "watch"]
 
 
 class UnknownKindError(Exception):
@@ -28,13 +29,31 @@ def make_permissions(registry: OperatorRegistry, known: Collection[Resource]) ->
     served = _resolve((one.selector for one in registry.resource_handlers), known)
     owned = _resolve((kind for one in registry.reconcilers for kind in one.owns), known)
     related = _resolve((kind for one in registry.reconcilers for kind in one.related), known)
-    rules = [_make_rule(group, names, OWNING) for group, names in _group(owned).items()]
-    rules += [_make_rule(group, names, LOOKING) for group, names in _group(related - owned).items()]
-    kinds = [{"group": group, "resources": names} for group, names in _group(served).items()]
-    needs_webhooks = any(isinstance(one, WebhookHandler) for one in registry.resource_handlers)
+    rules, wide = _make_rules(owned, OWNING), _make_wide_rules(owned, OWNING)
+    rules += _make_rules(related - owned, LOOKING)
+    wide += _make_wide_rules(related - owned, LOOKING) + _make_wide_rules(served, HANDLING)
+    local = {resource for resource in served if resource.namespaced is not False}
+    kinds = [{"group": group, "resources": names} for group, names in _group(local).items()]
+    has_admission = any(isinstance(one, WebhookHandler) for one in registry.resource_handlers)
+    values: dict[str, Any] = {"kinds": kinds, "rules": rules}
+    values |= {"clusterRules": wide} if wide else {}
     needed = {"conversions": True} if registry.conversions else {}
-    webhooks = {"webhooks": {"enabled": True, **needed}} if needs_webhooks or needed else {}
-    return {"kinds": kinds, "rules": rules, **webhooks}
+    return values | ({"webhooks": {"enabled": True, **needed}} if has_admission or needed else {})
+
+
+def _make_rules(resources: Collection[Resource], verbs: list[str]) -> list[dict[str, Any]]:
+    local = [resource for resource in resources if resource.namespaced is not False]
+    return [_make_rule(group, names, verbs) for group, names in _group(local).items()]
+
+
+def _make_wide_rules(resources: Collection[Resource], verbs: list[str]) -> list[dict[str, Any]]:
+    """For the kinds that are in no namespace: a role of a namespace cannot permit these."""
+    rules = []
+    for group, names in _group(one for one in resources if one.namespaced is False).items():
+        rules.append(_make_rule(group, names, verbs))
+        if verbs is HANDLING:
+            rules.append(_make_rule(group, [f"{name}/status" for name in names], ["patch"]))
+    return rules
 
 
 def _resolve(selectors: Iterable[Selector | None], known: Collection[Resource]) -> set[Resource]:
