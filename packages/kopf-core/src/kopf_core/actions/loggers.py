@@ -75,9 +75,10 @@ class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
             return self.logger.makeRecord(
                 self.logger.name, level, *where, msg, args, None, code.co_name, extra=extra
             )
-        place = _describe_place(level, code, frame.f_lineno, os.getpid())
         record = logging.LogRecord.__new__(logging.LogRecord)
-        record.__dict__ = {**place, "msg": msg, **_describe_moment(place), **extra}
+        place = _describe_place(level, code, frame.f_lineno, os.getpid())
+        record.__dict__ = fields = {**place, **extra, "msg": msg}
+        _set_moment(fields, place)
         return record
 
     def process(
@@ -105,20 +106,16 @@ def _describe_place(level: int, code: CodeType, line: int, pid: int) -> Mapping[
     return vars(logging.LogRecord(objects_logger.name, level, *where, "", (), None, code.co_name))
 
 
-def _describe_moment(place: Mapping[str, Any]) -> dict[str, Any]:
-    """What is different in each of them; except for what the application has switched off."""
-    now = time.time()  # noqa: TID251 -- as in usual records
-    moment = {
-        "created": now,
-        "msecs": int((now - int(now)) * 1000) + 0.0,
-        "relativeCreated": place["relativeCreated"] + (now - place["created"]) * 1000,
-    }
+def _set_moment(fields: dict[str, Any], place: Mapping[str, Any]) -> None:
+    """Set what is different in each of them; except for what the application has switched off."""
+    fields["created"] = now = time.time()  # noqa: TID251 -- as in usual records
+    fields["msecs"] = int((now - int(now)) * 1000) + 0.0
+    fields["relativeCreated"] = place["relativeCreated"] + (now - place["created"]) * 1000
     if logging.logThreads:
-        moment["thread"] = threading.get_ident()
-        moment["threadName"] = threading.current_thread().name
+        fields["thread"] = threading.get_ident()
+        fields["threadName"] = threading.current_thread().name
     if getattr(logging, "logAsyncioTasks", False):  # since Python 3.12
-        moment["taskName"] = _get_task_name()
-    return moment
+        fields["taskName"] = _get_task_name()
 
 
 def _get_task_name() -> str | None:

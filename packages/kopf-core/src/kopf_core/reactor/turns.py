@@ -103,10 +103,9 @@ class Turn:
         self.applied: Applied | None = None
         """What has come of the latest patch, if there was any."""
 
-        self._patch: Patch | None = None
-        self._marks: Marks | None = None
+        self._patch: Patch | None = memory.owed.patch
+        self._marks: Marks | None = memory.owed.marks
         self._logger: LocalObjectLogger | None = None
-        self.take_owed()
         if memory.cycle.stage is Stage.UNSEEN:
             memory.cycle = UNHANDLED
         if memory.namespace is None:
