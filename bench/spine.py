@@ -236,6 +236,7 @@ async def happen(story: Story, wire: Wire, count: int, meter: Meter) -> None:
     for _ in story.happen(wire.store, count):
         pass
     if meter.is_stepwise:
+        sys._getframe().f_trace_opcodes = True  # or Python 3.12 notices that too late
         sys.settrace(meter.trace)
     try:
         await settle(meter, wire)

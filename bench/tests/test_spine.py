@@ -29,6 +29,7 @@ def test_m_no_more_is_done_for_an_object_than_it_needs(story: Story) -> None:
 
 def test_m_steps_are_counted_alike_each_time() -> None:
     [story] = [story for story in STORIES if story.name == "create"]
-    first, second = (asyncio.run(measure(story, COUNT, is_stepwise=True)) for _ in range(2))
+    costs = [asyncio.run(measure(story, COUNT, is_stepwise=True)) for _ in range(3)]
+    _, first, second = costs  # in the first one, there is much of what is done once
     assert first.steps > 1000
     assert second.steps == pytest.approx(first.steps, rel=0.02)
