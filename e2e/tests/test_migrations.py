@@ -212,7 +212,8 @@ async def test_n9_the_cluster_goes_on_after_a_kill(
             await kill(process)
         assert (await world.attempt("GET", f"{REQUESTS}/kopf.{KIND}")).status == 200
         kind.release()
-        result = await migrate(world)
+        # While conversions are held, its controllers retry the lists of the kind ever more rarely.
+        result = await migrate(world, "--patience=180")
     assert (result["clusterMigrator"], result["doneBy"]) == (API, "cluster")
     assert (result["result"], result["rewritten"]) == ("migrated", 0)
     assert (await world.attempt("GET", f"{REQUESTS}/kopf.{KIND}")).status == 404

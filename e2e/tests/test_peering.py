@@ -245,12 +245,13 @@ async def stage(world: World, tmp_path: pathlib.Path) -> AsyncIterator[Stage]:
         for item in yaml.safe_load_all((EXAMPLES / "peering.yaml").read_text())
         if item["kind"] == "CustomResourceDefinition" and item["spec"]["scope"] == "Namespaced"
     ]
-    for definition in definitions:
-        with contextlib.suppress(AssertionError):  # of somebody else on a shared server
-            await world.request("POST", CRDS, definition)
     stage = Stage(world, tmp_path)
     async with asyncio.timeout(PATIENCE):
         while True:
+            for definition in definitions:
+                # It is there on a shared server, or its deletion by other tests is not over.
+                with contextlib.suppress(AssertionError):
+                    await world.request("POST", CRDS, definition)
             # Real servers answer with a plain text until the definition is served.
             with contextlib.suppress(AssertionError, aiohttp.ContentTypeError):
                 await stage.setup()
