@@ -6,7 +6,7 @@ from __future__ import annotations
 import pathlib
 import sys
 
-from kopf_core.reactor.deciding import ROWS
+from kopf_core.reactor.object.deciding import ROWS
 
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "reference" / "turns.md"
 HEAD = ["| # | if | then | because |", "|---|---|---|---|"]

@@ -23,7 +23,7 @@ from e2e.chaos.fake.errors import make_status
 from e2e.chaos.fake.faults import black_hole, hang_up, refuse, reply_with, reset, stream
 from e2e.chaos.fake.journal import PATIENCE, where
 from e2e.chaos.fake.server import FakeAPI
-from kopf_core.reactor import observation
+from kopf_core.reactor.shape import observation
 
 TIMES = 2
 """How many requests are broken in each cell."""

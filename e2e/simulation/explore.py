@@ -19,7 +19,7 @@ from functools import partial
 from e2e.simulation.clusters import CLUSTERS
 from e2e.simulation.lives import Life, Result
 from e2e.simulation.plans import ACTIONS, CONSTANTS, FAKED, FAULTS, Plan, make_plan
-from kopf_core.reactor.deciding import ROWS
+from kopf_core.reactor.object.deciding import ROWS
 
 REPLAYED = 100
 """One of so many lives is lived again in a fresh process, and must make the same requests."""

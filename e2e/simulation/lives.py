@@ -17,11 +17,11 @@ from e2e.simulation.oracles import SETTLED, TOUCHED, Evidence, Memory, judge
 from e2e.simulation.people import People
 from e2e.simulation.plans import Event, Plan
 from e2e.simulation.programs import Notebook, Program, make_options
-from kopf_core.reactor import reconciliation
-from kopf_core.reactor.deciding import Rules
-from kopf_core.reactor.operator import Operator
-from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import LAST_MOMENT
+from kopf_core.reactor.life.operator import Operator
+from kopf_core.reactor.object import reconciliation
+from kopf_core.reactor.object.deciding import Rules
+from kopf_core.reactor.object.turns import Turn
+from kopf_core.reactor.streams.work import LAST_MOMENT
 from kopf_kits.simulation import Process, Standstill, World, live
 
 SETTLING = 400.0

@@ -44,10 +44,10 @@ from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.intents import decorators as on
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.queueing import WorkQueue
-from kopf_core.reactor.reconciliation import Reconciler
-from kopf_core.reactor.subhandling import run_subhandlers
-from kopf_core.reactor.work import DONE, Requeue, WorkItem
+from kopf_core.reactor.object.reconciliation import Reconciler
+from kopf_core.reactor.object.subhandling import run_subhandlers
+from kopf_core.reactor.streams.queueing import WorkQueue
+from kopf_core.reactor.streams.work import DONE, Requeue, WorkItem
 from kopf_kits.sandbox.base.statuses import StatusError
 from kopf_kits.sandbox.fields.patches import apply_json_patch
 

@@ -57,12 +57,12 @@ CONSTANTS = {
     "kopf_core.engines.background.starting:PORTION": 1,
     "kopf_core.engines.background.starting:SHARE": 0,
     "kopf_core.engines.desired.places:CROWD_LIMIT": 1,
-    "kopf_core.reactor.intake:INDEXING_PORTION": 1,
-    "kopf_core.reactor.places:HEADROOM": 1,
-    "kopf_core.reactor.places:LISTED_SHARE": 2,
-    "kopf_core.reactor.sharing:SHARED_LIMIT": 1,
-    "kopf_core.reactor.stores:REMEMBERED_DELETIONS": 1,
-    "kopf_core.reactor.takeovers:MANY": 1,
+    "kopf_core.reactor.streams.intake:INDEXING_PORTION": 1,
+    "kopf_core.reactor.streams.places:HEADROOM": 1,
+    "kopf_core.reactor.streams.places:LISTED_SHARE": 2,
+    "kopf_core.reactor.streams.sharing:SHARED_LIMIT": 1,
+    "kopf_core.reactor.streams.stores:REMEMBERED_DELETIONS": 1,
+    "kopf_core.reactor.object.takeovers:MANY": 1,
 }
 """How small the constants of modules can be: what happens to thousands, happens to a few then."""
 

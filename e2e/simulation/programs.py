@@ -13,7 +13,7 @@ from typing import Any
 import kopf
 from kopf_cogs.aiokits.surroundings import get_threads
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.operator import OperatorOptions
+from kopf_core.reactor.life.operator import OperatorOptions
 from kopf_kits.simulation import incarnation_var
 
 KEXES = ("sim.kopf.dev", "v1", "kexes")

@@ -24,7 +24,7 @@ from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.lifecycles import Lifecycle, asap
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.operator import Operator, OperatorOptions
+from kopf_core.reactor.life.operator import Operator, OperatorOptions
 from kopf_kits.sandbox import Sandbox
 
 PATIENCE = 45.0  # seconds to wait for what must come: busy machines are slow

@@ -17,8 +17,8 @@ from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
 from kopf_core.engines.admission import AdmissionSetupError
 from kopf_core.intents import decorators as on
 from kopf_core.intents.admission import AdmissionError
-from kopf_core.reactor.operator import Operator
-from kopf_core.reactor.running import operator as run_operator
+from kopf_core.reactor.life.operator import Operator
+from kopf_core.reactor.life.running import operator as run_operator
 from kopf_kits.webhooks import WebhookServer
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"

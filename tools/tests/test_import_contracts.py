@@ -17,6 +17,7 @@ OFFENCES = {
     "cogs": ("kopf_cogs/structs/offender.py", "import kopf_cogs.clients"),
     "structs-are-pure": ("kopf_cogs/structs/offender2.py", "import asyncio"),
     "core": ("kopf_core/actions/offender.py", "import kopf_core.reactor"),
+    "reactor": ("kopf_core/reactor/streams/offender.py", "import kopf_core.reactor.life"),
     "engines": (
         "kopf_core/engines/background/offender.py",
         "import kopf_core.engines.indexing",

@@ -19,7 +19,7 @@ from kopf_core.actions.lifecycles import all_at_once
 from kopf_core.actions.marks import Marks
 from kopf_core.intents.causes import ChangingCause, Reason, WatchingCause
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.subhandling import run_subhandlers
+from kopf_core.reactor.object.subhandling import run_subhandlers
 
 FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 

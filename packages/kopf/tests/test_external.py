@@ -9,7 +9,7 @@ import pytest
 from idleness import quiet, until
 
 import kopf
-from kopf_core.reactor.operator import Operator, OperatorOptions
+from kopf_core.reactor.life.operator import Operator, OperatorOptions
 
 
 class Passes:

@@ -12,7 +12,7 @@ import pytest
 from idleness import until
 
 import kopf
-from kopf_core.reactor.stores import ObjectStore
+from kopf_core.reactor.streams.stores import ObjectStore
 
 PROGRESS = r"metadata.annotations.kopf\.zalando\.org/fn"
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -260,7 +260,7 @@ async def test_owners_deleted_amid_a_pass_leave_nothing_far_away(websites: Any) 
 
 
 async def test_paused_operators_apply_nothing(websites: Any) -> None:
-    from kopf_core.reactor.operator import Operator, OperatorOptions
+    from kopf_core.reactor.life.operator import Operator, OperatorOptions
 
     @websites.reconcile(id="fn")
     def fn(spec: Any, conditions: Any, **_: Any) -> Iterator[Any]:

@@ -541,7 +541,7 @@ async def test_unlisted_kinds_hold_the_deletion(
     websites: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # It is told by the end of the child, not by asking again and again.
-    monkeypatch.setattr("kopf_core.reactor.reconciliation.CLEANING_POLLING", 3600.0)
+    monkeypatch.setattr("kopf_core.reactor.object.reconciliation.CLEANING_POLLING", 3600.0)
 
     @websites.reconcile(id="fn", owns=["namespaces"])
     def fn(**_: Any) -> Iterator[Any]:

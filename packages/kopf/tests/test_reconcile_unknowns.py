@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf_core.reactor import lateness
+from kopf_core.reactor.streams import lateness
 
 from .conftest import config_map
 

@@ -7,7 +7,7 @@ import pytest
 
 import kopf
 from kopf_cogs.clients.errors import APIConflictError, APINotFoundError
-from kopf_core.reactor.once import Once
+from kopf_core.reactor.life.once import Once
 
 from .conftest import config_map
 

@@ -27,8 +27,8 @@ UNUSED = {
     "kopf_core.engines.peering.member",
     "kopf_core.engines.peering.reports",
     "kopf_core.engines.serving",
-    "kopf_core.reactor.freezing",
-    "kopf_core.reactor.status",
+    "kopf_core.reactor.life.freezing",
+    "kopf_core.reactor.life.status",
     "kopf_kits.reconciling",
     "kopf_kits.webhooks",
     # Models, definitions, conversions, roles, rehearsals, new projects.
@@ -110,7 +110,7 @@ def test_an_operator_of_one_decorator_imports_nothing_of_what_it_does_not_use(
     operator.write_text(OPERATOR)
     path = kopf_sandbox.write_kubeconfig(tmp_path / "config")
     modules = run_and_list_modules(operator, path)
-    assert "kopf_core.reactor.operator" in modules
+    assert "kopf_core.reactor.life.operator" in modules
     unused = {module for module in modules for name in UNUSED if is_of(module, name)}
     assert sorted(unused) == []
 

@@ -11,7 +11,7 @@ import pytest
 import kopf
 from kopf_cogs.clients.errors import APIConflictError
 from kopf_cogs.clients.session import Client
-from kopf_core.reactor import takeovers
+from kopf_core.reactor.object import takeovers
 from kopf_kits.sandbox import Sandbox
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

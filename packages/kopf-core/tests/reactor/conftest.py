@@ -24,10 +24,10 @@ from kopf_core.engines.memories import ObjectMemories, ObjectMemory
 from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.operator import Operator, OperatorOptions
-from kopf_core.reactor.reconciliation import Reconciler
-from kopf_core.reactor.subhandling import run_subhandlers
-from kopf_core.reactor.work import DONE, Requeue, TurnResult, WorkItem
+from kopf_core.reactor.life.operator import Operator, OperatorOptions
+from kopf_core.reactor.object.reconciliation import Reconciler
+from kopf_core.reactor.object.subhandling import run_subhandlers
+from kopf_core.reactor.streams.work import DONE, Requeue, TurnResult, WorkItem
 
 KEXES = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -8,11 +8,11 @@ from kopf_cogs.clients.vault import Vault
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_cogs.structs.resources import Resource
 from kopf_core.intents import decorators as on
-from kopf_core.reactor import announcements
-from kopf_core.reactor.announcements import ConnectionAnnouncer, announce_start
-from kopf_core.reactor.descriptions import describe_unresolved
-from kopf_core.reactor.essentials import OperatorOptions
-from kopf_core.reactor.serving import ServableResources
+from kopf_core.reactor.life import announcements
+from kopf_core.reactor.life.announcements import ConnectionAnnouncer, announce_start
+from kopf_core.reactor.life.essentials import OperatorOptions
+from kopf_core.reactor.shape.descriptions import describe_unresolved
+from kopf_core.reactor.shape.serving import ServableResources
 
 VERBS = frozenset({"list", "watch", "patch"})
 

@@ -10,7 +10,7 @@ from kopf_core.actions.loggers import objects_logger
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.engines.records.holds import FREE, LOST_MARKS_DELAYS, PEACE
 from kopf_core.engines.records.owed import NOTHING
-from kopf_core.reactor.conflicts import (
+from kopf_core.reactor.object.conflicts import (
     MAX_CONFLICT_DELAY,
     MAX_CONFLICTS,
     get_conflict_delay,
@@ -19,8 +19,8 @@ from kopf_core.reactor.conflicts import (
     tell_of_lost_marks,
     tell_of_lost_progress,
 )
-from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import WorkItem
+from kopf_core.reactor.object.turns import Turn
+from kopf_core.reactor.streams.work import WorkItem
 
 REFUSED = partial(Applied, is_refused=True)
 

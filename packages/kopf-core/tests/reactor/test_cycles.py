@@ -5,7 +5,7 @@ from typing import Any
 
 from kopf_core.actions.errors import TemporaryError
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.work import DONE, Requeue
+from kopf_core.reactor.streams.work import DONE, Requeue
 
 FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 LAST_HANDLED = "kopf.zalando.org/last-handled-configuration"

@@ -12,12 +12,12 @@ from kopf_core.engines.records.stages import HANDLED, Cycle, Stage
 from kopf_core.engines.records.writes import AwaitChange, LastWrite
 from kopf_core.intents import decorators as on
 from kopf_core.intents.causes import Reason
-from kopf_core.reactor.deciding import ROWS, Act, Rules, decide
-from kopf_core.reactor.echoes import Echoes
-from kopf_core.reactor.idleness import digest
-from kopf_core.reactor.reconciliation import Reconciler
-from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import Requeue, WorkItem
+from kopf_core.reactor.object.deciding import ROWS, Act, Rules, decide
+from kopf_core.reactor.object.echoes import Echoes
+from kopf_core.reactor.object.idleness import digest
+from kopf_core.reactor.object.reconciliation import Reconciler
+from kopf_core.reactor.object.turns import Turn
+from kopf_core.reactor.streams.work import Requeue, WorkItem
 
 FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 PAUSED = {"annotations": {"kopf.zalando.org/paused": "please"}}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kopf_cogs.structs.resources import Resource
-from kopf_core.reactor.definitions import Definitions, get_versions
+from kopf_core.reactor.shape.definitions import Definitions, get_versions
 
 THING_V1 = Resource("example.com", "v1", "things")
 THING_V2 = Resource("example.com", "v2", "things")

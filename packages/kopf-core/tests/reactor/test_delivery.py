@@ -20,10 +20,10 @@ from kopf_core.engines.memories import ObjectMemories, ObjectMemory
 from kopf_core.engines.records.owed import Owed
 from kopf_core.engines.records.stages import Cycle, Stage
 from kopf_core.engines.records.writes import AwaitChange, LastWrite
-from kopf_core.reactor.deciding import ROWS
-from kopf_core.reactor.delivery import Delivery, is_only_marked
-from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import WorkItem
+from kopf_core.reactor.object.deciding import ROWS
+from kopf_core.reactor.object.delivery import Delivery, is_only_marked
+from kopf_core.reactor.object.turns import Turn
+from kopf_core.reactor.streams.work import WorkItem
 
 BEFORE: Any = {
     "kind": "KopfExample",
@@ -213,7 +213,7 @@ async def test_o1_only_our_marks_prolong_the_wait(
     async def accept(**_: Any) -> Applied:
         return Applied(make_event("20")["object"])
 
-    monkeypatch.setattr("kopf_core.reactor.delivery.apply_patches", accept)
+    monkeypatch.setattr("kopf_core.reactor.object.delivery.apply_patches", accept)
     delivery, turn = make_delivery(), make_turn(marks, {"status": {"seen": 1}})
     turn.item.latest = make_event("9")["object"]
     turn.memory.write = LastWrite(awaited=AwaitChange("10", 3))
@@ -259,7 +259,7 @@ async def test_o2_k8_what_cannot_be_sent_in_the_last_moment_is_kept(
     async def refuse(**_: Any) -> Any:
         raise failure
 
-    monkeypatch.setattr("kopf_core.reactor.delivery.apply_patches", refuse)
+    monkeypatch.setattr("kopf_core.reactor.object.delivery.apply_patches", refuse)
     turn = make_turn()
     turn.item.latest = BEFORE
     await make_delivery().save(turn)
@@ -276,7 +276,7 @@ async def test_k15_repeated_cancellations_do_not_interrupt_the_last_patch(
         await answered.wait()
         return Applied(make_after())
 
-    monkeypatch.setattr("kopf_core.reactor.delivery.apply_patches", send)
+    monkeypatch.setattr("kopf_core.reactor.object.delivery.apply_patches", send)
     turn = make_turn()
     turn.item.latest = BEFORE
     task = asyncio.create_task(make_delivery().save(turn))
@@ -297,8 +297,8 @@ async def test_k15_the_last_patch_has_only_a_moment(monkeypatch: pytest.MonkeyPa
         sent.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("kopf_core.reactor.delivery.LAST_MOMENT", 0.001)
-    monkeypatch.setattr("kopf_core.reactor.delivery.apply_patches", hang)
+    monkeypatch.setattr("kopf_core.reactor.object.delivery.LAST_MOMENT", 0.001)
+    monkeypatch.setattr("kopf_core.reactor.object.delivery.apply_patches", hang)
     turn = make_turn()
     turn.item.latest = BEFORE
     await make_delivery().save(turn)

@@ -8,9 +8,9 @@ from kopf_core.actions.effects import Applied
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.engines.records.writes import AwaitChange, LastWrite
 from kopf_core.intents.registries import ResourceHandlers
-from kopf_core.reactor.echoes import Echoes
-from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import DONE, Requeue, WorkItem
+from kopf_core.reactor.object.echoes import Echoes
+from kopf_core.reactor.object.turns import Turn
+from kopf_core.reactor.streams.work import DONE, Requeue, WorkItem
 
 FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 

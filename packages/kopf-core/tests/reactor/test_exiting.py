@@ -7,7 +7,15 @@ import pytest
 from kopf_cogs.configs.settings import OperatorSettings, ProcessSettings
 from kopf_core.actions.ongoing import Ongoing
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.exiting import GRACE, HASTE, RESERVE, YEAR, AbandonedError, Exit, get_bound
+from kopf_core.reactor.life.exiting import (
+    GRACE,
+    HASTE,
+    RESERVE,
+    YEAR,
+    AbandonedError,
+    Exit,
+    get_bound,
+)
 
 KUBERNETES_DEFAULT = 30
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from virtual_time import VirtualTime
 
-from kopf_core.reactor.places import Gate
-from kopf_core.reactor.queueing import WorkQueue
-from kopf_core.reactor.work import DONE, TurnResult, WorkItem
+from kopf_core.reactor.streams.places import Gate
+from kopf_core.reactor.streams.queueing import WorkQueue
+from kopf_core.reactor.streams.work import DONE, TurnResult, WorkItem
 
 DURATION = 20  # seconds
 HOT_RATE = 500  # changes a second

@@ -14,8 +14,8 @@ from kopf_core.engines.background.objects import LiveObject
 from kopf_core.engines.background.spawned import SpawnedHandler
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.turns import Turn
-from kopf_core.reactor.work import WorkItem
+from kopf_core.reactor.object.turns import Turn
+from kopf_core.reactor.streams.work import WorkItem
 
 KINDS = (SpawnedHandler, LiveObject, ObjectMemory, WorkItem, Turn)
 NAMES = [f"obj{number}" for number in range(5)]

@@ -7,8 +7,8 @@ import pytest
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.actions.threads import Door
-from kopf_core.reactor.governing import Governor
-from kopf_core.reactor.modes import MEANINGS, Mode
+from kopf_core.reactor.life.governing import Governor
+from kopf_core.reactor.streams.modes import MEANINGS, Mode
 
 
 class Parts:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kopf_core.intents import decorators as on
-from kopf_core.reactor import lateness, queueing
-from kopf_core.reactor.places import HEADROOM
+from kopf_core.reactor.streams import lateness, queueing
+from kopf_core.reactor.streams.places import HEADROOM
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 MANY = HEADROOM + 10

@@ -6,7 +6,7 @@ import pytest
 
 from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage, StatusDiffBaseStorage
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.work import DONE
+from kopf_core.reactor.streams.work import DONE
 
 COMPARED = "the object is compared with its last handled state"
 

@@ -9,9 +9,9 @@ from idleness import until
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
-from kopf_core.reactor import pool as pooling
-from kopf_core.reactor.informers import StreamKey
-from kopf_core.reactor.pool import InformerPool
+from kopf_core.reactor.streams import pool as pooling
+from kopf_core.reactor.streams.informers import StreamKey
+from kopf_core.reactor.streams.pool import InformerPool
 
 KEX = Resource("kopf.dev", "v1", "kopfexamples", "KopfExample", namespaced=True)
 ABSENT = Resource("kopf.dev", "v1", "absents", "Absent", namespaced=True)

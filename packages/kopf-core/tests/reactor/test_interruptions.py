@@ -9,7 +9,7 @@ import pytest
 
 from kopf_core.actions.lifecycles import all_at_once
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.subhandling import execute
+from kopf_core.reactor.object.subhandling import execute
 
 KEX = "*/kopfexamples/a"
 HANDLED = "kopf.zalando.org/last-handled-configuration"
@@ -112,7 +112,7 @@ async def test_k8_patches_of_events_are_not_lost_when_changes_are_interrupted(
 async def test_k15_patches_on_their_way_are_sent_though_the_exit_is_hastened(
     cluster, operate, registry, journal, monkeypatch
 ):
-    monkeypatch.setattr("kopf_core.reactor.handling.HURRY", 0)
+    monkeypatch.setattr("kopf_core.reactor.life.handling.HURRY", 0)
 
     @on.create("kopfexamples", registry=registry)
     async def fn(**_: Any) -> None:

@@ -12,7 +12,7 @@ from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_core.actions.lifecycles import all_at_once
 from kopf_core.engines.background.spawned import SpawnedHandler
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.exiting import AbandonedError
+from kopf_core.reactor.life.exiting import AbandonedError
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = f"{LEASES}/op"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.work import DONE, Requeue
+from kopf_core.reactor.streams.work import DONE, Requeue
 
 WARNING = (
     "Handler 'fn/status.count' is called for changes of the field 'status.count', and changes it "

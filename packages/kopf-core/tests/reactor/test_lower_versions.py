@@ -6,7 +6,7 @@ from idleness import until
 
 from kopf_cogs.structs.resources import Resource
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.stores import ObjectStore
+from kopf_core.reactor.streams.stores import ObjectStore
 
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 HIGH, LOW = 10_000, 100

@@ -11,9 +11,9 @@ from kopf_core.actions.states import HandlerState, State
 from kopf_core.intents import decorators as on
 from kopf_core.intents.causes import Reason
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.missed_changes import Missed, find_missed
-from kopf_core.reactor.seen_states import SeenStates
-from kopf_core.reactor.work import DONE, Requeue
+from kopf_core.reactor.object.missed_changes import Missed, find_missed
+from kopf_core.reactor.object.seen_states import SeenStates
+from kopf_core.reactor.streams.work import DONE, Requeue
 
 LAST_HANDLED = "kopf.zalando.org/last-handled-configuration"
 

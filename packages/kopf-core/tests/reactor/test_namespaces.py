@@ -10,9 +10,9 @@ from idleness import until
 from kopf_cogs.clients.errors import APIConflictError
 from kopf_cogs.structs.resources import Resource
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.observed import KindView
-from kopf_core.reactor.queueing import WorkQueue
-from kopf_core.reactor.stores import ObjectStore
+from kopf_core.reactor.streams.observed import KindView
+from kopf_core.reactor.streams.queueing import WorkQueue
+from kopf_core.reactor.streams.stores import ObjectStore
 
 NAMESPACES = [f"ns{number}" for number in range(20)]
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)

@@ -11,8 +11,8 @@ from idleness import until
 
 from kopf_cogs.structs.resources import Resource
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.essentials import OperatorOptions
-from kopf_core.reactor.needs import list_needs
+from kopf_core.reactor.life.essentials import OperatorOptions
+from kopf_core.reactor.life.needs import list_needs
 
 RULES, ACCESS = "*/selfsubjectrulesreviews", "*/selfsubjectaccessreviews"
 LINE = "The operator lacks rights for what is declared in it. Add them: "

@@ -11,11 +11,11 @@ import pytest
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.engines.desired.changes import Change
-from kopf_core.reactor.observed import KindView, ObservedKinds
-from kopf_core.reactor.pool import InformerPool
-from kopf_core.reactor.readiness import Readiness
-from kopf_core.reactor.sharing import keep_fields_of
-from kopf_core.reactor.stores import ObjectStore
+from kopf_core.reactor.streams.observed import KindView, ObservedKinds
+from kopf_core.reactor.streams.pool import InformerPool
+from kopf_core.reactor.streams.readiness import Readiness
+from kopf_core.reactor.streams.sharing import keep_fields_of
+from kopf_core.reactor.streams.stores import ObjectStore
 
 RESOURCE = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 KEX = Resource("kopf.dev", "v1", "kopfexamples", "KopfExample", namespaced=True)

@@ -8,7 +8,7 @@ from typing import Any
 from idleness import until
 
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.once import Once
+from kopf_core.reactor.life.once import Once
 
 
 async def test_n5_timers_that_end_late_let_their_objects_go(cluster, operate, registry):

@@ -10,8 +10,8 @@ from idleness import until
 
 from kopf_core.engines import indexing
 from kopf_core.intents import decorators as on
-from kopf_core.reactor import reconciliation
-from kopf_core.reactor.reconciliation import Reconciler
+from kopf_core.reactor.object import reconciliation
+from kopf_core.reactor.object.reconciliation import Reconciler
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kopfexamples.kopf.dev"
 

@@ -10,7 +10,7 @@ from idleness import until
 
 from kopf_core.engines.posting import event as post_event
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.queueing import WorkQueue
+from kopf_core.reactor.streams.queueing import WorkQueue
 
 ROUNDS = 200
 KEXES = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"

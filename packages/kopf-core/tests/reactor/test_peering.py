@@ -21,7 +21,7 @@ from kopf_core.engines.peering import member as timing
 from kopf_core.engines.peering.member import Member
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.operator import Operator, OperatorOptions
+from kopf_core.reactor.life.operator import Operator, OperatorOptions
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"

@@ -9,7 +9,7 @@ import pytest
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.preflight import (
+from kopf_core.reactor.shape.preflight import (
     SettingsError,
     SignatureError,
     check_registry,

@@ -7,10 +7,10 @@ import pytest
 from virtual_time import VirtualTime
 
 from kopf_core.engines.records.writes import AwaitChange
-from kopf_core.reactor import queueing
-from kopf_core.reactor.places import HEADROOM, Gate, Occupancy
-from kopf_core.reactor.queueing import WorkQueue
-from kopf_core.reactor.work import DONE, Position, Requeue
+from kopf_core.reactor.streams import queueing
+from kopf_core.reactor.streams.places import HEADROOM, Gate, Occupancy
+from kopf_core.reactor.streams.queueing import WorkQueue
+from kopf_core.reactor.streams.work import DONE, Position, Requeue
 
 
 def event(n=0, type="MODIFIED", **meta):
@@ -717,7 +717,7 @@ async def test_tasks_cancelled_before_they_have_started_leave_nothing_behind(mak
 
 
 async def test_r18_turns_cancelled_by_others_are_repeated(make_queue, process, logged, monkeypatch):
-    monkeypatch.setattr("kopf_core.reactor.queueing.FAILURE_DELAY", 0.001)
+    monkeypatch.setattr("kopf_core.reactor.streams.queueing.FAILURE_DELAY", 0.001)
     queue = make_queue(keeps_events=False)
     process.responses["a"] = [asyncio.CancelledError()]
     queue.put("a", event(1))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kopf_core.reactor.readiness import Readiness
+from kopf_core.reactor.streams.readiness import Readiness
 
 
 @pytest.fixture

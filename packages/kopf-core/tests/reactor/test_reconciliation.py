@@ -16,8 +16,8 @@ from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.intents import decorators as on
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.reconciliation import Reconciler
-from kopf_core.reactor.work import DONE, Requeue, WorkItem
+from kopf_core.reactor.object.reconciliation import Reconciler
+from kopf_core.reactor.streams.work import DONE, Requeue, WorkItem
 
 RESOURCE = Resource("kopf.dev", "v1", "kopfexamples", kind="KopfExample", namespaced=True)
 

@@ -14,10 +14,10 @@ from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_core.engines.activities import ActivityError
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.exiting import AbandonedError
-from kopf_core.reactor.operator import Operator, OperatorOptions
-from kopf_core.reactor.options import OperatorArguments
-from kopf_core.reactor.running import operator, run, run_tasks, spawn_tasks
+from kopf_core.reactor.life.exiting import AbandonedError
+from kopf_core.reactor.life.operator import Operator, OperatorOptions
+from kopf_core.reactor.life.options import OperatorArguments
+from kopf_core.reactor.life.running import operator, run, run_tasks, spawn_tasks
 
 
 async def start_and_stop(**options) -> None:
@@ -138,7 +138,7 @@ async def test_f1_startup_is_interrupted_by_stopping(caplog, error):
 
 @pytest.mark.parametrize("error", [None, Exception("not yet")], ids=["slow", "failing"])
 async def test_f1_cleanup_is_interrupted_only_by_aborting(monkeypatch, error):
-    monkeypatch.setattr("kopf_core.reactor.exiting.HASTE", 0.01)
+    monkeypatch.setattr("kopf_core.reactor.life.exiting.HASTE", 0.01)
     scene = Scene()
     scene.add(on.startup)
     scene.add(on.cleanup, error)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kopf_core.reactor.seen_states import SeenStates
+from kopf_core.reactor.object.seen_states import SeenStates
 
 V1: Any = {"spec": {"n": 1}}
 V2: Any = {"spec": {"n": 2}}

@@ -11,7 +11,7 @@ from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.errors import TemporaryError
 from kopf_core.actions.loggers import objects_logger
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.sizes import (
+from kopf_core.reactor.object.sizes import (
     ALWAYS_FITS,
     HEADROOM,
     MAX_ANNOTATIONS_SIZE,
@@ -19,7 +19,7 @@ from kopf_core.reactor.sizes import (
     is_too_large,
     surely_has_room,
 )
-from kopf_core.reactor.work import DONE
+from kopf_core.reactor.streams.work import DONE
 
 LAST_HANDLED = "kopf.zalando.org/last-handled-configuration"
 LIMIT = MAX_ANNOTATIONS_SIZE - HEADROOM

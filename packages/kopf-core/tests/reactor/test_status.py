@@ -14,7 +14,7 @@ from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.engines.admission import serving
 from kopf_core.engines.serving import Snapshot, StatusSetupError
 from kopf_core.intents import decorators as on
-from kopf_core.reactor import status as statuses
+from kopf_core.reactor.life import status as statuses
 
 FORBIDDEN = 'configmaps is forbidden: User "op" cannot list resource "configmaps" in API group ""'
 

@@ -20,9 +20,9 @@ from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.intents import decorators as on
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.reconciliation import Reconciler
-from kopf_core.reactor.subhandling import execute, run_subhandlers
-from kopf_core.reactor.work import Requeue, WorkItem
+from kopf_core.reactor.object.reconciliation import Reconciler
+from kopf_core.reactor.object.subhandling import execute, run_subhandlers
+from kopf_core.reactor.streams.work import Requeue, WorkItem
 
 RESOURCE = Resource("kopf.dev", "v1", "kopfexamples", kind="KopfExample", namespaced=True)
 ROUNDS = 60

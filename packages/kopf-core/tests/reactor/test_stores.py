@@ -6,8 +6,8 @@ import pytest
 
 from kopf_cogs.structs.keys import object_key
 from kopf_cogs.structs.resources import Resource
-from kopf_core.reactor import stores
-from kopf_core.reactor.stores import ObjectStore, without_managed_fields
+from kopf_core.reactor.streams import stores
+from kopf_core.reactor.streams.stores import ObjectStore, without_managed_fields
 
 RESOURCE = Resource("kopf.dev", "v1", "kopfexamples", namespaced=True)
 

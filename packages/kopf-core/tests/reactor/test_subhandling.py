@@ -13,7 +13,7 @@ from kopf_core.intents.causes import Reason
 from kopf_core.intents.filters import PRESENT
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.subhandling import execute
+from kopf_core.reactor.object.subhandling import execute
 
 PREFIX = "kopf.zalando.org/"
 

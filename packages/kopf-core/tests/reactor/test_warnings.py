@@ -15,7 +15,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.loggers import objects_logger
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.warnings import warn_of_clashes, warn_of_exposed_secrets
+from kopf_core.reactor.object.warnings import warn_of_clashes, warn_of_exposed_secrets
 
 SECRETS = Resource(group="", version="v1", plural="secrets", kind="Secret")
 

@@ -8,7 +8,7 @@ import pytest
 
 from kopf_core.actions.bases import BaseHandler
 from kopf_core.actions.states import HandlerState
-from kopf_core.reactor.watchdog import PATIENCE, Watchdog, describe_blocker
+from kopf_core.reactor.life.watchdog import PATIENCE, Watchdog, describe_blocker
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def startup_fn(**_):
     raise PermanentError("enough")
 """
 
-FRAMEWORK = {"kopf_core.reactor.running", "kopf_cogs.clients.session", "aiohttp", "asyncio"}
+FRAMEWORK = {"kopf_core.reactor.life.running", "kopf_cogs.clients.session", "aiohttp", "asyncio"}
 NOT_FOR_OPERATORS = {
     "aiohttp.web",
     "cryptography",
@@ -66,7 +66,7 @@ def test_operators_load_nothing_they_do_not_need(tmp_path: Path) -> None:
     path = tmp_path / "handlers.py"
     path.write_text(OPERATOR)
     loaded = get_loaded("run", "-A", str(path))
-    assert "kopf_core.reactor.operator" in loaded
+    assert "kopf_core.reactor.life.operator" in loaded
     assert loaded & NOT_FOR_OPERATORS == set()
 
 

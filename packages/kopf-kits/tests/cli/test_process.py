@@ -51,7 +51,7 @@ def test_f1_signals_in_the_very_end_are_quiet_exits(monkeypatch, signum):
 
 ABANDONING = """
 import atexit, sys, threading
-from kopf_core.reactor.exiting import AbandonedError
+from kopf_core.reactor.life.exiting import AbandonedError
 from kopf_kits.cli import __main__, groups
 
 @groups.main.command()

@@ -8,7 +8,7 @@ import pytest
 
 from kopf_cogs.clients.rehearsal.addresses import ObjectKey
 from kopf_cogs.clients.rehearsal.overlay import Difference
-from kopf_core.reactor.once import Once
+from kopf_core.reactor.life.once import Once
 from kopf_kits.cli.groups import main
 from kopf_kits.cli.rehearsals import get_code, iter_lines, make_change, report
 

@@ -66,8 +66,8 @@ _SOURCES = {
     "kopf_core.intents.stoppers": (
         "AsyncDaemonStopperChecker DaemonStopped DaemonStoppingReason SyncDaemonStopperChecker"
     ),
-    "kopf_core.reactor.running": "operator run run_tasks spawn_tasks",
-    "kopf_core.reactor.subhandling": "execute",
+    "kopf_core.reactor.life.running": "operator run run_tasks spawn_tasks",
+    "kopf_core.reactor.object.subhandling": "execute",
     "kopf_kits.hierarchies": (
         "adjust_namespace adopt append_owner_reference harmonize_naming label "
         "remove_owner_reference"

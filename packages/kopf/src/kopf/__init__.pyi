@@ -98,8 +98,8 @@ from kopf_core.intents.stoppers import (
     DaemonStoppingReason,
     SyncDaemonStopperChecker,
 )
-from kopf_core.reactor.running import operator, run, run_tasks, spawn_tasks
-from kopf_core.reactor.subhandling import execute
+from kopf_core.reactor.life.running import operator, run, run_tasks, spawn_tasks
+from kopf_core.reactor.object.subhandling import execute
 from kopf_kits.hierarchies import (
     adjust_namespace,
     adopt,

@@ -4,7 +4,7 @@ from typing import Any
 
 from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.desired.doubts import Doubts, Place
-from kopf_core.reactor.observed import KindView
+from kopf_core.reactor.streams.observed import KindView
 
 KEX = Resource("kopf.dev", "v1", "kopfexamples", "KopfExample", namespaced=True)
 

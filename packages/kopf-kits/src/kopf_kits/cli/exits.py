@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
 
-from kopf_core.reactor.exiting import GRACE, process_owner
+from kopf_core.reactor.life.exiting import GRACE, process_owner
 
 logger = logging.getLogger("kopf.cli")
 

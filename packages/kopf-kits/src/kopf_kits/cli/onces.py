@@ -12,7 +12,7 @@ from click.exceptions import Exit
 from kopf_kits.cli.options import is_given
 
 if TYPE_CHECKING:
-    from kopf_core.reactor.once import Once
+    from kopf_core.reactor.life.once import Once
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,7 +75,7 @@ def once_options(fn: F) -> F:
         if kwargs.get("reload"):
             raise click.UsageError("Use either --once or --reload, not both.")
         # It takes time to be imported, and is not needed for the help and for wrong options.
-        from kopf_core.reactor.once import Once
+        from kopf_core.reactor.life.once import Once
 
         click.get_current_context().meta["kopf.output"] = output
         chosen = Once(dry_run=dry_run, patience=patience, settle=settle, timeout=timeout or None)

@@ -18,8 +18,8 @@ from kopf_kits.cli.targets import is_chosen, target_options
 
 if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
-    from kopf_core.reactor.essentials import OperatorOptions
-    from kopf_core.reactor.options import OperatorArguments
+    from kopf_core.reactor.life.essentials import OperatorOptions
+    from kopf_core.reactor.life.options import OperatorArguments
     from kopf_kits.roles.demands import Demand
     from kopf_kits.roles.needing import Findings
     from kopf_kits.roles.writing import Account
@@ -125,8 +125,8 @@ def _load(
     """What the operator would be started with, and the models of its kinds."""
     from kopf_cogs.configs.settings import OperatorSettings
     from kopf_core.intents.registries import get_default_registry, set_default_registry
-    from kopf_core.reactor.essentials import OperatorOptions
-    from kopf_core.reactor.options import adjust_settings
+    from kopf_core.reactor.life.essentials import OperatorOptions
+    from kopf_core.reactor.life.options import adjust_settings
     from kopf_kits.definitions.collecting import collect_models
     from kopf_kits.loading import preload
 
@@ -217,7 +217,7 @@ async def _verify(
 
 
 async def _run_errand(operator: OperatorOptions, errand: Callable[[Client], Awaitable[T]]) -> T:
-    from kopf_core.reactor.errands import Access, run_errand
+    from kopf_core.reactor.life.errands import Access, run_errand
 
     operator.settings.networking.error_backoffs = BACKOFFS
     access = Access(settings=operator.settings, registry=operator.registry)

@@ -12,7 +12,7 @@ from kopf_cogs.structs.diffs import DiffOperation, diff
 
 if TYPE_CHECKING:
     from kopf_cogs.clients.rehearsal.overlay import Difference
-    from kopf_core.reactor.once import Once
+    from kopf_core.reactor.life.once import Once
 
 DIFFERENT = 3
 """The exit code if something would be changed. Neither 2, as that is for wrong options."""

@@ -26,7 +26,7 @@ from kopf_kits.cli.options import (
 from kopf_kits.cli.targets import is_chosen, target_options
 
 if TYPE_CHECKING:
-    from kopf_core.reactor.once import Once
+    from kopf_core.reactor.life.once import Once
 
 logger = logging.getLogger("kopf.cli")
 
@@ -122,7 +122,7 @@ def run(
             raise Exit(reloading.run_reloading(paths, modules))
         # It takes time, and is not needed for the help and for wrong options.
         from kopf_core.intents.registries import get_default_registry, set_default_registry
-        from kopf_core.reactor import running
+        from kopf_core.reactor.life import running
         from kopf_kits.cli import spares
         from kopf_kits.cli.exits import clean_exit
         from kopf_kits.loops import proper_loop

@@ -9,7 +9,7 @@ from kopf_cogs.clients.objects import APPLYING_VERBS
 from kopf_cogs.clients.rights import Right
 from kopf_cogs.structs.definitions import definition_of
 from kopf_cogs.structs.resources import CRDS
-from kopf_core.reactor.needs import Needs
+from kopf_core.reactor.life.needs import Needs
 from kopf_kits.definitions.policies import API_VERSION, PLURALS, make_policies
 
 from .usage import Usage

@@ -10,7 +10,7 @@ from kopf_cogs.structs.resources import CLUSTER_PEERINGS, NAMESPACED_PEERINGS, R
 from kopf_cogs.structs.selectors import Marker, Selector
 from kopf_core.engines.peering.places import GROUPS as PEERING_GROUPS
 from kopf_core.intents.registries import OperatorRegistry
-from kopf_core.reactor.essentials import OperatorOptions
+from kopf_core.reactor.life.essentials import OperatorOptions
 
 VERBS = frozenset({"list", "watch", "get", "patch", "create", "update", "delete"})
 

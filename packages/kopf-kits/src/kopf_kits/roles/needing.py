@@ -11,8 +11,8 @@ from kopf_cogs.clients.rights import Right, Subject, make_rules, review
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.namespaces import match_namespace, select_specific_namespaces
 from kopf_cogs.structs.resources import NAMESPACES
-from kopf_core.reactor.essentials import OperatorOptions
-from kopf_core.reactor.needs import Needs, list_needs
+from kopf_core.reactor.life.essentials import OperatorOptions
+from kopf_core.reactor.life.needs import Needs, list_needs
 from kopf_kits.definitions.known import list_kinds
 
 from .demands import Demand, add_demands

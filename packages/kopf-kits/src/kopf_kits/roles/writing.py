@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from kopf_cogs.clients.rights import Right, make_rules
-from kopf_core.reactor.needs import Needs
+from kopf_core.reactor.life.needs import Needs
 
 API = "rbac.authorization.k8s.io"
 WIDTH = 100

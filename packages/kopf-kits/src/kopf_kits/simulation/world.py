@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from kopf_cogs.aiokits.surroundings import Surroundings
-from kopf_core.reactor.operator import Operator, OperatorOptions
+from kopf_core.reactor.life.operator import Operator, OperatorOptions
 
 from .incarnations import Incarnation
 from .loop import VirtualLoop

@@ -1,0 +1,1 @@
+"""The life of an operator: its start, its modes, its leadership, and its exit."""

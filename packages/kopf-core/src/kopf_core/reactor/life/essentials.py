@@ -1,0 +1,130 @@
+"""The essentials of an operator: what all of its parts share."""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.aiokits.flags import Flag
+from kopf_cogs.aiokits.surroundings import get_clock, get_threads
+from kopf_cogs.clients.objects import ObjectsAPI
+from kopf_cogs.clients.session import Client
+from kopf_cogs.clients.vault import Vault
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.memos import AnyMemo, Memo
+from kopf_cogs.structs.namespaces import NamespacePattern
+from kopf_core.actions.context import OperatorContext
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.instruments import Instruments, JointInstruments
+from kopf_core.actions.lifecycles import Lifecycle, get_default_lifecycle
+from kopf_core.actions.ongoing import Ongoing
+from kopf_core.actions.threads import Door
+from kopf_core.engines.activities import ActivityRunner
+from kopf_core.engines.memories import ObjectMemories
+from kopf_core.engines.posting import EventRecorder
+from kopf_core.intents.indices import Indices
+from kopf_core.intents.registries import OperatorRegistry, get_default_registry
+from kopf_core.reactor.life.exiting import Exit
+from kopf_core.reactor.life.once import Once
+from kopf_core.reactor.object.subhandling import run_subhandlers
+from kopf_core.reactor.shape.observation import Insights
+from kopf_core.reactor.streams.readiness import Readiness
+
+INDEXING_THREADS = "kopf-index"
+"""How the names of the threads of sync index functions begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorOptions:
+    """How to run an operator. Everything has a default suitable for most operators."""
+
+    registry: OperatorRegistry = field(default_factory=get_default_registry)
+    settings: OperatorSettings = field(default_factory=OperatorSettings)
+    lifecycle: Lifecycle = field(default_factory=get_default_lifecycle)
+    memo: AnyMemo = field(default_factory=Memo)
+    vault: Vault | None = None
+    identity: str | None = None
+    clusterwide: bool = False
+    namespaces: Collection[NamespacePattern] = ()
+    stop_flag: Flag | None = None
+    ready_flag: Flag | None = None
+    liveness_endpoint: str | None = None
+    indices: Indices = field(default_factory=Indices)
+    clock: Clock = field(default_factory=get_clock)
+    once: Once | None = None
+
+
+class Essentials:
+    """What is made of the options first, and is given to all the parts then."""
+
+    def __init__(self, options: OperatorOptions) -> None:
+        self.options = options
+        self.registry = options.registry
+        self.settings = options.settings
+        self.vault = options.vault if options.vault is not None else Vault(clock=options.clock)
+        self.client = _make_client(options, self.vault)
+        self.free_client = self.client.without_fence()
+        self.api = ObjectsAPI(self.client)
+        self.recorder = EventRecorder(self.client, self.settings)
+        self.memories = ObjectMemories(options.memo)
+        self.indices = options.indices
+        self.indices.declare(options.registry.index_ids)
+        self.insights = Insights()
+        self.readiness = Readiness()
+        self.ongoing = Ongoing()
+        self.exit = Exit(self.settings, lambda: options.registry.handlers, self.ongoing)
+        # Apart from all other functions: those of indices that hang must not take their threads.
+        self.indexing_threads = get_threads().make_pool(name=INDEXING_THREADS)
+        self.activities = ActivityRunner(
+            self.settings, options.memo, self.indices, options.clock, self.ongoing, self.is_dry
+        )
+        self.execution = Execution(
+            settings=self.settings,
+            lifecycle=options.lifecycle,
+            subhandling=run_subhandlers,
+            clock=options.clock,
+            ongoing=self.ongoing,
+            door=Door(lambda: not self.client.is_fenced),
+            dryrun=self.is_dry,
+        )
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether it is a rehearsal: nothing is to be committed."""
+        return self.options.once is not None and self.options.once.dry_run
+
+    def plug_in(self, instruments: Collection[Instruments]) -> None:
+        """Let these measure and trace everything since now."""
+        if instruments:
+            joint = JointInstruments(instruments)
+            chosen = joint if len(instruments) > 1 else next(iter(instruments))
+            self.client.on_request = self.free_client.on_request = chosen.on_request
+            self.execution.panel.instruments = chosen
+
+    def make_context(self) -> OperatorContext:
+        """What is there for those who run inside of the operator, wherever they are."""
+        return OperatorContext(
+            self.settings,
+            self.recorder,
+            client=self.client,
+            api=self.api,
+            loop=asyncio.get_running_loop(),
+        )
+
+    async def close(self) -> None:
+        """Let everything go: nothing works anymore."""
+        self.activities.close()
+        self.settings.execution.close()
+        self.indexing_threads.shutdown(wait=False, cancel_futures=True)
+        self.vault.close()
+        await self.client.close()
+        self.exit.end()
+
+
+def _make_client(options: OperatorOptions, vault: Vault) -> Client:
+    if options.once is None or not options.once.dry_run:
+        return Client(vault, options.settings, clock=options.clock)
+    # It takes time to be imported, and most of the operators do without it.
+    from kopf_cogs.clients.rehearsal.client import RehearsalClient
+
+    return RehearsalClient(vault, options.settings, clock=options.clock)

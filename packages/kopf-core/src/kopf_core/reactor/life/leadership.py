@@ -1,0 +1,150 @@
+"""Leadership: only one of several replicas acts, the others are warm and ready to go on.
+
+A follower is logged in, and watches; its indices and stores are filled; but it handles nothing and
+sends nothing. When it becomes the leader, it handles at once, with no relisting. When the lease is
+lost, everything that was known of the handled objects is forgotten, as after a restart: by then,
+others have changed them.
+"""
+
+import asyncio
+import contextlib
+import logging
+import pathlib
+import uuid
+from typing import TYPE_CHECKING
+
+from kopf_cogs.aiokits.surroundings import get_chance
+from kopf_cogs.helpers.hostnames import get_hostname
+from kopf_core.actions.retrying import safe_message
+from kopf_core.engines.activities import ActivityError
+from kopf_core.engines.leasing.fences import Fence
+from kopf_core.intents.causes import Activity
+from kopf_core.reactor.life.essentials import Essentials
+from kopf_core.reactor.life.handling import Handling
+from kopf_core.reactor.streams.modes import Mode
+
+if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
+    from kopf_core.engines.leasing.elector import Elector
+
+logger = logging.getLogger("kopf.leasing")
+
+PAUSE = "lease"
+"""Why nothing is handled: the lease is not held."""
+
+RELEASE_TIMEOUT = 2.0
+"""How long (in seconds) the exiting operator tries to release the lease."""
+
+POD_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+
+class Leadership:
+    """Takes part in the election, if there is one, and lets the operator work or wait."""
+
+    def __init__(self, essentials: Essentials, handling: Handling) -> None:
+        self._essentials = essentials
+        self._handling = handling
+        self._elector: Elector | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is an election at all."""
+        return self._essentials.settings.leasing.name is not None
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this operator can act: always, if there is no election."""
+        return not self.is_needed or (self._elector is not None and self._elector.is_leading)
+
+    @property
+    def identity(self) -> str:
+        """Who this operator is among the candidates; empty if it is none of them."""
+        return "" if self._elector is None else self._elector.identity
+
+    @property
+    def holder(self) -> str:
+        """Who leads, as far as it is known."""
+        return "" if self._elector is None else self._elector.holder
+
+    @property
+    def obstacle(self) -> str:
+        """Why this operator could never become the leader until now; empty if it could."""
+        return "" if self._elector is None else self._elector.obstacle
+
+    async def start(self) -> None:
+        """Begin as a follower; to be called before anything is handled."""
+        if not self.is_needed:
+            return
+        from kopf_core.engines.leasing.elector import Elector
+
+        essentials, settings = self._essentials, self._essentials.settings.leasing
+        bits = get_chance().getrandbits(128)
+        fence = essentials.client.fence = Fence(essentials.options.clock)
+        self._elector = Elector(
+            essentials.free_client,
+            settings,
+            identity=f"{get_hostname()}_{uuid.UUID(int=bits, version=4)}",
+            clock=essentials.options.clock,
+            fence=fence,
+            on_leading=self._lead,
+            on_following=self._follow,
+        )
+        await self._handling.governor.impose(PAUSE, Mode.GATED)
+        self._task = asyncio.create_task(self._take_part(self._elector), name="kopf-leadership")
+
+    async def run(self) -> None:
+        """Wait for a failure, and raise it. The election goes on until it is stopped."""
+        if self._task is None:
+            await asyncio.Event().wait()
+        else:
+            await asyncio.wait([self._task])
+            self._task.result()
+
+    async def stop(self) -> None:
+        """Take part no more, and let others lead at once; if nothing works here anymore."""
+        if self._task is None or self._elector is None:
+            return
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if working := self._essentials.ongoing.describe():
+            logger.warning(f"The lease is not released, as this works still: {', '.join(working)}.")
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RELEASE_TIMEOUT):
+                await self._elector.release()
+
+    async def _take_part(self, elector: "Elector") -> None:
+        settings = self._essentials.settings.leasing
+        await self._essentials.vault.wait_for_readiness()
+        settings.namespace = settings.namespace or await self._detect_namespace()
+        lease = f"{settings.namespace}/{settings.name}"
+        logger.info(f"This operator is {elector.identity!r} in the election by the lease {lease}.")
+        await elector.run()
+
+    async def _lead(self) -> None:
+        await self._run(Activity.LEADING)
+        self._handling.governor.lift(PAUSE)
+
+    async def _follow(self) -> None:
+        await self._handling.governor.impose(PAUSE, Mode.CUT)
+        self._essentials.memories.restart(self._handling.background.restart())
+        self._handling.orchestrator.forget_plans()
+        self._handling.governor.demand(PAUSE, Mode.GATED)  # with the streams, as a follower
+        try:
+            await self._run(Activity.FOLLOWING)
+        except ActivityError as e:
+            logger.error(f"{e}")
+
+    async def _run(self, activity: Activity) -> None:
+        handlers = self._essentials.registry.get_activity_handlers(activity)
+        if handlers:
+            await self._essentials.activities.run(activity, handlers)
+
+    async def _detect_namespace(self) -> str:
+        """The namespace of this pod; outside of pods, that of the current context."""
+        try:
+            text = await asyncio.to_thread(pathlib.Path(POD_NAMESPACE).read_text, "utf-8")
+        except OSError as e:
+            logger.debug(f"This is not a pod: {safe_message(e)}")
+            return self._essentials.client.default_namespace or "default"
+        return text.strip()

@@ -1,0 +1,398 @@
+"""The operator: the composition root, where all the parts are put together."""
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kopf_cogs.aiokits.flags import raise_flag, wait_flag
+from kopf_cogs.aiokits.surroundings import get_surroundings, surroundings_var
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.helpers.callbacks import exit_listener
+from kopf_cogs.structs.namespaces import select_specific_namespaces
+from kopf_core.actions.context import operator_var
+from kopf_core.actions.ongoing import Ongoing
+from kopf_core.engines.authentication import Authenticator
+from kopf_core.engines.peering.engine import PeeringEngine
+from kopf_core.engines.peering.identities import detect_operator
+from kopf_core.engines.peering.places import GROUPS as PEERING_GROUPS
+from kopf_core.engines.posting import post_log_messages
+from kopf_core.engines.probing import ProbeServer, serve_probes
+from kopf_core.engines.tracing import make_traces
+from kopf_core.intents.admission import WebhookHandler
+from kopf_core.intents.causes import Activity
+from kopf_core.intents.handlers import DaemonHandler
+from kopf_core.reactor.life.announcements import ConnectionAnnouncer, announce_start
+from kopf_core.reactor.life.essentials import Essentials, OperatorOptions
+from kopf_core.reactor.life.governing import PeeringBrakes
+from kopf_core.reactor.life.handling import Handling
+from kopf_core.reactor.life.happenings import Sources
+from kopf_core.reactor.life.leadership import Leadership
+from kopf_core.reactor.life.needs import review_rights
+from kopf_core.reactor.life.once import Failures
+from kopf_core.reactor.life.watchdog import Watchdog
+from kopf_core.reactor.shape.preflight import check_registry, check_settings
+from kopf_core.reactor.streams.modes import Mode
+from kopf_core.reactor.streams.work import LAST_MOMENT
+
+if TYPE_CHECKING:
+    from kopf_core.engines.admission import AdmissionEngine
+
+__all__ = ["Operator", "OperatorOptions"]
+
+logger = logging.getLogger("kopf._core.reactor.running")
+
+POSTING_TIMEOUT = 1.0
+"""How long (in seconds) the exiting operator posts the remaining events."""
+
+INTERRUPTION_TIMEOUT = 1.0
+"""How long (in seconds) to wait for the interrupted handlers of startup and cleanup."""
+
+
+class Operator:
+    """One operator: a set of handlers that serves a set of resources in a cluster.
+
+    To be created and run in one event loop, once.
+    """
+
+    def __init__(self, options: OperatorOptions) -> None:
+        self.essentials = essentials = Essentials(options)
+        self.exit = essentials.exit
+        self.handling = Handling(essentials)
+        self._options = options
+        self._context = contextvars.copy_context()
+        self.leadership = Leadership(essentials, self.handling)
+        self._authenticator = Authenticator(
+            vault=essentials.vault,
+            registry=options.registry,
+            # The exit does not wait for logins, be they late or hung: nobody needs them then.
+            activities=replace(essentials.activities, ongoing=Ongoing()),
+        )
+        self._admission: AdmissionEngine | None = None
+        self._failures = None if options.once is None else Failures()
+        self._identity = options.identity or detect_operator(options.clock.now())
+        announcer = ConnectionAnnouncer(essentials.vault, options.settings, self._identity)
+        essentials.insights.listen(announcer.observe)
+        options.settings.peering.clusterwide |= options.clusterwide or not options.namespaces
+        self._peering = PeeringEngine(
+            client=essentials.free_client,
+            settings=options.settings,
+            identity=self._identity,
+            brakes=PeeringBrakes(self.handling.governor),
+        )
+        essentials.insights.listen(self._peering.observe_resources)
+        essentials.insights.listen_namespaces(self._peering.observe_namespaces)
+
+    async def run(self) -> None:
+        """Start, serve until stopped, and clean up.
+
+        Raises the error of whatever part has failed if it cannot be recovered from.
+        Stopping by the flag is a normal exit. Cancelling is re-raised after the clean-up.
+        Raises :class:`AbandonedError` if some of the handlers cannot be stopped in time.
+        """
+        announce_start(self._options)
+        operator_var.set(self.essentials.make_context())
+        surroundings_var.set(replace(get_surroundings(), clock=self._options.clock))
+        exit_listener.set(self.exit.grant)
+        self._context = contextvars.copy_context()
+        post_log_messages()
+        self.handling.happenings.open()
+        with Watchdog():
+            try:
+                check_registry(self._options.registry, logger)
+                if await self._start_up():
+                    api = self.essentials.api
+                    api.manager = self._options.settings.name or api.manager
+                    if self.essentials.is_dry:
+                        _stand_alone(self._options.settings)
+                    check_settings(self._options.settings, logger)
+                    self._admission = self._make_admission()
+                    raise_flag(self._options.ready_flag)
+                    await self._serve()
+            finally:
+                self.handling.happenings.close()
+                self._report()
+                await self._shut_down()
+                _log_stopped("Root", [])
+                self._log_hung()
+            self.exit.check()
+
+    def _report(self) -> None:
+        """Keep what has come of the run, if it is the one that ends by itself."""
+        once, client = self._options.once, self.essentials.client
+        if once is not None and self._failures is not None:
+            once.unfinished += self._failures.describe()
+            if not once.is_quiet and not once.unfinished:
+                once.unfinished.append("The run was stopped before everything was handled.")
+        if once is not None and once.dry_run:
+            from kopf_cogs.clients.rehearsal.client import RehearsalClient
+
+            assert isinstance(client, RehearsalClient)
+            once.differences += client.overlay.get_differences()
+
+    def stop(self) -> None:
+        """Request a graceful exit, the same as with the stop-flag."""
+        self.exit.request()
+
+    def abort(self) -> None:
+        """Request to exit at once: what works now is cancelled, and is not waited for."""
+        self.exit.hasten()
+        self.handling.abort()
+
+    @property
+    def is_paused(self) -> bool:
+        return self.handling.governor.is_paused
+
+    async def pause(self, reason: str = "", *, is_cold: bool = False) -> None:
+        """Stop handling and stop all daemons until resumed. The process lives on.
+
+        The streams, indices, and stores go on, so that resuming is instant, and nothing is missed.
+        A cold pause stops the streams, too, so that everything is listed anew when resumed.
+
+        There can be several reasons to pause. It lasts until all of them are over.
+        """
+        await self.handling.governor.impose(reason, Mode.COLD if is_cold else Mode.GATED)
+
+    def resume(self, reason: str = "") -> None:
+        """Continue after the pause, unless there are other reasons for it.
+
+        What has changed meanwhile is handled, from the newest state; and daemons start again.
+        """
+        # Turns begin in it, and handlers must find their operator in the context of their turns.
+        self._context.run(self.handling.governor.lift, reason)
+
+    async def _serve(self) -> None:
+        """Run all the parts until the stop-flag is raised or any of the parts fails."""
+        if self._peering.start():
+            self.essentials.execution.door.add_guard(self._peering.is_sure)
+            self.handling.observer.include(PEERING_GROUPS)
+        await self.leadership.start()
+        parts = self._make_parts()
+        tasks = [asyncio.create_task(coro, name=f"kopf-{name}") for name, coro in parts.items()]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await self._stop_parts(tasks)
+        for task in done:
+            task.result()
+
+    def _make_parts(self) -> dict[str, Coroutine[Any, Any, Any]]:
+        """What works at the same time, each for as long as the operator serves."""
+        options, essentials, handling = self._options, self.essentials, self.handling
+
+        def find_problems() -> Collection[str]:
+            return [*self._authenticator.find_problems(), *handling.find_problems()]
+
+        return {
+            "stop-flag": wait_flag(options.stop_flag),
+            "stopping": self.exit.requested.wait(),
+            "credentials retriever": self._authenticator.run(),
+            "resource observer": handling.observer.run(),
+            "namespace observer": handling.observe_namespaces(),
+            "orchestrator": handling.orchestrator.run(),
+            "leadership": self.leadership.run(),
+            "peering": self._peering.run(),
+            "rights": review_rights(essentials),
+            "probes": serve_probes(
+                options.liveness_endpoint,
+                options.registry,
+                essentials.activities,
+                find_problems,
+            ),
+            **self._make_endpoints(find_problems),
+            **self._make_sources(),
+            **self._make_end(),
+        } | ({} if self._admission is None else {"admission": self._admission.run()})
+
+    def _make_admission(self) -> "AdmissionEngine | None":
+        """Prepare to serve the webhooks, or to remove those that are left, if it is needed."""
+        registry, settings = self._options.registry, self._options.settings
+        if self._options.once is not None:
+            return None  # they are not to be served, but others can serve them meanwhile
+        hooks = [h for h in registry.resource_handlers if isinstance(h, WebhookHandler)]
+        are_there = bool(hooks or registry.conversions)
+        admission, essentials = settings.admission, self.essentials
+        if not are_there and admission.server is None and admission.managed is None:
+            return None
+        # It takes time to be imported, and most of the operators do without it.
+        from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
+
+        check_admission(registry, settings)
+        engine = AdmissionEngine(
+            client=essentials.free_client,
+            registry=registry,
+            context=ReviewContext(
+                settings=settings,
+                memories=essentials.memories,
+                memo=self._options.memo,
+                indices=essentials.indices,
+            ),
+            execution=essentials.execution,
+            identity=self._identity,
+            until_ready=essentials.readiness.wait,
+        )
+        essentials.insights.listen(engine.observe)
+        return engine
+
+    def _make_sources(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """Listen to what happens outside of the cluster, if there are functions for that."""
+        handling = self.handling
+        sources = Sources(self.essentials, handling.happenings.accept)
+        if self._options.once is not None or not sources.handlers:
+            return {}
+        handling.governor.include(sources)
+        return {"sources": sources.run()}
+
+    def _make_end(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """What ends when there is nothing to do anymore, if it is to be run once."""
+        once = self._options.once
+        if once is None:
+            return {}
+        from kopf_core.reactor.life.quietness import Quietness
+
+        return {"quietness": Quietness(self.essentials, self.handling, once).wait()}
+
+    def _make_endpoints(
+        self, find_problems: Callable[[], Collection[str]]
+    ) -> dict[str, Coroutine[Any, Any, None]]:
+        """Plug in those who measure, and make what shows that at the endpoints, if any."""
+        own = [one for one in (make_traces(), self._failures) if one is not None]
+        serving = self._options.settings.serving
+        if not serving.endpoint and not serving.status:
+            self.essentials.plug_in(own)
+            return {}
+        # It takes time to be imported, and most of the operators do without it.
+        from kopf_core.engines.serving import Endpoint, StatusEndpoint, make_metrics
+        from kopf_core.reactor.life.status import OperatorStatus
+
+        names = select_specific_namespaces(self._options.namespaces)
+        metrics = make_metrics(names) if serving.endpoint else None
+        self.essentials.plug_in([*([] if metrics is None else [metrics]), *own])
+        status = OperatorStatus(
+            self.essentials, self.handling, self.leadership, find_problems, self._admission
+        )
+        endpoints: dict[str, Coroutine[Any, Any, None]] = {}
+        if serving.status:
+            endpoint = StatusEndpoint(status, serving.status, serving.token)
+            endpoints["status"] = endpoint.serve()
+        if serving.endpoint:
+            registry, activities = self._options.registry, self.essentials.activities
+            livez = ProbeServer(registry, activities, find_problems).handle
+            expose = None if metrics is None else metrics.expose
+            endpoints["endpoint"] = Endpoint(status, livez=livez, expose=expose).serve(
+                serving.endpoint
+            )
+        return endpoints
+
+    async def _stop_parts(self, tasks: Collection[asyncio.Task[Any]]) -> None:
+        self.exit.request()
+        if self.exit.hastened.is_set():
+            self.abort()
+        await self.handling.finish()
+        _log_stopped("Streaming", [])
+        await self.essentials.recorder.close(min(POSTING_TIMEOUT, self.exit.get_left()))
+        await self._close_admission()
+        await self._peering.leave()
+        for task in tasks:
+            task.cancel()
+        _, left = await asyncio.wait(tasks, timeout=INTERRUPTION_TIMEOUT)
+        _log_stopped("Core", left)
+
+    async def _close_admission(self) -> None:
+        """The webhooks are the last to go: until then, everything is checked as declared.
+
+        However little time is left, they are released: the API refuses changes if nobody answers.
+        """
+        if self._admission is None:
+            return
+        delay = await self._admission.release(max(LAST_MOMENT, self.exit.get_left() / 2))
+        waiters = [
+            asyncio.create_task(self._admission.drain(delay)),
+            asyncio.create_task(self.exit.hastened.wait()),
+        ]
+        await asyncio.wait(
+            waiters,
+            timeout=self.exit.get_left_for_work(),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        for waiter in waiters:
+            waiter.cancel()
+        await asyncio.wait(waiters, timeout=INTERRUPTION_TIMEOUT)
+
+    async def _start_up(self) -> bool:
+        """Prepare to serve; or not, if the operator is stopped meanwhile."""
+        return await self._run_activity(
+            Activity.STARTUP,
+            self.exit.requested.wait(),
+            wait_flag(self._options.stop_flag),
+            self._authenticator.run_on_demand(),
+        )
+
+    async def _shut_down(self) -> None:
+        self.exit.request()
+        await self.exit.wait_for(self._has_no_threads, self.exit.get_left_for_work)
+        try:
+            if not await self._run_activity(
+                Activity.CLEANUP, self.exit.wait_for(lambda: False, self.exit.get_left)
+            ):
+                self.exit.leave("the cleanup activity")
+            await self.exit.wait_for(self._has_no_threads, self.exit.get_left)
+        finally:
+            await self.leadership.stop()
+            await self.essentials.close()
+
+    def _log_hung(self) -> None:
+        hung = self.exit.describe()
+        logger.debug(
+            f"Hung tasks are left as is: {hung}."
+            if hung
+            else "Hung tasks stopping is skipped: no tasks given."
+        )
+
+    def _has_no_threads(self) -> bool:
+        """Whether all calls have ended, except for the daemons: those had their time already."""
+        return all(isinstance(call.handler, DaemonHandler) for call in self.essentials.ongoing)
+
+    async def _run_activity(self, activity: Activity, *stoppers: Coroutine[Any, Any, Any]) -> bool:
+        """Run the activity unless any of the stoppers ends earlier: get whether it is complete.
+
+        Raises the errors of the stoppers.
+        """
+        handlers = self._options.registry.get_activity_handlers(activity)
+        activities = self.essentials.activities
+        running = asyncio.create_task(
+            activities.run(activity, handlers, get_left=self.exit.get_left)
+        )
+        tasks = [running, *map(asyncio.ensure_future, stoppers)]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done() and task is not running:
+                    task.result()  # there can be no credentials for it
+            if not running.done():
+                logger.warning(
+                    f"The {activity.value} activity is interrupted: the operator is stopping."
+                )
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=INTERRUPTION_TIMEOUT)
+        if not running.done() or running.cancelled():
+            return False
+        running.result()
+        return True
+
+
+def _stand_alone(settings: OperatorSettings) -> None:
+    """Neither wait for other operators, nor let them wait: rehearsals are of no concern to them."""
+    settings.peering.standalone = True
+    settings.leasing.name = None
+
+
+def _log_stopped(title: str, left: Collection[asyncio.Task[Any]]) -> None:
+    """Say that a stage of the exit is over. People and their tests wait for these lines."""
+    names = {task.get_name() for task in left}
+    state = "not stopped" if names else "stopped"
+    logger.debug(f"{title} tasks are {state}: finishing normally; tasks left: {names!r}")

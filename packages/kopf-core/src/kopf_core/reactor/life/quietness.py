@@ -1,0 +1,89 @@
+"""Quietness: whether there is anything left to be done by a run that ends by itself."""
+
+import asyncio
+from collections.abc import Iterator
+
+from kopf_core.engines.records.writes import AwaitChange
+from kopf_core.intents.handlers import TimerHandler
+from kopf_core.reactor.life.essentials import Essentials
+from kopf_core.reactor.life.handling import Handling
+from kopf_core.reactor.life.once import Once
+from kopf_core.reactor.streams.work import Position, Requeue, WorkItem
+
+POLLING = 0.05
+"""In seconds: how often to look. Nothing else depends on it, as it must be quiet for longer."""
+
+
+class Quietness:
+    """Looks if an operator has something to do: it asks, so that nobody has to tell."""
+
+    def __init__(self, essentials: Essentials, handling: Handling, once: Once) -> None:
+        self._essentials = essentials
+        self._handling = handling
+        self._once = once
+        self._clock = essentials.options.clock
+
+    async def wait(self) -> None:
+        """Wait until it is quiet for long enough, or until the time is out."""
+        began = before = self._clock.monotonic()
+        seen, quiet = self._count_events(), 0.0
+        while True:
+            now, count = self._clock.monotonic(), self._count_events()
+            busy = next(self.find_work(), None)
+            # While the process itself is suspended, or starves, nobody knows what has happened.
+            quiet = quiet + min(now - before, 2 * POLLING) if busy is None and count == seen else 0
+            before, seen = now, count
+            if quiet >= self._once.settle:
+                self._once.is_quiet = True
+                return
+            if self._once.timeout is not None and now - began >= self._once.timeout:
+                lines = [*self.find_work()] or ["The cluster changes all the time"]
+                self._once.unfinished += [f"Time is out: {line}" for line in lines]
+                return
+            await asyncio.sleep(POLLING)
+
+    def find_work(self) -> Iterator[str]:
+        """What goes on, or is to be soon: in words; nothing if it is quiet."""
+        if not self._essentials.insights.is_complete:
+            yield "the resources of the cluster are not discovered"
+        if not self._essentials.readiness.is_ready:
+            yield "the indices and the stores are not filled"
+        if self._handling.governor.is_paused:
+            yield "the operator is paused"
+        for key, informer in self._handling.pool.informers.items():
+            if not informer.is_listed:
+                yield f"{key} are not listed" + (
+                    f": {informer.complaint}" * bool(informer.complaint)
+                )
+        for intake in self._handling.orchestrator.intakes.values():
+            for item in intake.queue.items:
+                if self._is_soon(item):
+                    yield f"{_name(item)} is being handled"
+        for spawned in self._handling.background.spawned:
+            if isinstance(spawned.handler, TimerHandler) and self._is_near(spawned.due):
+                yield f"{spawned.handler} is about to be called"
+        if self._essentials.recorder.is_busy:
+            yield "Kubernetes events are being posted"
+
+    def _is_soon(self, item: WorkItem) -> bool:
+        if item.position not in (Position.DELAYED, Position.HELD):
+            return True
+        match item.rest:
+            case AwaitChange():
+                return True
+            case Requeue(at) if self._is_near(at):
+                return True
+        return item.wanted_at is not None and self._is_near(item.wanted_at)
+
+    def _is_near(self, at: float) -> bool:
+        return at - self._clock.monotonic() <= self._once.patience
+
+    def _count_events(self) -> int:
+        """How much has come from the cluster so far."""
+        informers = self._handling.pool.informers.values()
+        return sum(informer.traffic.events + informer.traffic.lists for informer in informers)
+
+
+def _name(item: WorkItem) -> str:
+    metadata = {} if item.newest is None else item.newest["metadata"]
+    return "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))

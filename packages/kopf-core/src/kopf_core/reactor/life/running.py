@@ -1,0 +1,236 @@
+"""Running operators: from synchronous code, in an existing loop, or as a set of tasks."""
+
+import asyncio
+import contextlib
+import gc
+import inspect
+import logging
+from collections.abc import Callable, Collection
+from typing import Any, Unpack
+
+from kopf_core.actions.context import loading_var, operator_var
+from kopf_core.engines.activities import ActivityError
+from kopf_core.engines.background.termination import disown
+from kopf_core.reactor.life.exiting import AbandonedError, WishedExit, process_owner, tell_of_wish
+from kopf_core.reactor.life.operator import Operator
+from kopf_core.reactor.life.options import OperatorArguments, choose_options, show_options
+from kopf_core.reactor.life.signals import install_signals
+
+logger = logging.getLogger("kopf._core.reactor.running")
+
+TASKS_TIMEOUT = 2.0
+"""How long (in seconds) the cancelled tasks of users are waited for."""
+
+
+Tasks = Collection["asyncio.Task[None]"]
+
+
+def run(
+    *,
+    loop: asyncio.AbstractEventLoop | None = None,
+    **kwargs: Unpack[OperatorArguments],
+) -> None:
+    """Run an operator synchronously, until it is stopped. See :func:`operator` for the options.
+
+    If a loop is not specified, a new one is used, and closed in the end. The tasks that are
+    started by handlers in the loop are cancelled in the end.
+
+    Raises :class:`RuntimeError` if called in a handler; or from a coroutine: there, use
+    :func:`operator`.
+    """
+    _refuse_nesting()
+    _relax_garbage_collector()
+    if loop is not None:
+        _run_in_loop(loop, kwargs)
+        return
+    loop = asyncio.new_event_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        _run_in_loop(loop, kwargs)
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def _refuse_nesting() -> None:
+    if operator_var.get(None) is not None:  # each operator would handle the same, and run others
+        raise RuntimeError("kopf.run() is called in a handler: there is an operator already.")
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("An event loop is running here already: use `await kopf.operator(...)`.")
+
+
+def _run_in_loop(loop: asyncio.AbstractEventLoop, kwargs: OperatorArguments) -> None:
+    foreign = asyncio.all_tasks(loop)
+    try:
+        _run_until_over(loop, loop.create_task(operator(**kwargs)))
+    finally:
+        loop.run_until_complete(_cancel_others(foreign))
+
+
+def _run_until_over(loop: asyncio.AbstractEventLoop, main: "asyncio.Task[None]") -> None:
+    """Run the operator. If a task of users breaks the loop by ``SystemExit``, go on to the end.
+
+    This is a wish to exit, the same as of handlers: the operator is stopped gracefully.
+    """
+    try:
+        loop.run_until_complete(main)
+    except SystemExit as wish:
+        if not main.done():
+            tell_of_wish("A task of users", wish)
+            main.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                _run_until_over(loop, main)
+        raise
+
+
+async def _cancel_others(foreign: Collection["asyncio.Task[Any]"]) -> None:
+    """Cancel the tasks which handlers have started while the operator was running."""
+    tasks = asyncio.all_tasks() - {*foreign, asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        _, hung = await asyncio.wait(tasks, timeout=TASKS_TIMEOUT)
+        for task in hung:
+            logger.warning(f"The task {task.get_name()!r} ignores its cancellation; left as is.")
+            disown(task)
+
+
+async def operator(**kwargs: Unpack[OperatorArguments]) -> None:
+    """Run an operator in the current loop, until it is stopped.
+
+    :class:`OperatorArguments` describes the options.
+
+    It is stopped by ``stop_flag``, by SIGINT/SIGTERM if it runs in the main thread, by cancelling,
+    or by a failure that it cannot recover from; the failure is raised then.
+    """
+    await run_tasks(await spawn_tasks(**kwargs))
+
+
+async def spawn_tasks(**kwargs: Unpack[OperatorArguments]) -> Tasks:
+    """Start an operator in the current loop, and get its tasks for :func:`run_tasks`.
+
+    :class:`OperatorArguments` describes the options.
+    """
+    if (on_operator := loading_var.get()) is not None:
+        on_operator()
+    options = choose_options(kwargs)
+    return [asyncio.create_task(_supervise(Operator(options)), name="kopf-operator")]
+
+
+show_options(spawn_tasks)
+show_options(operator)
+show_options(run, inspect.signature(run).parameters["loop"])
+
+
+async def run_tasks(
+    root_tasks: Tasks,
+    *,
+    ignored: Collection["asyncio.Task[Any]"] = frozenset(),
+) -> None:
+    """Wait until the operator ends, and raise its error, if there is one.
+
+    If cancelled, the operator is stopped, too. No other tasks of the loop are ever touched
+    (``ignored`` is accepted for compatibility only).
+    """
+    is_cancelled = await _wait_patiently(root_tasks, asyncio.FIRST_COMPLETED)
+    for task in root_tasks:
+        task.cancel()
+    is_cancelled |= await _wait_patiently(root_tasks, asyncio.ALL_COMPLETED)
+    if is_cancelled:
+        for task in root_tasks:
+            task.cancelled() or task.exception()  # those are not raised, but are not lost either
+        raise asyncio.CancelledError
+    for task in root_tasks:
+        if not task.cancelled():
+            try:
+                task.result()
+            except WishedExit as e:
+                raise SystemExit(e.code) from e
+
+
+async def _wait_patiently(
+    tasks: Collection["asyncio.Task[Any]"],
+    until: str,
+    on_cancelled: Callable[[], None] | None = None,
+) -> bool:
+    """Wait for the tasks, though cancelled meanwhile; get whether it was cancelled.
+
+    Cancellations can be repeated (AnyIO does so), so all of them are put off, and none is lost.
+    Without the ``on_cancelled``, the tasks are cancelled by the first of them.
+    """
+    is_cancelled = False
+    pending = set(tasks)
+    while pending and (until == asyncio.ALL_COMPLETED or len(pending) == len(tasks)):
+        try:
+            _, pending = await asyncio.wait(pending, return_when=until)
+        except asyncio.CancelledError:
+            if on_cancelled is not None:
+                on_cancelled()
+            elif not is_cancelled:
+                for task in tasks:
+                    task.cancel()
+            is_cancelled = True
+            pending = {task for task in pending if not task.done()}
+    return is_cancelled
+
+
+async def _supervise(operator: Operator) -> None:
+    """Run the operator; stop it gracefully at the first signal, and forcefully at the second."""
+    task = asyncio.create_task(operator.run(), name="kopf-operator-core")
+    over = asyncio.create_task(operator.exit.over.wait(), name="kopf-exit")
+    signals = install_signals(operator, process_owner.get())
+    try:
+        first = asyncio.FIRST_COMPLETED
+        is_cancelled = await _wait_patiently([task, over], first, operator.stop)
+    finally:
+        signals.uninstall()
+        over.cancel()
+    if not task.done():
+        task.cancel()
+        is_cancelled |= await _wait_patiently([asyncio.create_task(_settle(task))], first)
+    if is_cancelled:
+        _log_failure(task)
+        raise asyncio.CancelledError
+    if operator.exit.wish is not None:
+        _log_failure(task)
+        raise WishedExit(operator.exit.wish, leaves_work=_is_left(task))
+    if not task.done() or task.cancelled():
+        operator.exit.leave("the operator itself")
+        operator.exit.check()
+    task.result()
+
+
+def _is_left(task: "asyncio.Task[None]") -> bool:
+    """Whether something works still, so that the process must not wait for it."""
+    return not task.done() or task.cancelled() or isinstance(task.exception(), AbandonedError)
+
+
+async def _settle(task: "asyncio.Task[None]") -> None:
+    """Let the task end; if it does not, the loop must not wait for it either."""
+    _, hung = await asyncio.wait([task], timeout=1.0)
+    if hung:
+        disown(task)
+
+
+def _log_failure(task: "asyncio.Task[None]") -> None:
+    """The error is not raised in favour of something else, but it must be known."""
+    exc = task.exception() if task.done() and not task.cancelled() else None
+    if exc is not None and not isinstance(exc, ActivityError):  # those are logged already
+        logger.error(f"{exc}" if isinstance(exc, AbandonedError) else f"The operator failed: {exc}")
+
+
+def _relax_garbage_collector() -> None:
+    """Collect the garbage less often, unless the application has tuned it already.
+
+    The operator allocates much and leaves few cycles behind; with the thresholds that suit
+    small programs, the collector takes up to a fifth of all the time when objects are many.
+    Other implementations of Python, such as PyPy, have other collectors, with no thresholds.
+    """
+    if not hasattr(gc, "get_threshold"):
+        return
+    if gc.get_threshold()[0] in (700, 2000):  # the defaults of Python
+        gc.set_threshold(100_000, 20, 50)

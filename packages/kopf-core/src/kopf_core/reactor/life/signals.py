@@ -1,0 +1,96 @@
+"""Signals of the process, as operators handle them: each of those in the main thread gets all."""
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from types import FrameType
+from typing import Any, Protocol
+
+from kopf_core.reactor.life.exiting import HASTE, MARGIN, Exit, ProcessOwner
+
+logger = logging.getLogger("kopf._core.reactor.running")
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stoppable(Protocol):
+    """What the signals stop: an operator."""
+
+    @property
+    def exit(self) -> Exit: ...
+
+    def stop(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class OperatorSignals:
+    """The handler of signals of one operator, which passes them on to the earlier operators.
+
+    The loop's own handlers are not used: on removal, they leave a moment with the default
+    handlers, when a signal would kill the process in the middle of its graceful exit.
+    """
+
+    def __init__(self, operator: Stoppable, owner: ProcessOwner | None) -> None:
+        self._operator = operator
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._pid = os.getpid()
+        self._count = 0
+        self._previous: dict[int, Any] = {}
+
+    def install(self) -> None:
+        for signum in SIGNALS:
+            self._previous[signum] = signal.signal(signum, self._handle)
+
+    def uninstall(self) -> None:
+        """Let those handle the signals who did it before; the later operators go on doing it."""
+        for signum, previous in self._previous.items():
+            current = _find_operator(signal.getsignal(signum))
+            if current is self and previous is not None:  # it can be installed not from Python
+                signal.signal(signum, previous)
+            while current is not None and current is not self:
+                below = _find_operator(current._previous[signum])
+                if below is self:
+                    current._previous[signum] = previous
+                current = below
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:  # a fork of ours; the loop is not its one
+            signal.signal(signum, signal.SIG_DFL)
+            signal.raise_signal(signum)
+            return
+        self._count += 1
+        if self._owner is not None:
+            bound = self._operator.exit.bound if self._count == 1 else HASTE
+            self._owner.on_signal(bound + MARGIN, self._operator.exit.describe)
+        number = signal.Signals(signum)
+        self._loop.call_soon_threadsafe(_on_signal, self._operator, number, self._count)
+        earlier = _find_operator(self._previous[signum])
+        if earlier is not None:
+            earlier._handle(signum, frame)
+
+
+def install_signals(operator: Stoppable, owner: ProcessOwner | None) -> OperatorSignals:
+    """Have the signals stop the operator, if it runs in the main thread: others get none."""
+    signals = OperatorSignals(operator, owner)
+    if threading.current_thread() is threading.main_thread():
+        signals.install()
+    return signals
+
+
+def _find_operator(handler: Any) -> OperatorSignals | None:
+    """Whose handler of signals it is, if of any operator."""
+    owner = getattr(handler, "__self__", None)
+    return owner if isinstance(owner, OperatorSignals) else None
+
+
+def _on_signal(operator: Stoppable, signum: signal.Signals, number: int) -> None:
+    if number == 1:
+        logger.info(f"Signal {signum.name} is received. Operator is stopping.")
+        operator.stop()
+    else:
+        logger.warning(f"Signal {signum.name} is received again. Operator is aborted.")
+        operator.abort()

@@ -1,0 +1,1 @@
+"""One object: its turns, the decision in each of them, its handling, and what is sent."""

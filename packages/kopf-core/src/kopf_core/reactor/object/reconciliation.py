@@ -1,0 +1,428 @@
+"""The spine: what happens to an object, from an event to the requests to the API.
+
+A turn walks down :data:`~kopf_core.reactor.object.deciding.ROWS`: what applies there is done by the
+method of the same name here. To be read from top to bottom:
+
+* :meth:`Reconciler.process` makes a turn: it decides and acts until an act says what comes next.
+* The acts before the cause is known: pauses, events, holds, our own patches on their way.
+* The acts by the cause: deletions, finalizers, handlers, passes.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kopf_cogs.clients.errors import APIError
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.packing import Digests
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Body, RawEvent
+from kopf_cogs.structs.diffs import EMPTY, diff
+from kopf_cogs.structs.finalizers import (
+    allow_deletion,
+    block_deletion,
+    is_deletion_blocked,
+    is_deletion_ongoing,
+)
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.effects import deliver_results
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.invocation import is_being_cancelled
+from kopf_core.actions.loggers import ObjectLogger, objects_logger
+from kopf_core.actions.retrying import safe_repr
+from kopf_core.engines.leasing.fences import FencedError
+from kopf_core.engines.memories import ObjectMemories
+from kopf_core.engines.records.owed import NOTHING
+from kopf_core.engines.records.stages import Stage
+from kopf_core.intents.causes import (
+    ChangingCause,
+    Reason,
+    ResourceCause,
+    SpawningCause,
+    WatchingCause,
+)
+from kopf_core.intents.detection import detect_reason
+from kopf_core.intents.indices import Indices
+from kopf_core.intents.matching import may_match
+from kopf_core.intents.registries import ResourceHandlers
+from kopf_core.reactor.object.conflicts import get_finalizer_hold, judge_owed, must_leave_finalizer
+from kopf_core.reactor.object.cycles import NOT_INTERESTED, Cycles, sooner
+from kopf_core.reactor.object.deciding import Act, Rules, decide
+from kopf_core.reactor.object.delivery import Delivery
+from kopf_core.reactor.object.echoes import Echoes
+from kopf_core.reactor.object.object_pauses import ObjectPauses, find_pause
+from kopf_core.reactor.object.problems import tell_of_problems
+from kopf_core.reactor.object.releases import plan_release
+from kopf_core.reactor.object.throttling import Denials, Failure, throttle, unthrottle
+from kopf_core.reactor.object.turns import Background, Turn
+from kopf_core.reactor.streams.refusals import list_rights
+from kopf_core.reactor.streams.work import DONE, Done, TurnResult, WorkItem
+
+if TYPE_CHECKING:  # they take time to be imported, and most of the operators do without them
+    from kopf_core.engines.desired.engine import DesiredStates
+    from kopf_core.engines.desired.objects import Step
+    from kopf_core.reactor.object.takeovers import Takeovers
+
+C = TypeVar("C", bound=ResourceCause)
+
+EVENTS_TIME = 0.1
+"""For how long (in seconds) to handle the events of one object while others wait for the place."""
+
+CLEANING_POLLING = 10.0
+"""How often (in seconds) to look for what is deleted but not gone: usually, it is told of."""
+
+
+class Reconciler:
+    """Processes the objects of one resource."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        resource: Resource,
+        handlers: ResourceHandlers,
+        execution: Execution,
+        memories: ObjectMemories,
+        indices: Indices,
+        background: Background,
+        desired: "DesiredStates | None" = None,
+        takeovers: "Takeovers | None" = None,
+    ) -> None:
+        self.resource = resource
+        self.settings: OperatorSettings = execution.settings
+        self._handlers = handlers
+        self.needs_events = bool(handlers.watching)
+        """Whether there is anybody who is promised every event, not only the newest state."""
+
+        self._memories = memories
+        self._execution = execution
+        self._indices: Mapping[str, Any] = indices if indices else {}
+        self._background = background
+        self.desired = desired
+        self._takeovers = takeovers
+        self._clock = execution.clock
+        self._denials = Denials(client, lambda: list_rights(self.resource, handlers))
+        self._cycles = Cycles(resource=resource, handlers=handlers, execution=execution)
+        self._delivery = Delivery(client=client, resource=resource, execution=execution)
+        self.echoes = Echoes(self.settings, handlers, memories, desired)
+        self._pauses = ObjectPauses(memories, self._delivery, background, desired)
+        self._rules = Rules(
+            settings=self.settings,
+            handlers=handlers,
+            clock=execution.clock,
+            door=execution.door,
+            background=background,
+            echoes=self.echoes,
+            desired=desired,
+            takeovers=takeovers,
+        )
+        acts = [row.act for row in self._rules.rows]
+        fns = [getattr(self, f"_{act.name.lower()}") for act in acts]
+        self._acts = [(fn, inspect.iscoroutinefunction(fn)) for fn in fns]
+        self._last_hold = acts.index(Act.WAIT)
+
+    def redefine(self, resource: Resource) -> None:
+        """The definition of the same resource has changed, e.g. its subresources."""
+        self.resource = resource
+        self._delivery.redefine(resource)
+
+    def is_handled(self, event: RawEvent) -> bool:
+        """Whether there can be anything to be done for the event, but indexing."""
+        is_gone = event["type"] == "DELETED"
+        return self.needs_events or is_gone or self._rules.can_be_marked(event["object"])
+
+    async def process(self, item: WorkItem) -> TurnResult:
+        """Process all that is there for the object, and say when to do it again."""
+        memory = self._memories.recall(item.key, is_listed=item.is_listed)
+        turn = Turn(item, memory, self.settings)
+        number = -1
+        result: TurnResult | None = None
+        try:
+            while result is None:
+                number = decide(turn, self._rules, number + 1)
+                act, is_async = self._acts[number]
+                result = await act(turn) if is_async else act(turn)
+        except asyncio.CancelledError:  # what was done until now must not be repeated
+            await self._delivery.save(turn)
+            raise
+        except FencedError as e:  # it is going to be paused; then, it starts anew
+            turn.logger.debug(f"The processing is interrupted: {e}")
+            return DONE
+        except APIError as e:
+            return throttle(turn, await self._denials.explain(e, turn), self._clock.monotonic())
+        except Exception as e:
+            return throttle(turn, Failure(safe_repr(e), exc=e), self._clock.monotonic())
+        finally:  # what is not sent now is sent by the next turn: nothing is called again for it
+            if turn.is_changing or memory.owed is not NOTHING:
+                memory.owed = memory.owed.unsent(turn.marks, turn.patch)
+        if memory.holds.throttling is not None and number > self._last_hold:
+            unthrottle(turn, self._denials)
+        if self._takeovers is not None and turn.term is not None:
+            self._takeovers.notice(turn, result)
+        return result
+
+    # The acts before the cause is known.
+
+    def _drop(self, turn: Turn) -> Done:
+        turn.item.events.clear()
+        return DONE
+
+    def _judge(self, turn: Turn) -> None:
+        memory, newest = turn.memory, turn.item.newest
+        memory.owed = judge_owed(memory.owed, newest, self._handlers, self.settings.persistence)
+        turn.take_owed()
+
+    def _leave_alone(self, turn: Turn) -> Done:
+        return self._pauses.leave_alone(turn, self.resource, find_pause(turn) or "")
+
+    def _go_on(self, turn: Turn) -> None:
+        self._pauses.go_on(turn)
+
+    async def _observe(self, turn: Turn) -> None:
+        """Handle the events in order; not those after a pause by people, as it has come with one.
+
+        If they come faster than they are handled, some are left for the next turn: the changes
+        are to be handled too, and the place to be given back from time to time.
+        """
+        item, until = turn.item, 0.0
+        while item.events:
+            if until:
+                if find_pause(turn) is not None:
+                    break
+                if turn.is_changing and not item.held:
+                    await self._delivery.apply_early(turn)
+                if self._clock.monotonic() >= until:
+                    break
+            event = item.events.popleft()
+            self._delivery.notice(turn, event)
+            if self.needs_events:
+                await self._call_watching(turn, event)
+            if self._handlers.spawning or event["type"] == "DELETED":  # in all versions of its kind
+                await self._adjust_background(turn)
+            if item.events and not until:
+                until = self._clock.monotonic() + EVENTS_TIME
+
+    async def _call_watching(self, turn: Turn, event: RawEvent) -> None:
+        """Call the handlers of events, once for each event."""
+        watching = self._make_cause(WatchingCause, turn, Body(event["object"]), event=event)
+        if self._handlers.viewing and not self._rules.leaves_marks:
+            tell_of_problems(turn, self._handlers, watching)
+        for handler in self._handlers.select_watching(watching):
+            result = await self._execution.observe(handler, watching)
+            if result is not None:
+                deliver_results({handler.id: result}, marks=turn.marks, logger=watching.logger)
+
+    def _wait(self, turn: Turn) -> TurnResult | None:
+        return turn.item.held
+
+    def _catch_up(self, turn: Turn) -> Done | None:
+        turn.item.generation += 1  # the rest is for the next turn
+        return None if self._delivery.look_ahead(turn) else DONE
+
+    async def _adjust(self, turn: Turn) -> None:
+        turn.item.take_reasons()
+        if self._handlers.spawning and turn.item.latest is not None:
+            await self._adjust_background(turn)
+
+    async def _adjust_background(self, turn: Turn) -> None:
+        """Start and stop daemons and timers in accordance with the newest state of the object.
+
+        If the state is outdated, the object is to be looked at first.
+        """
+        key, body = turn.item.key, turn.body
+        if turn.is_outdated:
+            return
+        if turn.item.type == "DELETED" or is_deletion_ongoing(body):
+            self._background.stop_deleted(key, body)
+        else:
+            spawning = self._make_cause(SpawningCause, turn, body)
+            self._background.adjust(key, spawning, self._handlers)
+        if self._background.is_stopping(key):
+            await self._background.settle(key)
+
+    def _rest(self, _: Turn) -> Done:
+        return DONE
+
+    def _forget(self, turn: Turn) -> Done:
+        cause = self._find_cause(turn)
+        if self._handlers.is_interested(cause):
+            cause.logger.debug("Deleted, really deleted, and we are notified.")
+        key = turn.item.key
+        self._memories.forget(key)
+        self._background.forget(key)
+        self._cycles.loops.forget(key)
+        if self.desired is not None:
+            self.desired.forget(key)
+        return DONE
+
+    async def _look(self, turn: Turn) -> None:
+        await self._delivery.look(turn)
+        if self._handlers.spawning:
+            await self._adjust_background(turn)
+
+    async def _send_owed(self, turn: Turn) -> TurnResult | None:
+        result = await self._delivery.apply(turn)
+        return None if isinstance(result, Done) else result
+
+    async def _send_early(self, turn: Turn) -> TurnResult:
+        return await self._delivery.apply_early(turn)
+
+    async def _send(self, turn: Turn) -> TurnResult:
+        return await self._delivery.apply(turn)
+
+    def _await(self, turn: Turn) -> TurnResult:
+        return turn.memory.write.awaited or DONE
+
+    async def _ignore(self, turn: Turn) -> TurnResult:
+        if objects_logger.isEnabledFor(logging.DEBUG):
+            ObjectLogger(body=turn.body, settings=self.settings).debug(NOT_INTERESTED)
+            turn.logger.debug("Handling cycle is finished, waiting for new changes.")
+        return await self._delivery.apply(turn)
+
+    async def _rest_of_passes(self, turn: Turn) -> TurnResult:
+        return await self._delivery.apply(turn, self.echoes.get_rest(turn))
+
+    def _take_place(self, turn: Turn) -> Done | None:
+        is_waiting = self.desired is not None and self.desired.must_wait(turn.item.key)
+        return DONE if is_waiting else None
+
+    async def _verify(self, turn: Turn) -> TurnResult | None:
+        return (
+            None
+            if self._takeovers is None
+            else await self._takeovers.verify(turn, self._find_cause)
+        )
+
+    # The acts by the cause.
+
+    def _detect(self, turn: Turn) -> None:
+        turn.cause = self._find_cause(turn)
+
+    async def _let_go(self, turn: Turn) -> TurnResult:
+        if self._handlers.is_interested(turn.cause):
+            turn.cause.logger.debug("Deletion, but we are done with it, and we do not care.")
+            turn.logger.debug("Handling cycle is finished, waiting for new changes.")
+        return await self._delivery.apply(turn)
+
+    async def _clean_up(self, turn: Turn) -> TurnResult | None:
+        if self.desired is None or await self.desired.clean_up(self._make_step(turn)):
+            return None
+        return await self._delivery.apply(turn, delay=CLEANING_POLLING)
+
+    async def _fix_finalizer(self, turn: Turn) -> TurnResult | None:
+        finalizer = self._rules.finalizer
+        is_wanted = not is_deletion_blocked(turn.cause.body, finalizer)
+        if must_leave_finalizer(turn, self._clock.monotonic(), wanted=is_wanted):
+            return None
+        if is_wanted:
+            turn.logger.debug("Adding the finalizer, thus preventing the actual deletion.")
+            turn.marks.fns.append(partial(block_deletion, finalizer=finalizer))
+        else:
+            turn.logger.debug("Removing the finalizer, as there are no handlers requiring it.")
+            turn.marks.fns.append(partial(allow_deletion, finalizer=finalizer))
+        return await self._delivery.apply(turn)
+
+    async def _handle(self, turn: Turn) -> TurnResult:
+        """Bring the object to the state where all its changes are handled. One step of that."""
+        cause, key = turn.cause, turn.item.key
+        is_deleting = cause.reason is Reason.DELETE
+        is_kept = is_deleting and self._background.is_running(key)
+        delay = hold = get_finalizer_hold(turn, cause.reason, self._clock.monotonic())
+        is_ours = self._handlers.is_interested(cause)  # others are left without our marks
+        if is_ours and turn.memory.cycle.stage is not Stage.RELEASED:
+            delay = sooner(hold, await self._cycles.step(turn, cause, is_kept=is_kept))
+            turn.is_finished &= hold is None
+        if self.desired is not None and not (is_deleting or is_being_cancelled()):
+            delay = sooner(delay, await self._make_passes(turn, self.desired))
+        if is_deleting and delay is None:
+            self._release(turn, is_kept=is_kept)
+        if self._background.is_stopping(key):  # the last resort, as they tell when they end
+            delay = sooner(delay, self.settings.background.cancellation_polling)
+        if self._handlers.viewing and not is_deleting:
+            tell_of_problems(turn, self._handlers, cause, is_patched=True)
+        before = turn.item.latest
+        result = await self._delivery.apply(turn, delay)
+        if self.desired is not None and turn.applied is not None:
+            self.desired.on_delivered(turn.item.key, turn.applied)
+            self.echoes.remember(turn, before)
+        if cause.reason is Reason.NOOP and turn.is_finished and turn.applied is None:
+            self._rules.idleness.remember(turn)
+        return result
+
+    async def _make_passes(self, turn: Turn, desired: "DesiredStates") -> float | None:
+        """Make the passes, but not before what is done already is sent: they can take long."""
+        if turn.is_changing:
+            return 0.0
+        return await desired.make_passes(self._make_step(turn))
+
+    def _make_step(self, turn: Turn) -> "Step":
+        from kopf_core.engines.desired.objects import Step
+        from kopf_core.engines.desired.triggers import digest
+
+        cause = turn.cause
+        return Step(
+            key=turn.item.key,
+            cause=cause,
+            essence=digest(self._cycles.build_essence(cause.body)),
+            marks=turn.marks,
+            is_held=is_deletion_blocked(cause.body, self._rules.finalizer),
+        )
+
+    def _release(self, turn: Turn, *, is_kept: bool) -> None:
+        """Everything is done about the deletion: let the object go, unless it is kept for now."""
+        cycle = turn.memory.cycle
+        turn.memory.cycle = cycle.at(Stage.RELEASED)
+        if is_kept:
+            return
+        turn.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
+        if cycle.stage is Stage.RELEASED:  # but the finalizer could not be removed until now
+            self._cycles.purge(turn, turn.cause)
+        plan_release(turn.marks, self._rules.finalizer)
+
+    # What has happened.
+
+    def _find_cause(self, turn: Turn) -> ChangingCause:
+        """Find out what has happened to the object since it was handled for the last time."""
+        body, storage = turn.body, self.settings.persistence.diffbase_storage
+        is_promising = self._handlers.is_unfiltered or any(
+            may_match(handler, body) for handler in self._handlers.changing
+        )
+        old = storage.fetch(body=body) if is_promising else None
+        new = self._cycles.get_essence(turn) if is_promising else None
+        if isinstance(old, Digests):
+            old = old.reveal(new or {})
+        changes = diff(old, new) if old != new else EMPTY
+        initial = turn.memory.initial
+        reason = detect_reason(
+            event_type=turn.item.type,
+            body=body,
+            old=old,
+            diff=changes,
+            initial=initial,
+            finalizer=self._rules.finalizer,
+        )
+        return self._make_cause(
+            ChangingCause,
+            turn,
+            body,
+            initial=initial,
+            reason=reason,
+            diff=changes,
+            old=old,
+            new=new,
+            marks=turn.marks,
+        )
+
+    def _make_cause(self, cls: type[C], turn: Turn, body: Body, **specifics: Any) -> C:
+        return cls(
+            resource=self.resource,
+            body=body,
+            patch=turn.patch,
+            settings=self.settings,
+            memo=turn.memory.memo,
+            indices=self._indices,
+            **specifics,
+        )

@@ -1,0 +1,266 @@
+"""Takeovers: a new leader acts on what there is, not on what it has heard of until now.
+
+The stream of a follower can be late: it has not brought yet what the previous leader has done.
+By what is known, such an object would be handled once more. So, when there is something to be done
+for an object for the first time since the lease is held, the object is looked at before that.
+It costs one request, and only for those objects; the quiet ones, usually most of them, cost none.
+If they are many, they are listed once, while the first of them are worked on already.
+No reply is waited for too long: those objects that cannot be looked at do not hold up the others.
+
+Nobody else can have handled the object since then: so it is not looked at again. And those states
+that are newer than the first thing written by the new leader itself are surely not late.
+"""
+
+import asyncio
+import contextlib
+import enum
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kopf_cogs.clients.errors import (
+    APIConnectionError,
+    APIError,
+    APIForbiddenError,
+    APINotFoundError,
+    APIResponseError,
+)
+from kopf_cogs.clients.listing import collect_selectors, list_objects
+from kopf_cogs.clients.quarantine import is_sane
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.finalizers import is_deletion_blocked
+from kopf_cogs.structs.keys import ObjectKey, object_key
+from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.versions import is_as_new, is_newer, parse_version
+from kopf_core.engines.records.writes import AwaitChange
+from kopf_core.intents.causes import ChangingCause, Reason
+from kopf_core.intents.registries import ResourceHandlers
+from kopf_core.reactor.object.turns import Turn
+from kopf_core.reactor.streams.work import DONE, Requeue, TurnResult
+
+MANY = 50
+"""How many objects are requested one by one; if there are more, they are listed."""
+
+DOUBTS = (1.0, 60.0)
+"""The first and the longest delay (in seconds) before those are looked at again that are said
+to be absent, while the stream does not say so. Each delay is twice as long as the previous one."""
+
+PATIENCE = 0.5
+"""For how long a reply is waited for, as a share of the time for which the leader can act."""
+
+T = TypeVar("T")
+Detect = Callable[[Turn], ChangingCause]
+
+
+class _Sight(enum.Enum):
+    """What has become of the object."""
+
+    THERE = enum.auto()
+    MISSING = enum.auto()
+    """It is said not to exist. Its deletion is on its way, or it is a mistake."""
+
+    REPLACED = enum.auto()
+    """There is another object of that name, so this one does not exist for sure."""
+
+
+@dataclass(slots=True)
+class _Place:
+    """The objects of one namespace, or of all of them if they are watched so."""
+
+    namespace: str | None
+    requested: int = 0
+    newest: int = 0
+    """The newest of their known versions: whatever is not newer, was most likely seen."""
+
+    listed: dict[ObjectKey, RawBody | int] | None = None
+    """The objects as they were listed, if they were; only the versions if they are not new."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    """Whether the first of the requests is over: the list must not hold it up."""
+
+
+class Takeovers:
+    """Gets the current states of objects before they are handled under a new lease."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        handlers: ResourceHandlers,
+        settings: OperatorSettings,
+        *,
+        is_clusterwide: bool,
+    ) -> None:
+        self._client = client
+        self._reader = client.without_fence()  # hanging requests must not hold up the others
+        self._resource = resource
+        self._handlers = handlers
+        self._settings = settings
+        self._is_clusterwide = is_clusterwide
+        self._term = 0
+        self._written: str | None = None
+        self._places: dict[str | None, _Place] = {}
+        self._missing: dict[ObjectKey, int] = {}
+        """How many times they were said to be absent."""
+
+    async def verify(self, turn: Turn, detect: Detect) -> TurnResult | None:
+        """Make the state of the object not older than this leadership, if anything is to be done.
+
+        Get what to wait for, if the object is not there.
+        """
+        self._follow_terms()
+        turn.term = self._term
+        sight = await self._prepare(turn, detect)
+        if sight is _Sight.REPLACED:
+            if turn.item.latest is not None:
+                turn.memory.lose(turn.item.latest)
+            return DONE
+        return self._doubt(turn.item.key) if sight is _Sight.MISSING else None
+
+    def notice(self, turn: Turn, result: TurnResult) -> None:
+        """The object was handled: what is newer than our first patch, is surely not late."""
+        if self._written is None and self._term == turn.term and isinstance(result, AwaitChange):
+            self._written = result.version
+
+    def _doubt(self, key: ObjectKey) -> TurnResult:
+        """Look again later, or when something happens to the object; unless it is its deletion."""
+        first, longest = DOUBTS
+        count = self._missing[key] = self._missing.get(key, -1) + 1
+        delay = min(longest, first * 2 ** min(count, 30))
+        return Requeue(at=self._client.clock.monotonic() + delay)
+
+    async def _prepare(self, turn: Turn, detect: Detect) -> _Sight:
+        """Make the state current if it matters; get whether the object exists, as far as known."""
+        known = turn.item.latest
+        if known is None or self._is_current(turn, known) or not self._is_pending(detect(turn)):
+            return _Sight.THERE
+        return await self._look(turn, known)
+
+    def _follow_terms(self) -> None:
+        term = 0 if self._client.fence is None else self._client.fence.term
+        if term != self._term:
+            self._term, self._written = term, None
+            self._places.clear()
+            self._missing.clear()
+
+    def _is_current(self, turn: Turn, body: RawBody) -> bool:
+        """Whether whatever the previous leader has done is in this state for sure."""
+        if turn.memory.write.floor is not None:
+            return True
+        return self._written is not None and is_as_new(body, self._written)
+
+    def _is_pending(self, cause: ChangingCause) -> bool:
+        """Whether anything is going to be called or sent for the object in this state."""
+        handlers, persistence = self._handlers, self._settings.persistence
+        if cause.reason in (Reason.GONE, Reason.FREE):
+            return False
+        if cause.reason is Reason.DELETE or handlers.reconciling:
+            return True
+        is_blocked = is_deletion_blocked(cause.body, persistence.finalizer)
+        if is_blocked is not handlers.requires_finalizer(cause):
+            return True
+        if not handlers.is_interested(cause):
+            return False
+        if cause.reason in (Reason.CREATE, Reason.UPDATE):
+            return True
+        storage = persistence.progress_storage
+        return any(storage.fetch(key=h.id, body=cause.body) for h in handlers.changing) or (
+            cause.reason is Reason.RESUME and bool(handlers.select_changing(cause))
+        )
+
+    async def _look(self, turn: Turn, known: RawBody) -> _Sight:
+        """Make the state current; get whether the object exists. Raises :class:`APIError`."""
+        place, key = self._get_place(known), turn.item.key
+        place.requested += 1
+        place.newest = max(place.newest, parse_version(known) or 0)
+        body = await self._find_listed(place, key, known)
+        if body is None:
+            try:
+                body = await self._bound(self._get(known))
+            finally:
+                place.answered.set()
+        if body is None:
+            return _Sight.MISSING
+        if object_key(self._resource, body) != key:
+            return _Sight.REPLACED
+        self._missing.pop(key, None)
+        turn.memory.write = turn.memory.write.looked_up(body)
+        if body is not known and not is_newer(known, body):
+            turn.item.latest, turn.item.type = body, "MODIFIED"
+        return _Sight.THERE
+
+    async def _bound(self, reading: Awaitable[T]) -> T:
+        """Wait for the reply, its retries included. Raises :class:`APIError` if it is not there.
+
+        There must be time to act before the lease is to be renewed.
+        """
+        timeout = self._settings.leasing.renew_deadline * PATIENCE
+        try:
+            async with asyncio.timeout(timeout):
+                return await reading
+        except TimeoutError:
+            text = f"it was not possible to look at the object in {timeout:g} seconds"
+            raise APIConnectionError(text) from None
+
+    async def _get(self, known: RawBody) -> RawBody | None:
+        meta = known["metadata"]
+        url = self._resource.get_url(namespace=meta.get("namespace"), name=meta["name"])
+        try:
+            body: RawBody = await self._reader.get(url)
+        except APINotFoundError:
+            return None
+        except APIForbiddenError:
+            return await self._find(meta.get("namespace"), meta["name"])
+        if not is_sane(body):
+            raise APIResponseError("the reply is not the object")
+        return body
+
+    async def _find(self, namespace: str | None, name: str) -> RawBody | None:
+        """The same by the right to list only, which is there for sure, as objects are watched."""
+        params = {"fieldSelector": f"metadata.name={name}"}
+        pages = list_objects(self._reader, self._resource, namespace, params=params)
+        found: list[RawBody] = [body async for page in pages for body in page.items]
+        return found[0] if found else None
+
+    async def _find_listed(self, place: _Place, key: ObjectKey, known: RawBody) -> RawBody | None:
+        """The state of the object in the list; none if it is not there, or nothing is listed.
+
+        The first ones do not wait for the list, and those that are not there are requested.
+        """
+        if place.requested <= MANY:
+            return None
+        async with place.lock:
+            if place.listed is None:
+                await place.answered.wait()
+                place.listed = await self._list(place)
+        found = place.listed.pop(key, None)
+        if isinstance(found, int):
+            return known if is_as_new(known, str(found)) else None
+        return found
+
+    def _get_place(self, known: RawBody) -> _Place:
+        namespace = None if self._is_clusterwide else known["metadata"].get("namespace")
+        return self._places.setdefault(namespace, _Place(namespace))
+
+    async def _list(self, place: _Place) -> dict[ObjectKey, RawBody | int]:
+        """The objects; if it fails or takes too long, those that are not there are requested."""
+        watching, listed = self._settings.watching, dict[ObjectKey, RawBody | int]()
+        pages = list_objects(
+            self._reader,
+            self._resource,
+            place.namespace,
+            chunk_size=watching.chunk_size,
+            params=collect_selectors(watching, self._resource),
+        )
+        with contextlib.suppress(APIError, TimeoutError):
+            async with asyncio.timeout(self._settings.leasing.duration):
+                while (page := await self._bound(anext(pages, None))) is not None:
+                    for body in page.items:
+                        version = parse_version(body)
+                        if version is not None:
+                            key = object_key(self._resource, body)
+                            listed[key] = body if version > place.newest else version
+        return listed

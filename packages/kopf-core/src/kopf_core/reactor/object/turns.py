@@ -1,0 +1,160 @@
+"""What the spine works with: an object in the course of processing, and what lives beside it."""
+
+from collections.abc import Collection
+from typing import Protocol
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.dicts import is_view_of
+from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.patches import Patch
+from kopf_core.actions.effects import Applied
+from kopf_core.actions.execution import Execution
+from kopf_core.actions.loggers import LocalObjectLogger
+from kopf_core.actions.marks import Marks
+from kopf_core.actions.states import State
+from kopf_core.engines.memories import ObjectMemory
+from kopf_core.engines.records.stages import UNHANDLED, Stage
+from kopf_core.intents.causes import ChangingCause, SpawningCause
+from kopf_core.intents.registries import ResourceHandlers
+from kopf_core.reactor.streams.work import WorkItem
+
+
+class Background(Protocol):
+    """Daemons and timers, as the spine needs them."""
+
+    def adjust(self, key: ObjectKey, cause: SpawningCause, handlers: ResourceHandlers) -> None:
+        """Spawn what matches and is not there yet, stop what does not match anymore."""
+
+    def stop_deleted(self, key: ObjectKey, body: Body) -> None:
+        """Stop everything of the object that is being deleted."""
+
+    def suspend(self, key: ObjectKey, body: Body) -> None:
+        """Stop everything of the object that is paused; it can be spawned again later."""
+
+    def is_running(self, key: ObjectKey) -> bool:
+        """Whether there is anything that must end before the object is let go."""
+
+    def is_stopping(self, key: ObjectKey) -> bool:
+        """Whether there is anything that is going to end; the object is woken up then."""
+
+    def get_finished(self, key: ObjectKey) -> Collection[HandlerId]:
+        """Those that have ended on their own and will never run for the object again."""
+
+    async def settle(self, key: ObjectKey) -> None:
+        """Let those functions end that do so at once when asked."""
+
+    def forget(self, key: ObjectKey) -> None:
+        """Remember nothing of the object."""
+
+
+NOTHING = Body({})
+
+
+class Turn:
+    """An object in the course of processing. What most of the turns do not need is made lazily."""
+
+    __slots__ = (
+        "_body",
+        "_logger",
+        "_marks",
+        "_patch",
+        "applied",
+        "cause",
+        "clock_offset",
+        "essence",
+        "execution",
+        "is_finished",
+        "item",
+        "memory",
+        "settings",
+        "state",
+        "term",
+    )
+
+    def __init__(self, item: WorkItem, memory: ObjectMemory, settings: OperatorSettings) -> None:
+        self.item = item
+        self.memory = memory
+        self.settings = settings
+        self._body = NOTHING
+
+        self.cause: ChangingCause
+        """What has happened to the object; not there until it is detected."""
+
+        self.term: int | None = None
+        """The term of the leadership in which the object was looked at, if there is a lease."""
+
+        self.essence: Patch | None = None
+        """The last handled state to be stored when the handling cycle is over."""
+
+        self.clock_offset: float | None = None
+        """How far the wall clock is ahead of the monotonic one, since the execution is prepared."""
+
+        self.execution: Execution | None = None
+        """How the handlers of changes are run in this turn, if there is a need in them."""
+
+        self.is_finished = False
+        """The handling cycle is over: there is nothing to come back for."""
+
+        self.state: State | None = None
+        """How far the handlers of the cycle have got, if it goes on."""
+
+        self.applied: Applied | None = None
+        """What has come of the latest patch, if there was any."""
+
+        self._patch: Patch | None = memory.owed.patch
+        self._marks: Marks | None = memory.owed.marks
+        self._logger: LocalObjectLogger | None = None
+        if memory.cycle.stage is Stage.UNSEEN:
+            memory.cycle = UNHANDLED
+        if memory.namespace is None:
+            memory.namespace = item.namespace
+
+    @property
+    def body(self) -> Body:
+        """The newest known state of the object, which can be newer than its latest event."""
+        latest = self.item.latest
+        if latest is not None and not is_view_of(self._body, latest):
+            self._body = Body(latest)
+        return self._body
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the newest state that has come is older than what is surely known."""
+        write, latest = self.memory.write, self.item.latest
+        return write.floor is not None and latest is not None and write.outdates(latest)
+
+    def take_owed(self) -> None:
+        """Begin with what was done for the object earlier, but is not on it yet."""
+        self._marks, self._patch = self.memory.owed.marks, self.memory.owed.patch
+
+    @property
+    def patch(self) -> Patch:
+        """The changes made by the handlers."""
+        if self._patch is None:
+            self._patch = Patch()
+        return self._patch
+
+    @property
+    def marks(self) -> Marks:
+        """The changes made by the framework itself."""
+        if self._marks is None:
+            self._marks = Marks()
+        return self._marks
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether there is anything to be sent to the API."""
+        return bool(self._patch or self._marks)
+
+    @property
+    def logger(self) -> LocalObjectLogger:
+        """For the details that stay in the logs, and never become events of the object."""
+        if self._logger is not None:
+            return self._logger
+        latest = self.item.latest
+        if latest is None:
+            return LocalObjectLogger(body=NOTHING, settings=self.settings)
+        self._logger = LocalObjectLogger(body=Body(latest), settings=self.settings)
+        return self._logger

@@ -1,0 +1,309 @@
+"""Orchestration: what is handled now, in accordance with what exists in the cluster."""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import RawBody
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_cogs.structs.resources import Resource
+from kopf_core.engines.desired.changes import Change
+from kopf_core.engines.memories import ObjectMemories
+from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
+from kopf_core.reactor.object.reconciliation import Reconciler
+from kopf_core.reactor.object.warnings import warn_of_exposed_secrets
+from kopf_core.reactor.shape.observation import Insights
+from kopf_core.reactor.shape.serving import ServableResources
+from kopf_core.reactor.streams.informers import StreamKey
+from kopf_core.reactor.streams.intake import Intake
+from kopf_core.reactor.streams.lateness import Lateness
+from kopf_core.reactor.streams.modes import MEANINGS, Mode
+from kopf_core.reactor.streams.observed import ObservedKinds
+from kopf_core.reactor.streams.pool import InformerPool
+from kopf_core.reactor.streams.readiness import Readiness
+
+if TYPE_CHECKING:
+    from kopf_core.engines.desired.engine import DesiredStates
+
+logger = logging.getLogger("kopf._core.reactor.orchestration")
+
+
+class Factory(Protocol):
+    """Makes what handles the objects of resources."""
+
+    def make_reconciler(self, resource: Resource, handlers: ResourceHandlers) -> Reconciler:
+        """The only one for all objects of the resource."""
+
+    def make_intake(
+        self, reconciler: Reconciler, handlers: ResourceHandlers, stream: StreamKey
+    ) -> Intake:
+        """The one for each stream."""
+
+
+@dataclass(slots=True)
+class _Served:
+    resource: Resource
+    handlers: ResourceHandlers
+    reconciler: Reconciler
+
+
+class Orchestrator:
+    """Starts and stops the handling when resources and namespaces come, change, and go.
+
+    ``on_removed`` is told when some objects are not served anymore: of which resource, where,
+    and their keys, except for those who are going to be served further in another version.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: OperatorRegistry,
+        settings: OperatorSettings,
+        insights: Insights,
+        readiness: Readiness,
+        pool: InformerPool,
+        factory: Factory,
+        observed: ObservedKinds,
+        memories: ObjectMemories,
+        on_removed: Callable[[Resource, str | None, Collection[ObjectKey]], None],
+    ) -> None:
+        self._servable = ServableResources(registry)
+        self._settings = settings
+        self._insights = insights
+        self._readiness = readiness
+        self._pool = pool
+        self._factory = factory
+        self._observed = observed
+        self._lateness = Lateness(registry, readiness, pool, observed)
+        self._memories = memories
+        self._on_removed = on_removed
+        self._served: dict[Resource, _Served] = {}
+        self._intakes: dict[StreamKey, Intake] = {}
+        self._closing: dict[StreamKey, asyncio.Task[None]] = {}
+        self._mode = Mode.RUNNING
+
+    @property
+    def intakes(self) -> Mapping[StreamKey, Intake]:
+        return self._intakes
+
+    async def run(self) -> None:
+        """Follow the changes for as long as the operator runs.
+
+        Raises an error if any of the streams fails in a way that it cannot be restarted:
+        an operator that is blind to some of the resources must not pretend to work.
+        """
+        parts = [
+            self._follow(),
+            self._open_when_ready(),
+            self._lateness.run(),
+            self._pool.wait_failed(),
+        ]
+        tasks = [asyncio.create_task(part, name="kopf-orchestration") for part in parts]
+        try:
+            pending = {*tasks}
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    def reach(self, mode: Mode) -> None:
+        """Bring the queues and the streams to what the mode means for them."""
+        self._mode = mode
+        is_watching = MEANINGS[mode].is_watching
+        if mode is not Mode.ENDED and is_watching and self._pool.is_suspended:
+            self._renew()
+        for intake in self._intakes.values():
+            intake.reach(mode)
+        if mode is Mode.CUT:
+            self.cancel()
+        if mode is not Mode.ENDED:
+            self._pool.reach(is_watching=is_watching)
+
+    def _renew(self) -> None:
+        """Everything is going to be listed anew: handle nothing until the indices are filled."""
+        for intake in self._intakes.values():
+            intake.renew()
+
+    def cancel(self) -> Collection["asyncio.Task[None]"]:
+        """Cancel all the work that is being done now; get what is to end soon."""
+        return [task for intake in self._intakes.values() for task in intake.queue.cancel()]
+
+    async def settle(self) -> None:
+        """Wait for the current handlers, and cancel those that take longer; while it is held."""
+        timeout = self._settings.queueing.exit_timeout
+        finishing = [intake.queue.finish(timeout) for intake in self._intakes.values()]
+        await asyncio.gather(self._pool.settle(), *finishing)
+
+    async def stop(self, timeout: float) -> None:
+        """Stop all the streams, and let the objects in work be finished within the time.
+
+        Nothing is started since then, whatever happens in the cluster meanwhile.
+        """
+        self.reach(Mode.ENDED)
+        closing = [intake.queue.close(timeout) for intake in self._intakes.values()]
+        await asyncio.gather(self._pool.stop(timeout), *closing, *self._closing.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no objects are worked on."""
+        return all(intake.queue.is_idle for intake in self._intakes.values())
+
+    def enqueue(
+        self,
+        key: ObjectKey,
+        reason: str,
+        *,
+        at: float | None = None,
+        resource: Resource | None = None,
+        body: RawBody | None = None,
+    ) -> bool:
+        """Process the object though nothing has happened to it; get whether it is known.
+
+        With the resource and the body, it can be unknown to the queues.
+        """
+        memory = self._memories.get(key)
+        if body is not None:
+            namespace = body["metadata"].get("namespace")
+        else:
+            namespace = None if memory is None else memory.namespace
+        found = [  # there are several if the object is handled in several versions of its kind
+            intake
+            for served in ([resource] if resource is not None else self._served)
+            for space in {namespace, None}
+            if (intake := self._intakes.get(StreamKey(served, space))) is not None
+        ]
+        if any(key in intake.queue for intake in found):
+            body = None
+        known = [intake.queue.enqueue(key, reason, at=at, body=body) for intake in found]
+        return any(known)
+
+    def forget_plans(self) -> None:
+        """Let everything wanted be checked anew, as after a restart."""
+        for _, desired in self.desired:
+            desired.restart()
+
+    @property
+    def desired(self) -> "Iterable[tuple[Resource, DesiredStates]]":
+        """The kinds that have reconcilers, and what is known of their objects."""
+        for served in self._served.values():
+            if served.reconciler.desired is not None:
+                yield served.resource, served.reconciler.desired
+
+    def on_observed(self, resource: Resource, body: RawBody, change: Change) -> None:
+        """An object of an observed kind has changed: tell those who can depend on it."""
+        for _, desired in self.desired:
+            desired.on_owned(resource, body, change)
+            desired.on_related(resource, body, change)
+
+    def on_observed_listed(self, resource: Resource) -> None:
+        """All objects of an observed kind are known, at least in one of the namespaces."""
+        for _, desired in self.desired:
+            desired.on_listed(resource)
+
+    def on_indexed(self, index: str, values: Iterable[object]) -> None:
+        """Something has changed in an index: these are its values before and after."""
+        for _, desired in self.desired:
+            desired.on_indexed(index, values)
+
+    async def _follow(self) -> None:
+        while True:
+            await self._insights.wait()
+            await self._adjust()
+            self._readiness.arm()
+
+    async def _open_when_ready(self) -> None:
+        while True:
+            await self._readiness.wait()
+            if self._mode is Mode.RUNNING:
+                for intake in self._intakes.values():
+                    intake.reach(self._mode)
+            await self._readiness.wait_for_doubts()
+
+    async def _adjust(self) -> None:
+        for key in [key for key, task in self._closing.items() if task.done()]:
+            self._closing.pop(key).result()
+        if self._mode is not Mode.ENDED:
+            found = self._insights
+            await self._observed.adjust(found.resources, found.namespaces, found.broken_groups)
+        served = self._servable.select(self._insights.resources)
+        changed = {resource for resource in served if self._is_rebuilt(resource, served[resource])}
+        wanted = {
+            StreamKey(resource, namespace): handlers
+            for resource, handlers in served.items()
+            for namespace in self._get_namespaces(resource)
+        }
+        for key in [key for key in self._intakes if key not in wanted or key.resource in changed]:
+            self._close(key, successors=served)
+        for resource in [res for res in self._served if res not in served or res in changed]:
+            del self._served[resource]
+        for key, handlers in wanted.items():
+            if (
+                key not in self._intakes
+                and key not in self._closing
+                and self._mode is not Mode.ENDED
+            ):
+                self._add(key, handlers)
+
+    def _close(self, key: StreamKey, *, successors: Collection[Resource]) -> None:
+        """Serve it no more. Others do not wait for that; the same, if served anew, does."""
+        removing = self._remove(
+            key, self._intakes.pop(key), self._served[key.resource].reconciler, successors
+        )
+        self._closing[key] = asyncio.create_task(removing, name=f"kopf-closing-{key}")
+        self._closing[key].add_done_callback(lambda _: self._insights.revise())
+
+    def _is_rebuilt(self, resource: Resource, handlers: ResourceHandlers) -> bool:
+        """Whether it was served in another way; small changes are followed on the go."""
+        known = self._served.get(resource)
+        if known is None:
+            return False
+        if known.handlers != handlers:
+            return True
+        if dataclasses.astuple(known.resource) != dataclasses.astuple(resource):
+            known.resource = resource
+            known.reconciler.redefine(resource)
+        return False
+
+    def _add(self, key: StreamKey, handlers: ResourceHandlers) -> None:
+        served = self._served.get(key.resource)
+        if served is None:
+            if handlers.changing:
+                warn_of_exposed_secrets(
+                    key.resource, self._settings.persistence.diffbase_storage, logger
+                )
+            reconciler = self._factory.make_reconciler(key.resource, handlers)
+            served = self._served[key.resource] = _Served(key.resource, handlers, reconciler)
+        intake = self._intakes[key] = self._factory.make_intake(served.reconciler, handlers, key)
+        intake.reach(self._mode)
+        self._pool.subscribe(key, intake)
+
+    async def _remove(
+        self,
+        key: StreamKey,
+        intake: Intake,
+        reconciler: Reconciler,
+        successors: Collection[Resource],
+    ) -> None:
+        informer = self._pool.informers.get(key)
+        keys = set() if informer is None else {*informer.keys}
+        keys |= {item.key for item in intake.queue.items}  # also of what is deleted already
+        await self._pool.unsubscribe(key, intake)
+        await intake.queue.close(self._settings.queueing.exit_timeout)
+        intake.forget()
+        if reconciler.desired is not None:
+            for gone in keys:
+                reconciler.desired.forget(gone)
+        is_succeeded = any(resource.name == key.resource.name for resource in successors)
+        is_there = not key.namespace or key.namespace in self._insights.namespaces
+        self._on_removed(key.resource, key.namespace, () if is_succeeded and is_there else keys)
+
+    def _get_namespaces(self, resource: Resource) -> Collection[str | None]:
+        return self._insights.namespaces if resource.namespaced else [None]

@@ -1,0 +1,195 @@
+"""What is checked when the operator is about to serve: the mistakes of its authors.
+
+Those with which it cannot work are errors; those that are probably not meant are warnings.
+"""
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Collection, Iterator
+from concurrent.futures import Executor
+from typing import Any
+
+from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.helpers.similar import find_similar
+from kopf_core.actions.bases import BaseHandler, Fn
+from kopf_core.actions.loggers import AnyLogger
+from kopf_core.intents.arguments import accepts_anything, find_missing, get_arguments
+from kopf_core.intents.causes import Activity
+from kopf_core.intents.handlers import (
+    ChangingHandler,
+    ReconcilingHandler,
+    ResourceHandler,
+    SourceHandler,
+    SpawningHandler,
+)
+from kopf_core.intents.registries import OperatorRegistry, deduplicate, identify_fn
+from kopf_core.reactor.object.warnings import locate
+
+
+class SettingsError(Exception):
+    """The settings are such that nothing would ever be handled."""
+
+    expected = True
+
+
+class SignatureError(Exception):
+    """Some handlers can never work: they ask for what is never given, or are never run."""
+
+    expected = True
+
+
+def check_registry(registry: OperatorRegistry, logger: AnyLogger) -> None:
+    """Warn of what is probably forgotten in the handlers.
+
+    Raises :class:`SignatureError` for the handlers with which every call would fail or do nothing.
+    """
+    activities = [h for activity in Activity for h in registry.get_activity_handlers(activity)]
+    if not (activities or registry.resource_handlers or registry.conversions):
+        logger.warning("There are no handlers, so there is nothing to do.")
+    handlers: list[BaseHandler] = deduplicate([*activities, *registry.resource_handlers])
+    for handler in handlers:
+        for title, fn in _list_functions(handler):
+            if not accepts_anything(fn):
+                logger.warning(
+                    f"{title} must accept any keyword arguments: add **kwargs to {locate(fn)}."
+                )
+    for warning in (*_find_doubles(registry), *_find_strange_relations(registry)):
+        logger.warning(warning)
+    mistakes = [line for handler in handlers for line in _find_mistakes(handler, registry)]
+    if mistakes:
+        raise SignatureError(" ".join(mistakes))
+
+
+def _list_functions(handler: BaseHandler) -> Iterator[tuple[str, Fn]]:
+    """All functions of users that are called for the handler, the filters including."""
+    yield f"{handler}", handler.fn
+    if not isinstance(handler, ResourceHandler):
+        return
+    filters: dict[str, Any] = {"when=": handler.when, "value=": handler.value}
+    if isinstance(handler, ChangingHandler):
+        filters |= {"old=": handler.old, "new=": handler.new}
+    for option in ("labels", "annotations"):
+        criteria = getattr(handler, option) or {}
+        filters |= {f"{option}= for {name!r}": value for name, value in criteria.items()}
+    for option, value in filters.items():
+        if inspect.isroutine(value):
+            yield f"{option} of {handler}", value
+
+
+def _find_doubles(registry: OperatorRegistry) -> Iterator[str]:
+    """Those that are never called: of one id in background or in reconciling, the first one is.
+
+    Those of different filters can be for different objects. For handlers of changes, it is known
+    when they are called: they are warned about then.
+    """
+    seen: dict[Any, ResourceHandler] = {}
+    for handler in registry.resource_handlers:
+        if not isinstance(handler, SpawningHandler | ReconcilingHandler):
+            continue
+        one = seen.setdefault((handler.selector, handler.id), handler)
+        if identify_fn(one.fn) != identify_fn(handler.fn) and _get_filters(one) == _get_filters(
+            handler
+        ):
+            yield (
+                f"Two different functions are registered as {one.id!r}, and only the first of "
+                f"them is called: {locate(one.fn)} and {locate(handler.fn)}. "
+                f"Use the id= option for one of them."
+            )
+
+
+def _get_filters(handler: ResourceHandler) -> tuple[Any, ...]:
+    options = (handler.labels, handler.annotations, handler.field, handler.value, handler.when)
+    return (isinstance(handler, ReconcilingHandler), *options)
+
+
+def _find_strange_relations(registry: OperatorRegistry) -> Iterator[str]:
+    """Words that are not indices are fields; but fields in Kubernetes have no underscores."""
+    for name in sorted({*registry.related_names} - {*registry.index_ids}):
+        close = find_similar(name, registry.index_ids)
+        if close or "_" in name:
+            hint = f" Did you mean {close!r}?" if close else ""
+            yield f"There is no index {name!r} for related=, so it is taken as a field.{hint}"
+
+
+def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator[str]:
+    known = get_arguments(type(handler))
+    if not known:
+        return  # it is not a handler of ours
+    given = known | {*registry.index_ids}
+    for name in find_missing(handler.fn, given):
+        hint = _suggest(name, given)
+        yield f"{handler} is never given {name!r}, see {locate(handler.fn)}.{hint}"
+    if isinstance(handler, SourceHandler):
+        if not inspect.isasyncgenfunction(handler.fn):
+            yield f"{handler} is not an asynchronous generator, see {locate(handler.fn)}."
+    elif not isinstance(handler, ReconcilingHandler) and _is_generator(handler.fn):
+        yield (
+            f"{handler} has a yield, so its code would never run, see {locate(handler.fn)}: "
+            f"use return; only @kopf.reconcile functions yield."
+        )
+
+
+def _suggest(name: str, known: Collection[str]) -> str:
+    if name == "self":
+        return " Decorate functions, not methods; or decorate the methods of existing objects."
+    if name in known:
+        return " Arguments are given by their names: remove the `/` that is after it."
+    close = find_similar(name, known)
+    return f" Did you mean {close!r}?" if close else ""
+
+
+def _is_generator(fn: Fn) -> bool:
+    return inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn)
+
+
+def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
+    """Warn of misspelled settings; raise :class:`SettingsError` for impossible values."""
+    for section, name, suggestion in _find_unknown(settings):
+        hint = f" Did you mean {suggestion!r}?" if suggestion else ""
+        logger.warning(f"There is no such setting: {section}.{name}.{hint}")
+    _check_leasing(settings)
+    for name in ("finalizer", "progress_storage", "diffbase_storage"):
+        value = getattr(settings.persistence, name)
+        if value is None or value == "":
+            raise SettingsError(f"settings.persistence.{name} must be set; it is {value!r}.")
+    if settings.execution.is_customized and _has_processes(settings.execution.executor):
+        raise SettingsError(
+            "settings.execution.executor must be of threads, not of processes: "
+            "what is passed to handlers cannot be passed to processes."
+        )
+
+
+def _check_leasing(settings: OperatorSettings) -> None:
+    leasing, peering = settings.leasing, settings.peering
+    if leasing.name is None:
+        return
+    if peering.mandatory:
+        raise SettingsError(
+            "Use either peering or leases, not both: they are two ways to choose who works."
+        )
+    peering.standalone = True
+    if not 0 < 1.2 * leasing.retry_period < leasing.renew_deadline < leasing.duration:
+        raise SettingsError(
+            f"settings.leasing must have retry_period < renew_deadline < duration; these are "
+            f"{leasing.retry_period!r}, {leasing.renew_deadline!r}, {leasing.duration!r}."
+        )
+
+
+def _find_unknown(settings: OperatorSettings) -> Iterator[tuple[str, str, str | None]]:
+    sections: dict[str, Any] = {"settings": settings}
+    sections |= {
+        f"settings.{field.name}": getattr(settings, field.name)
+        for field in dataclasses.fields(settings)
+    }
+    for title, section in sections.items():
+        if not dataclasses.is_dataclass(section):
+            continue  # it was replaced by something else
+        names = {field.name for field in dataclasses.fields(section)}
+        for name in vars(section).keys() - names:
+            yield title, name, find_similar(name, [n for n in names if n[0] != "_"])
+
+
+def _has_processes(executor: Executor) -> bool:
+    module = sys.modules.get("concurrent.futures.process")  # it is heavy: not worth importing
+    return module is not None and isinstance(executor, module.ProcessPoolExecutor)

@@ -1,0 +1,1 @@
+"""The streams of objects: watched, stored, indexed, and queued as work."""

@@ -1,0 +1,353 @@
+"""Observed kinds: those that reconcilers own or relate to. Their newest states are kept.
+
+They are watched in the same namespaces as all others, beside whatever else is watched there;
+and those who depend on them are told when they change.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from kopf_cogs.structs.bodies import RawBody, RawEvent
+from kopf_cogs.structs.keys import ObjectKey, object_key
+from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.selectors import Selector
+from kopf_cogs.structs.versions import is_same
+from kopf_core.engines.desired.changes import Change
+from kopf_core.engines.desired.ownership import get_owners
+from kopf_core.reactor.streams.informers import StreamKey
+from kopf_core.reactor.streams.pool import InformerPool
+from kopf_core.reactor.streams.readiness import Readiness
+from kopf_core.reactor.streams.stores import ObjectStore, Transform
+
+OnChange = Callable[[Resource, RawBody, Change], None]
+OnListed = Callable[[Resource], None]
+Name = tuple[str | None, str | None]
+"""The namespace and the name."""
+
+
+class KindView:
+    """The objects of one kind in all the namespaces where they are observed."""
+
+    def __init__(self, resource: Resource, on_change: OnChange = lambda *_: None) -> None:
+        self.resource = resource
+        self.stores: dict[str | None, ObjectStore] = {}
+        self.unlisted: set[str | None] = set()
+        """In which namespaces it is not known what exists."""
+
+        self._homes: dict[str, set[str | None]] = {}  # of owners: where they have something
+        self._on_change = on_change
+        self._written: dict[ObjectKey, tuple[str, ...]] = {}
+        self._held: dict[Name, list[RawBody]] = {}
+        self._released: dict[Name, asyncio.Event] = {}
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all objects that exist are known, in all the namespaces."""
+        return not self.unlisted
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether the kind is served anywhere, as far as it is known."""
+        return bool(self.stores)
+
+    def is_synced_in(self, namespace: str | None) -> bool:
+        """Whether all objects that exist in this namespace are known."""
+        store = self._select(namespace)
+        return store is not None and store.is_synced
+
+    def covers(self, namespace: str | None) -> bool:
+        """Whether the objects of this namespace are observed."""
+        return self._select(namespace) is not None
+
+    def find(self, namespace: str | None, name: str) -> RawBody | None:
+        store = self._select(namespace)
+        space = namespace if self.resource.namespaced else None
+        return None if store is None else store.find(space, name)
+
+    def owned_by(self, uid: str) -> Iterator[RawBody]:
+        for home in self._homes.get(uid, set()) & self.stores.keys():
+            yield from self.stores[home].owned_by(uid)
+
+    def values(self) -> Iterator[RawBody]:
+        for store in self.stores.values():
+            yield from store.values()
+
+    def put(self, body: RawBody) -> None:
+        store = self._select(body["metadata"].get("namespace"))
+        if store is None:  # what becomes of it, is not seen
+            self._on_change(self.resource, body, Change.OTHERS)
+            return
+        is_ahead = any(is_same(held, body) for held in self._held.get(_get_name(body), ()))
+        if store.put(body) or is_ahead:
+            key, version = object_key(self.resource, body), body["metadata"].get("resourceVersion")
+            self._written[key] = (*self._written.get(key, ()), version or "")
+        self._follow_owners(body)
+        self._tell_vanished(store)
+
+    async def wait_for_others(self, namespace: str | None, name: str) -> None:
+        """Wait until nobody else is writing the object.
+
+        Otherwise, of two owners that want it when there is none, the last one would take it.
+        """
+        while (namespace, name) in self._held:
+            await self._released.setdefault((namespace, name), asyncio.Event()).wait()
+
+    @contextlib.contextmanager
+    def writing(self, namespace: str | None, name: str) -> Iterator[None]:
+        """While the object is being written, its changes are held back: they can be our own.
+
+        The stream is often faster than the response, by which our own changes are recognised.
+        """
+        held = self._held[namespace, name] = []
+        try:
+            yield
+        finally:
+            del self._held[namespace, name]
+            released = self._released.pop((namespace, name), None)
+            if released is not None:
+                released.set()
+            for body in held:
+                self._tell(object_key(self.resource, body), body)
+
+    def on_event(self, key: ObjectKey, event: RawEvent) -> None:
+        body = event["object"]
+        self._follow_owners(body)
+        self._tell_former_owners(body)
+        held = self._held.get(_get_name(body)) if self._held else None
+        if event["type"] == "DELETED":
+            self._written.pop(key, None)
+            self._on_change(self.resource, body, Change.GONE)
+        elif held is not None:
+            held.append(body)
+        else:
+            self._tell(key, body)
+
+    def tell_vanished(self, namespace: str | None) -> None:
+        """Tell of those who are known to be gone, though no event has told that."""
+        store = self.stores.get(namespace)
+        if store is not None:
+            self._tell_vanished(store)
+
+    def leave(self, namespace: str | None) -> ObjectStore:
+        """Observe the namespace no more; get what was known of it."""
+        store = self.stores.pop(namespace)
+        for key in store:
+            self._written.pop(key, None)
+        self.unlisted.discard(namespace)
+        return store
+
+    def _tell(self, key: ObjectKey, body: RawBody) -> None:
+        change = Change.OURS if self.is_own_echo(key, body) else Change.OTHERS
+        self._on_change(self.resource, body, change)
+
+    def _tell_vanished(self, store: ObjectStore) -> None:
+        for body in store.take_vanished():
+            self._written.pop(object_key(self.resource, body), None)
+            self._follow_owners(body)
+            self._on_change(self.resource, body, Change.GONE)
+
+    def _follow_owners(self, body: RawBody) -> None:
+        """Remember where the owners have something, so that it is looked for only there."""
+        namespace = body["metadata"].get("namespace")
+        home = namespace if namespace in self.stores else None
+        for uid in get_owners(body):
+            if home in self.stores and self.stores[home].owns(uid):
+                self._homes.setdefault(uid, set()).add(home)
+            else:
+                self._forget_home(uid, home)
+
+    def _forget_home(self, uid: str, home: str | None) -> None:
+        homes = self._homes.get(uid, set())
+        homes.discard(home)
+        if not homes:
+            self._homes.pop(uid, None)
+
+    def _tell_former_owners(self, body: RawBody) -> None:
+        """Tell of what they had if it is not theirs anymore: the new state does not name them."""
+        store = self._select(body["metadata"].get("namespace"))
+        former = None if store is None else store.former
+        if former is None or is_same(former, body):
+            return
+        if {*get_owners(former)} - {*get_owners(body)}:
+            self._follow_owners(former)
+            self._on_change(self.resource, former, Change.OTHERS)
+
+    def is_own_echo(self, key: ObjectKey, body: RawBody) -> bool:
+        """Whether it is our own write that comes back: it is known already.
+
+        There can be several writes on their way; those before this one have come, or never will.
+        """
+        versions = self._written.pop(key, ())
+        version = body["metadata"].get("resourceVersion")
+        if version not in versions:
+            return False
+        left = versions[versions.index(version) + 1 :]
+        if left:
+            self._written[key] = left
+        return True
+
+    def _select(self, namespace: str | None) -> ObjectStore | None:
+        store = self.stores.get(namespace)  # it can be empty, which is also false
+        return self.stores.get(None) if store is None else store
+
+
+class _Watcher:
+    """The subscriber that tells of all changes, and holds the readiness until all is listed."""
+
+    def __init__(
+        self,
+        view: KindView,
+        namespace: str | None,
+        *,
+        on_listed: OnListed,
+        readiness: Readiness,
+    ) -> None:
+        self._view = view
+        self._namespace = namespace
+        self._on_listed = on_listed
+        self._readiness = readiness
+        readiness.hold(self)
+        view.unlisted.add(namespace)
+
+    def on_event(self, key: ObjectKey, event: RawEvent) -> None:
+        self._view.on_event(key, event)
+
+    def on_listed(self) -> None:
+        self._readiness.release(self)
+        self._view.unlisted.discard(self._namespace)
+        self._view.tell_vanished(self._namespace)
+        self._on_listed(self._view.resource)
+
+    def on_reversed(self) -> None:
+        self._view.unlisted.add(self._namespace)
+
+    def on_interrupted(self) -> None:
+        self._readiness.release(self)
+
+    async def drain(self) -> None:
+        """Everything is taken at once."""
+
+
+class ObservedKinds:
+    """Which kinds are observed where; it is adjusted as resources and namespaces come and go."""
+
+    def __init__(
+        self,
+        *,
+        pool: InformerPool,
+        selectors: Collection[Selector],
+        readiness: Readiness,
+        transform: Transform,
+        on_change: OnChange,
+        on_listed: OnListed,
+    ) -> None:
+        self._pool = pool
+        self._selectors = selectors
+        self._readiness = readiness
+        self._transform = transform
+        self._on_change = on_change
+        self._on_listed = on_listed
+        self._views: dict[Resource, KindView] = {}
+        self._found: dict[tuple[Selector, ...], dict[Resource, KindView]] = {}  # asked for so far
+        self._watchers: dict[StreamKey, _Watcher] = {}
+        self._broken: Collection[str] = ()
+
+    def __contains__(self, key: StreamKey) -> bool:
+        return key in self._watchers
+
+    async def adjust(
+        self,
+        resources: Collection[Resource],
+        namespaces: Collection[str | None],
+        broken: Collection[str] = (),
+    ) -> None:
+        """Observe what is served now, and nothing else; the broken groups can have more of it.
+
+        Nothing looks as if it is known, and there is nothing of it, in between. Of what is not
+        observed anymore, those are told who depend on it; unless it is going to be listed in
+        another version of its kind.
+        """
+        wanted = dict.fromkeys(
+            StreamKey(resource, namespace if resource.namespaced else None)
+            for resource in self._select(resources)
+            for namespace in namespaces
+        )
+        scopes = {key.resource: key.resource.namespaced for key in wanted}
+        lost = [
+            await self._leave(key)
+            for key in list(self._watchers)
+            if key.resource.namespaced != scopes.get(key.resource, key.resource.namespaced)
+        ]
+        for key in [key for key in wanted if key not in self._watchers]:
+            self._observe(key)
+        self._broken = broken
+        lost += [await self._leave(key) for key in [*self._watchers] if key not in wanted]
+        for store in lost:
+            for body in store.values():
+                self._on_change(store.resource, body, Change.GONE)
+
+    def get_sources(self, selectors: Iterable[Selector]) -> Mapping[Resource, Any]:
+        """The views on the kinds that are served under these selectors."""
+        key = tuple(selectors)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = {}
+            for selector in key:
+                found |= {res: self._views[res] for res in selector.select(self._views)}
+        return found
+
+    def is_undiscovered(self, selector: Selector) -> bool:
+        """Whether no such kind is known, but only as some API groups cannot be discovered."""
+        if not self._broken or (selector.group is not None and selector.group not in self._broken):
+            return False
+        return not selector.select(self._views)
+
+    def on_interrupted(self, key: StreamKey) -> None:
+        """The stream is broken or forbidden for now: those who are ready must not wait for it."""
+        watcher = self._watchers.get(key)
+        if watcher is not None:
+            watcher.on_interrupted()
+
+    def _select(self, resources: Collection[Resource]) -> list[Resource]:
+        """The observed kinds, always in the same order."""
+        found: set[Resource] = set()
+        for selector in self._selectors:
+            found |= selector.resolve(resources).resources
+        return sorted(found, key=str)
+
+    def _observe(self, key: StreamKey) -> None:
+        self._found.clear()
+        view = self._views.setdefault(key.resource, KindView(key.resource, self._on_change))
+        watcher = self._watchers[key] = _Watcher(
+            view, key.namespace, on_listed=self._on_listed, readiness=self._readiness
+        )
+        view.stores[key.namespace] = self._pool.acquire_store(key, transform=self._transform)
+        self._pool.subscribe(key, watcher)
+
+    async def _leave(self, key: StreamKey) -> ObjectStore:
+        """Observe it no more; get the objects which are not known since then."""
+        watcher, view = self._watchers.pop(key), self._views[key.resource]
+        self._readiness.release(watcher)
+        store = view.leave(key.namespace)
+        if not view.stores:
+            del self._views[key.resource]
+            self._found.clear()
+        await self._pool.unsubscribe(key, watcher)
+        await self._pool.release_store(key)
+        return self._hand_over(key, store)
+
+    def _hand_over(self, key: StreamKey, store: ObjectStore) -> ObjectStore:
+        """Let the same kind in another version notice what is gone; nothing is left then."""
+        for resource, view in self._views.items():
+            successor = view.stores.get(key.namespace)
+            if resource.name == key.resource.name and successor is not None:
+                successor.expect(store)
+                view.tell_vanished(key.namespace)
+                store.clear()
+        return store
+
+
+def _get_name(body: RawBody) -> Name:
+    return body["metadata"].get("namespace"), body["metadata"].get("name")

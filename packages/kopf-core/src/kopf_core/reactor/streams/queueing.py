@@ -1,0 +1,389 @@
+"""The work queue: the objects that have something to be done for, one turn after another.
+
+As the work queues of client-go, it holds the keys of objects, each with the newest state only:
+whatever happens to an object while it waits, is throttled, or is worked on, is one more turn.
+Unlike them, it can also keep every event in order for the low-level handlers,
+which are promised every single one of them.
+
+The places of workers are given back after every turn, so that busy objects starve nobody:
+those who wait get theirs in the order of coming; changes go before what was listed initially.
+
+There is a task only for an object that is being worked on. An object that waits for its time
+costs a timer in the event loop; an object that waits for nothing costs nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+
+from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.aiokits.surroundings import get_clock
+from kopf_cogs.structs.bodies import RawBody, RawEvent
+from kopf_cogs.structs.keys import ObjectKey
+from kopf_core.actions.threads import TakenBack
+from kopf_core.engines.records.writes import AwaitChange
+from kopf_core.reactor.streams.places import (
+    PATIENCE,
+    WORKING_PATIENCE,
+    Backlog,
+    Gate,
+    Line,
+    Occupancy,
+)
+from kopf_core.reactor.streams.work import (
+    DONE,
+    LAST_MOMENT,
+    Lookup,
+    Position,
+    Process,
+    Requeue,
+    TurnResult,
+    WorkItem,
+)
+
+logger = logging.getLogger("kopf._core.reactor.queueing")
+
+FAILURE_DELAY = 1.0
+"""How soon (in seconds) to repeat a turn that was broken by somebody else's cancellation."""
+
+
+class WorkQueue:
+    """The queue of one stream of events.
+
+    ``process`` makes a turn, and never raises: it takes all the events away from the item,
+    and says what comes next. Nothing is processed until the queue is opened.
+    ``lookup`` finds the states of objects that are to be processed with no events.
+    ``is_known`` tells whether an object was ever processed: its deletion must be noticed then.
+    ``absorb`` takes the event if an object waits only for it, with nothing to be done for it.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        *,
+        limit: int | None = None,
+        clock: Clock | None = None,
+        keeps_events: bool = True,
+        occupancy: Occupancy | None = None,
+        lookup: Lookup | None = None,
+        is_known: Callable[[ObjectKey], bool] = lambda _: True,
+        absorb: Callable[[WorkItem, RawEvent], bool] = lambda *_: False,
+    ) -> None:
+        self._process = process
+        self._limit = limit
+        self._clock = clock or get_clock()
+        self._keeps_events = keeps_events
+        self._occupancy = occupancy or Occupancy()
+        self._lookup = lookup
+        self._is_known = is_known
+        self._absorb = absorb
+        self._gate = Gate.SHUT
+        self._items: dict[ObjectKey, WorkItem] = {}
+        self._line = Line(self._clock)
+        self.backlog = Backlog()
+        self._working: set[WorkItem] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._items
+
+    @property
+    def items(self) -> Collection[WorkItem]:
+        """Everything that there is to be done, whether it can be now or not."""
+        return self._items.values()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no objects are worked on."""
+        return not self._working
+
+    def get(self, key: ObjectKey) -> WorkItem | None:
+        """What there is to be done for the object, if anything."""
+        return self._items.get(key)
+
+    # What comes in.
+
+    def put(self, key: ObjectKey, event: RawEvent) -> None:
+        """Take an event of the object: it gets its turn for it, or for it and those after it."""
+        if self._gate is Gate.CLOSED:
+            return
+        known = item = self._items.get(key)
+        if item is None:
+            item = self._items[key] = WorkItem(key, is_listed=event["type"] is None)
+            self.backlog.enter(item)
+        elif item.is_backlog and event["type"] is not None:
+            self.backlog.leave(item)
+            if item.position is Position.QUEUED:
+                self._line_up(item)
+        elif item.position is Position.DELAYED and self._absorb(item, event):
+            return self._drop(item)
+        is_paused = self._gate is Gate.PAUSED
+        item.take(event, keep=self._keeps_events and not is_paused)
+        if is_paused and event["type"] == "DELETED" and self._is_forgettable(item):
+            self._drop(item)
+        elif known is None:
+            self._line_up(item)
+        elif item.position is Position.DELAYED or item.position is Position.HELD:
+            self._reconsider(item)
+
+    def enqueue(
+        self,
+        key: ObjectKey,
+        reason: str,
+        *,
+        at: float | None = None,
+        body: RawBody | None = None,
+    ) -> bool:
+        """Process the object though nothing has happened to it: now, or at that monotonic time.
+
+        The state is the newest one known to the queue; or, if the object is not there, the given
+        or the stored one. Get whether there is any: with no state, there is nothing to process.
+        """
+        item = self._items.get(key)
+        if item is None:
+            if body is None and self._lookup is not None:
+                body = self._lookup(key)
+            if body is None or self._gate is Gate.CLOSED:
+                return False
+            item = self._items[key] = WorkItem(key)
+            item.latest, item.type = body, "MODIFIED"
+        item.reasons |= {reason}
+        if at is not None and at > self._clock.monotonic():
+            self._schedule(item, at)
+        else:
+            item.generation += 1
+            if item.position is Position.DELAYED or item.position is Position.HELD:
+                self._reconsider(item)
+        return True
+
+    async def wait_for_headroom(self) -> None:
+        """Wait until most of what is listed has had its first turn, so that more can be listed.
+
+        Those objects that take long do not hold the others back for long. While no turns are made,
+        there is nothing to wait for: the gate can be waiting for the end of this very list.
+        """
+        while self.backlog.is_large and self._gate is Gate.OPEN:
+            patience = PATIENCE if self._line.has_listed else WORKING_PATIENCE
+            if not await self.backlog.wait(patience):
+                return
+
+    # The gate.
+
+    def reach(self, gate: Gate, *, forget: bool = False) -> None:
+        """Take and process objects as the gate says. It can be said again, and in any order.
+
+        If everything is going to be listed anew (``forget``), even the newest states of a paused
+        queue are forgotten; but not the deletions of objects that are known.
+        """
+        if self._gate is gate is Gate.OPEN:
+            return
+        self._gate = gate
+        if gate is not Gate.OPEN:
+            self._line.clear()
+            self.backlog.wake()
+        for item in list(self._items.values()):
+            match gate:
+                case Gate.OPEN if item.position is Position.QUEUED:
+                    self._line_up(item)
+                case Gate.PAUSED:
+                    self._keep_newest(item, forget=forget)
+                case Gate.CLOSED:
+                    self._drop(item)
+
+    def _keep_newest(self, item: WorkItem, *, forget: bool) -> None:
+        while len(item.events) > 1:
+            item.events.popleft()
+        if self._is_forgettable(item) if item.is_deleted else forget:
+            self._drop(item)
+
+    async def close(self, timeout: float) -> None:
+        """Take no more work, wait for the current one to finish, and cancel what does not.
+
+        Everything else is forgotten. It can be opened again, when everything is listed anew.
+        """
+        self.reach(Gate.CLOSED)
+        await self.finish(timeout)
+
+    def cancel(self) -> Collection[asyncio.Task[None]]:
+        """Cancel the current work; get the tasks that are to end."""
+        tasks = {item.task: item for item in self._working if item.task is not None}
+        for task, item in tasks.items():
+            item.interrupt(self._clock.monotonic())
+            task.add_done_callback(lambda _, item=item: self._ensure_released(item))  # type: ignore[misc]
+        return tasks.keys()
+
+    def _ensure_released(self, item: WorkItem) -> None:
+        """If the task was cancelled before it has started, it does nothing for itself."""
+        if item in self._working:
+            item.generation += 1
+            self._release(item)
+
+    async def finish(self, timeout: float) -> None:
+        """Wait for those in work, and cancel those who take longer, unless it is opened again."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
+        except TimeoutError:
+            if self._gate is Gate.OPEN:
+                return
+            tasks = self.cancel()
+            if tasks:  # they could end at the same moment
+                await asyncio.wait(tasks, timeout=max(timeout, LAST_MOMENT))
+            if self._working:
+                count = len(self._working)
+                logger.warning(f"{count} objects are still being processed; left as is.")
+
+    # The stages.
+
+    def _reconsider(self, item: WorkItem) -> None:
+        """Something has come for an object that waits: is it what it waits for?"""
+        if self._is_due(item):
+            if item.rest is not DONE and item.is_leaving:
+                item.rest = DONE  # a deletion is never held
+            if item.timer is not None:
+                item.set_timer(None)
+            self._line_up(item)
+
+    def _is_due(self, item: WorkItem) -> bool:
+        if item.rest is DONE or (item.events and (self._keeps_events or item.is_leaving)):
+            return True
+        match item.rest:
+            case Requeue(is_held=True):
+                return False
+            case AwaitChange() as awaited if item.events and not item.reasons:
+                return awaited.is_met_by(item.events[-1]["object"])
+        return True
+
+    def _line_up(self, item: WorkItem) -> None:
+        """The object is ready for its turn: let it wait for a place, or take one at once."""
+        item.position = Position.QUEUED
+        if self._gate is not Gate.OPEN:
+            return
+        if self._limit is None or (self._has_places() and not self._line):
+            self._start(item)
+        else:
+            self._line.put(item)
+            self._grant_places()
+
+    def _has_places(self) -> bool:
+        return self._limit is None or len(self._working) < self._limit
+
+    def _grant_places(self) -> None:
+        while self._line and self._has_places():
+            item = self._line.take()
+            if item is not None:
+                self._start(item)
+
+    def _start(self, item: WorkItem) -> None:
+        if self._occupancy.enter(item, self._retry):
+            item.position = Position.WORKING
+            self._working.add(item)
+            self._idle.clear()
+            item.task = asyncio.create_task(self._work(item))
+
+    def _retry(self, item: WorkItem) -> None:
+        """The object is not worked on in another queue anymore."""
+        if item.position is Position.QUEUED:
+            self._line_up(item)
+
+    async def _work(self, item: WorkItem) -> None:
+        """Make turns until there is nothing to do, or somebody else waits for the place."""
+        while True:
+            item.observed = item.generation
+            if item.wanted_at is not None and item.wanted_at <= self._clock.monotonic():
+                item.wanted_at = None
+            try:
+                item.rest = await self._process(item)
+            except (Exception, asyncio.CancelledError) as e:
+                item.rest = self._recover(item, e)
+            if item.events and self._absorb(item, item.events[-1]):  # it has come already
+                item.events.clear()
+                item.rest, item.observed = DONE, item.generation
+            if item.is_backlog:
+                self.backlog.leave(item)
+            if item.generation == item.observed or not self._is_to_continue(item):
+                break
+        self._release(item)
+
+    def _recover(self, item: WorkItem, exc: BaseException) -> TurnResult:
+        """The turn was broken: by a cancellation, or by a defect of ours."""
+        if not isinstance(exc, asyncio.CancelledError):
+            logger.error(f"The processing of {item.key} has failed: {exc!r}", exc_info=exc)
+            return DONE
+        item.generation += 1  # whatever it was, it is not done
+        item.reasons |= {"interrupted"}
+        if self._gate is not Gate.OPEN or isinstance(exc, TakenBack):
+            return DONE
+        logger.warning(f"The processing of {item.key} was cancelled by others; repeating it.")
+        return Requeue(self._clock.monotonic() + FAILURE_DELAY, is_held=True)
+
+    def _is_to_continue(self, item: WorkItem) -> bool:
+        return (
+            item.position is Position.WORKING
+            and self._gate is Gate.OPEN
+            and not self._line
+            and item.held is None
+            and self._is_due(item)
+        )
+
+    def _release(self, item: WorkItem) -> None:
+        """Give the place back, and see what comes next for the object."""
+        item.task = item.last_moment = None
+        self._working.discard(item)
+        if not self._working:
+            self._idle.set()
+        self._occupancy.leave(item.key)
+        if item.position is Position.WORKING:
+            self._settle(item)
+        if self._limit is not None:
+            self._grant_places()
+
+    def _settle(self, item: WorkItem) -> None:
+        if item.rest is DONE and item.wanted_at is None and item.generation == item.observed:
+            return self._drop(item)  # what is the most frequent, goes first
+        item.position = Position.DELAYED if item.held is None else Position.HELD
+        item.interruptions = item.interruptions + 1 if item.generation != item.observed else 0
+        if item.interruptions:
+            self._reconsider(item)
+        if item.position is Position.QUEUED or item.position is Position.WORKING:
+            return
+        times = [] if item.wanted_at is None or item.held is not None else [item.wanted_at]
+        match item.rest:
+            case Requeue(at):
+                times.append(at)
+            case AwaitChange(_, until):
+                times.append(until)
+        if times:
+            delay = max(0.0, min(times) - self._clock.monotonic())
+            loop = asyncio.get_running_loop()
+            item.set_timer(loop.call_later(delay, self._on_time, item))
+        else:
+            self._drop(item)
+
+    def _schedule(self, item: WorkItem, at: float) -> None:
+        """Process the object at that time, if not earlier for whatever other reason."""
+        item.wanted_at = at if item.wanted_at is None else min(at, item.wanted_at)
+        if item.position is Position.DELAYED:
+            now, loop = self._clock.monotonic(), asyncio.get_running_loop()
+            left = None if item.timer is None else item.timer.when() - loop.time()
+            if left is None or left > at - now:
+                item.set_timer(loop.call_later(at - now, self._on_time, item))
+
+    def _on_time(self, item: WorkItem) -> None:
+        item.rest, item.timer = DONE, None
+        self._line_up(item)
+
+    def _is_forgettable(self, item: WorkItem) -> bool:
+        return item.position is not Position.WORKING and not self._is_known(item.key)
+
+    def _drop(self, item: WorkItem) -> None:
+        if item.is_backlog:
+            self.backlog.leave(item)
+        if item.timer is not None:
+            item.set_timer(None)
+        item.position = Position.DROPPED
+        self._items.pop(item.key, None)
