@@ -124,6 +124,7 @@ async def test_r1_what_handlers_do_to_their_arguments_is_not_a_missed_change(
     async with world.operator(registry):
         await world.create({"n": 1, "deep": {"x": 1}})
         await world.until(is_over("a"))
+        await world.calls.until(lambda calls: ("b", 1) in calls)
         await world.patch({"spec": {"n": 2}})
         await world.until(lambda _: ("b", 2) in world.calls)
         blocked.clear()
