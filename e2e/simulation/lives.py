@@ -33,8 +33,11 @@ UNREACHABLE = frozenset({"drop", "drop-late", "fail", "absent", "lose-reply", "c
 UNLED = frozenset({"suspend", "lose-lease", "slow-lease"})
 """The faults by which a lease can be lost."""
 
-QUIET = 31.0
-"""How long (in virtual seconds) nothing may be written until the world counts as settled."""
+QUIET = 65.0
+"""How long (in virtual seconds) nothing may be written until the world counts as settled.
+
+It is longer than the longest delay before a retry, and than a suspension with what follows it.
+"""
 
 PEACE = (25.0, 25.0, 25.0, 75.0)
 """How long (in virtual seconds) nothing may be written in the settled world: one of these."""

@@ -1,5 +1,6 @@
 """Backups that are restored while the operator runs: the objects are as they were long ago."""
 
+import asyncio
 import copy
 import json
 from collections.abc import Callable
@@ -165,3 +166,38 @@ async def test_sim9_progress_that_comes_late_is_removed(cluster, operate, regist
         late = {"metadata": {"annotations": {name: json.dumps(progress)}}}
         await cluster.sandbox.patch("kopfexamples", "one", late)
         await backups.make(lambda obj: name not in obj["metadata"]["annotations"])
+
+
+@pytest.mark.parametrize("touched", [False, True])
+async def test_sim10_changes_are_handled_if_the_deletion_is_undone_while_a_daemon_lingers(
+    cluster, operate, registry, journal, touched
+):
+    """Also if the operator has not changed the object yet: it knows no version of its own then."""
+    released = asyncio.Event()
+    released.set()
+
+    @on.update("kopfexamples", registry=registry)
+    async def fn(spec: Any, **_: Any) -> None:
+        journal(spec["n"])
+
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(stopped: Any, **_: Any) -> None:
+        journal("begin")
+        await stopped.wait()
+        journal("end")
+        await released.wait()
+
+    async with operate() as operator:
+        await create(cluster)
+        handled = await Backups(cluster, operator).make(lambda obj: "last-handled" in str(obj))
+    released.clear()
+    async with operate() as operator:
+        backups = Backups(cluster, operator)
+        await journal.until(lambda calls: calls == ["begin", "end", "begin"])
+        await cluster.delete("one")
+        await journal.until(lambda calls: calls == ["begin", "end"] * 2)
+        await backups.restore(handled, touched=touched)
+        await cluster.patch("one", n=1)
+        await journal.until(lambda calls: 1 in calls)
+        released.set()
+    assert journal.count(1) == 1
