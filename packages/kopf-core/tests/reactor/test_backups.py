@@ -169,7 +169,7 @@ async def test_sim9_progress_that_comes_late_is_removed(cluster, operate, regist
 
 
 @pytest.mark.parametrize("touched", [False, True])
-async def test_sim10_changes_are_handled_if_the_deletion_is_undone_while_a_daemon_lingers(
+async def test_sim14_changes_are_handled_if_the_deletion_is_undone_while_a_daemon_lingers(
     cluster, operate, registry, journal, touched
 ):
     """Also if the operator has not changed the object yet: it knows no version of its own then."""

@@ -74,7 +74,7 @@ class LastWrite(NamedTuple):
     def precedes(self, body: RawBody) -> bool:
         """Whether the state is newer than what is surely known. Unknown versions can be older."""
         version = parse_version(body)
-        return version is not None and (self.floor is None or version > self.floor)
+        return self.floor is not None and version is not None and version > self.floor
 
     def has_left(self, body: RawBody | None) -> bool:
         """Whether the object is exactly as we have left it when everything was handled."""

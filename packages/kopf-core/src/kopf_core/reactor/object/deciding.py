@@ -151,7 +151,12 @@ def _is_awaited(turn: Turn, rules: Rules) -> bool:
 
 
 def _is_doubtful(turn: Turn, _: Rules) -> bool:
-    return turn.item.is_contradicted or turn.is_outdated
+    return turn.item.is_contradicted or turn.is_outdated or _is_undeleted(turn)
+
+
+def _is_undeleted(turn: Turn) -> bool:
+    is_left = turn.memory.cycle.stage in (Stage.RELEASED, Stage.FREED)
+    return is_left and not is_deletion_ongoing(turn.body)
 
 
 def _needs_only_passes(turn: Turn, _: Rules) -> bool:
@@ -294,7 +299,7 @@ ROWS = (
         "the state is doubtful",
         _is_doubtful,
         Act.LOOK,
-        "the stream or a list brings a state older than the known one as if it were new",
+        "a state older than the known one comes as if it were new; or a deletion seems undone",
     ),
     Row(
         "the state is outdated",
