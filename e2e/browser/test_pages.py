@@ -48,6 +48,8 @@ def test_pages_fit_the_window_and_are_readable(page: Page, site: str) -> None:
     page.on("response", lambda response: faults.extend(_find_refusal(page.url, response)))
     for name in list_pages():
         page.goto(f"{site}/{name}")
+        if name == "playground.html":
+            page.locator("#playground[data-ready]").wait_for()
         for theme in THEMES:
             seen = page.evaluate(LOOK, theme)
             faults += [f"{name} ({theme}): {fault}" for fault in seen]
