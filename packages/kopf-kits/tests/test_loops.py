@@ -1,6 +1,7 @@
 """The choice of event loops."""
 
 import asyncio
+import errno
 import sys
 
 import pytest
@@ -40,3 +41,18 @@ def test_usual_loop_is_used_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
         assert type(loop).__module__.startswith("asyncio.")
     finally:
         loop.close()
+
+
+def test_the_result_is_not_lost_if_the_loop_does_not_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in uvloop if there are connections whose TLS is still being ended."""
+    usual = asyncio.new_event_loop()
+    with monkeypatch.context() as patched:
+        patched.setattr("kopf_kits.loops.make_loop", lambda: usual)
+        patched.setattr(usual, "close", raise_busy)
+        with proper_loop() as loop:
+            assert loop is usual
+    usual.close()
+
+
+def raise_busy() -> None:
+    raise OSError(errno.EBUSY, "Device or resource busy")

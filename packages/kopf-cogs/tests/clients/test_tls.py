@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import datetime
 import ipaddress
 import json
@@ -248,6 +249,41 @@ async def test_b16_rotated_client_certificates_are_used_by_new_connections(
         assert await response.content.read() == b"2\n"
     names = [dict(field[0] for field in cert["subject"]) for cert in server.certificates]
     assert [name["commonName"] for name in names] == ["old-user", "old-user", "new-user"]
+
+
+async def test_connections_of_streams_end_though_the_server_is_not_heard(
+    server, secure, settings, ca
+):
+    """A polite end of TLS waits for the server; event loops are often closed before that."""
+    port = int((await secure(Pair("localhost", ca))).rpartition(":")[2])
+    is_frozen, ended, gate = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    server.script(server.stream(b"1\n", gate))
+
+    async def serve(reader, writer):
+        there = await asyncio.open_connection("127.0.0.1", port)
+        replies = asyncio.create_task(forward(there[0], writer))
+        await forward(reader, there[1])
+        ended.set()
+        gate.set()
+        there[1].close()
+        writer.close()
+        await replies
+
+    async def forward(reader, writer):
+        with contextlib.suppress(OSError):
+            while chunk := await reader.read(65536):
+                if not is_frozen.is_set():
+                    writer.write(chunk)
+
+    forwarder = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"https://127.0.0.1:{forwarder.sockets[0].getsockname()[1]}"
+    async with Client(ConnectionInfo(server=url, ca_data=ca.cert), settings) as client:
+        async with client.stream("/stream") as response:
+            assert await response.content.readany() == b"1\n"
+            is_frozen.set()
+        async with asyncio.timeout(10):
+            await ended.wait()
+    await stop_listening(forwarder)
 
 
 # --- Behind a proxy: it only sees where to connect to, all the rest goes through it encrypted. ---

@@ -35,4 +35,5 @@ def proper_loop(
     try:
         yield loop
     finally:
-        loop.close()
+        with contextlib.suppress(OSError):  # of uvloop, while TLS connections are being closed
+            loop.close()

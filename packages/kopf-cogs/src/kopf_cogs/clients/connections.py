@@ -297,6 +297,16 @@ def _make_options(info: credentials.KubeContext) -> Mapping[str, Any]:
     return {**info.as_aiohttp_kwargs(), **({"proxy": proxy} if proxy else {})}
 
 
+def cut(response: aiohttp.ClientResponse) -> None:
+    """End a response that goes on: it has its connection for itself, and nobody reads the rest.
+
+    A polite end of TLS would wait for the server, often for longer than the event loop lives.
+    """
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+    response.close()
+
+
 def _make_session(
     info: credentials.KubeContext, identity: list[tuple[str, str]]
 ) -> aiohttp.ClientSession:

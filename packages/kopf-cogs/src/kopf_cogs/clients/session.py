@@ -340,7 +340,7 @@ class Client:
                             self.vault.confirm(connection.item)
                         yield response
                     finally:
-                        response.close()
+                        connections.cut(response)
                     return
                 await self._pool.refuse(connection, error)
 
