@@ -2,7 +2,12 @@
 
 import datetime
 import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
+
+TimeLimit = Callable[[float], AbstractAsyncContextManager[object]]
+"""Lets a block of code take so many seconds at most, as :func:`asyncio.timeout` does."""
 
 
 class Clock(Protocol):

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coro
 from concurrent.futures import Executor
 from typing import Any
 
+from kopf_cogs.aiokits.clocks import TimeLimit
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Resource
@@ -131,7 +132,7 @@ class AdmissionEngine:
         for task in done:
             task.result()
 
-    async def release(self, timeout: float) -> float:
+    async def release(self, limit: TimeLimit) -> float:
         """Ask the API to call this server no more; get for how many seconds it still may do so.
 
         The webhooks are removed from the cluster only if there are no other replicas.
@@ -140,7 +141,7 @@ class AdmissionEngine:
             self._reviewer.is_leaving = True
         delays = await asyncio.gather(
             *(
-                keeper.release(self._build(type, persistent=True), timeout)
+                keeper.release(self._build(type, persistent=True), limit)
                 for type, keeper in self._keepers.items()
             )
         )

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from kopf_cogs.aiokits.clocks import TimeLimit
 from kopf_cogs.clients.errors import (
     APIClientError,
     APIConflictError,
@@ -198,7 +199,9 @@ class ConfigurationKeeper:
                 self._announced = self._wanted
                 await self._put(self._wanted or ())
 
-    async def release(self, webhooks: Sequence[Webhook], timeout: float = EXIT_TIMEOUT) -> float:
+    async def release(
+        self, webhooks: Sequence[Webhook], limit: TimeLimit = asyncio.timeout
+    ) -> float:
         """Leave only these webhooks there, for ever; or all of them, to the other replicas.
 
         Get for how many seconds the API may still call the others. Never raises: there is nobody
@@ -208,7 +211,7 @@ class ConfigurationKeeper:
             return 0.0
         logger.info(f"Cleaning up the admission webhook {self._name}.")
         try:
-            async with asyncio.timeout(min(timeout, EXIT_TIMEOUT)), self._lock:
+            async with limit(EXIT_TIMEOUT), self._lock:
                 self._is_released = True
                 body = await self._sweep(get_names({"webhooks": webhooks}), is_leaving=True)
         except (APIError, TimeoutError) as e:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.aiokits.clocks import Clock, TimeLimit
 from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.clients.errors import (
     APIConflictError,
@@ -30,6 +30,9 @@ logger = logging.getLogger("kopf.leasing")
 
 JITTER = 0.2
 """By which share the retries come earlier, so that the followers do not come all at once."""
+
+RELEASE_TIMEOUT = 2.0
+"""How long (in seconds) the exiting operator tries to release the lease."""
 
 LEAST_PATIENCE = 0.1
 """How long (in seconds) a reply is waited for at least."""
@@ -111,18 +114,20 @@ class Elector:
             if self._settings.exit_on_loss:
                 raise LeaseLostError(f"The lease {self._title} is lost.")
 
-    async def release(self) -> None:
+    async def release(self, limit: TimeLimit = asyncio.timeout) -> None:
         """Let others lead at once, if this one does. Not to be called while it runs."""
         self._fence.close()
         if self.holder != self._identity or not self._settings.release_on_exit:
             return
         try:
-            await self._look()  # the latest renewal could be interrupted with its result unknown
-            if self._observed.record is not None and self.holder == self._identity:
-                await self._put(make_released(self._observed.record, now=self._clock.now()))
-                logger.info(f"The lease {self._title} is released.")
-        except APIError as e:
-            logger.warning(f"The lease {self._title} cannot be released: {e}")
+            async with limit(RELEASE_TIMEOUT):
+                await self._look()  # the latest renewal could be interrupted with no result known
+                if self._observed.record is not None and self.holder == self._identity:
+                    await self._put(make_released(self._observed.record, now=self._clock.now()))
+                    logger.info(f"The lease {self._title} is released.")
+        except (APIError, TimeoutError) as e:
+            reason = str(e) or "there is no reply in time"
+            logger.warning(f"The lease {self._title} cannot be released: {reason}")
 
     async def _acquire(self) -> None:
         told: str | None = None

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from kopf_cogs.aiokits.clocks import TimeLimit
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
@@ -100,7 +101,7 @@ class PeeringEngine:
             limit = self._limit = find_least(member.limit for member in [*self._members.values()])
         return not now.is_past(limit)
 
-    async def leave(self) -> None:
+    async def leave(self, limit: TimeLimit) -> None:
         """Stop, and remove our records: when nothing is being handled anymore."""
         self._is_started = False
         members, self._members = self._members, {}
@@ -108,7 +109,7 @@ class PeeringEngine:
             self._dismiss(place)
         if self._departing:
             await asyncio.wait(self._departing)
-        await asyncio.gather(*(member.leave() for member in members.values()))
+        await asyncio.gather(*(member.leave(limit) for member in members.values()))
 
     # Where to take part.
 

@@ -3,9 +3,11 @@
 import asyncio
 import datetime
 import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from kopf_cogs.aiokits.clocks import TimeLimit
 from kopf_cogs.aiokits.sleeps import sleep
 from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.clients.errors import APIConflictError, APIError, APIForbiddenError, APINotFoundError
@@ -88,12 +90,13 @@ class Member:
             if self._ticking is not None:
                 self._ticking.cancel()
 
-    async def leave(self) -> None:
+    async def leave(self, limit: TimeLimit) -> None:
         """Let others know that this operator works no more, and so need not be waited for."""
         if not self._is_written:
             return
         try:
-            await self._touch({self._membership.identity: None}, timeout=LEAVE_TIMEOUT)
+            async with limit(math.inf):  # the requests can wait for each other
+                await self._touch({self._membership.identity: None}, timeout=LEAVE_TIMEOUT)
             self._is_written = False
             self._note("left")
         except APINotFoundError:

@@ -6,10 +6,11 @@ except for a reserve for the cleanup handlers.
 """
 
 import asyncio
+import contextlib
 import logging
 import math
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from kopf_core.actions.ongoing import Ongoing, describe_call
 from kopf_core.actions.retrying import describe, safe_repr
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import ActivityHandler, DaemonHandler
+from kopf_core.reactor.streams.work import LAST_MOMENT
 
 logger = logging.getLogger("kopf._core.reactor.running")
 
@@ -130,6 +132,7 @@ class Exit:
         self._since = 0.0
         self._deadline = math.inf
         self._timer: asyncio.TimerHandle | None = None
+        self._limits: set[asyncio.Timeout] = set()
         self._unfinished: list[str] = []
         self.requested = asyncio.Event()
         self.hastened = asyncio.Event()
@@ -169,6 +172,10 @@ class Exit:
         self.request()
         self.hastened.set()
         self._shorten(HASTE)
+        soon = self._loop.time() + LAST_MOMENT
+        for timeout in self._limits:
+            if not timeout.expired() and (timeout.when() or soon) > soon:
+                timeout.reschedule(soon)
 
     def get_left(self) -> float:
         """How many seconds are left; a year if there is no limit: loops cannot wait for ever."""
@@ -178,6 +185,20 @@ class Exit:
         """How many seconds are left for everything but the cleanup handlers."""
         reserve = min(RESERVE, (self._deadline - self._since) / 3)
         return max(0.0, self.get_left() - reserve)
+
+    @contextlib.asynccontextmanager
+    async def limit(self, seconds: float) -> AsyncIterator[None]:
+        """Let the last requests take so many seconds, or less if there is less time.
+
+        They have at least a moment; and only a moment since the exit is hastened.
+        Raises :class:`TimeoutError` if they take longer.
+        """
+        async with asyncio.timeout(min(seconds, max(LAST_MOMENT, self.get_left() / 2))) as timeout:
+            self._limits.add(timeout)
+            try:
+                yield
+            finally:
+                self._limits.discard(timeout)
 
     async def wait_for(self, is_ended: Callable[[], bool], get_left: Callable[[], float]) -> bool:
         """Wait while there is time; get whether it has ended."""

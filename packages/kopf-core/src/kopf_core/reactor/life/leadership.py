@@ -7,7 +7,6 @@ others have changed them.
 """
 
 import asyncio
-import contextlib
 import logging
 import pathlib
 import uuid
@@ -30,9 +29,6 @@ logger = logging.getLogger("kopf.leasing")
 
 PAUSE = "lease"
 """Why nothing is handled: the lease is not held."""
-
-RELEASE_TIMEOUT = 2.0
-"""How long (in seconds) the exiting operator tries to release the lease."""
 
 POD_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
@@ -109,9 +105,7 @@ class Leadership:
         if working := self._essentials.ongoing.describe():
             logger.warning(f"The lease is not released, as this works still: {', '.join(working)}.")
             return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(RELEASE_TIMEOUT):
-                await self._elector.release()
+        await self._elector.release(self._essentials.exit.limit)
 
     async def _take_part(self, elector: "Elector") -> None:
         settings = self._essentials.settings.leasing

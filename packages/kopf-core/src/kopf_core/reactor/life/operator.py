@@ -35,7 +35,6 @@ from kopf_core.reactor.life.once import Failures
 from kopf_core.reactor.life.watchdog import Watchdog
 from kopf_core.reactor.shape.preflight import check_registry, check_settings
 from kopf_core.reactor.streams.modes import Mode
-from kopf_core.reactor.streams.work import LAST_MOMENT
 
 if TYPE_CHECKING:
     from kopf_core.engines.admission import AdmissionEngine
@@ -294,7 +293,7 @@ class Operator:
         _log_stopped("Streaming", [])
         await self.essentials.recorder.close(min(POSTING_TIMEOUT, self.exit.get_left()))
         await self._close_admission()
-        await self._peering.leave()
+        await self._peering.leave(self.exit.limit)
         for task in tasks:
             task.cancel()
         _, left = await asyncio.wait(tasks, timeout=INTERRUPTION_TIMEOUT)
@@ -307,7 +306,7 @@ class Operator:
         """
         if self._admission is None:
             return
-        delay = await self._admission.release(max(LAST_MOMENT, self.exit.get_left() / 2))
+        delay = await self._admission.release(self.exit.limit)
         waiters = [
             asyncio.create_task(self._admission.drain(delay)),
             asyncio.create_task(self.exit.hastened.wait()),
