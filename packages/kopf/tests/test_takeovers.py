@@ -235,6 +235,51 @@ async def test_i_what_is_gone_is_left_alone(
     assert not sandbox.journal.select("PATCH", f"{KEXES}/gone", since=since)
 
 
+@pytest.mark.parametrize("is_single", [True, False], ids=["requested", "listed"])
+async def test_k2_daemons_and_timers_begin_with_the_state_that_there_is(
+    sandbox: Sandbox,
+    late: Replica,
+    previous: Replica,
+    journal: list[tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    is_single: bool,
+) -> None:
+    """Otherwise, they would do anew what the handlers of the deletion have cleaned up."""
+    monkeypatch.setattr(takeovers, "MANY", takeovers.MANY if is_single else 1)
+    names = ("changed", "gone", "replaced")
+    previous.declare(kopf.on.create)
+    late.declare(kopf.daemon, kopf.timer)
+
+    async def before(sandbox: Sandbox) -> None:
+        for name in names:
+            await sandbox.apply(example(name, 0))
+            await wait_handled(sandbox, name, 0)
+
+    async def after(sandbox: Sandbox) -> None:
+        await sandbox.apply(example("changed", 1))
+        for name in ("gone", "replaced"):
+            await sandbox.delete("kopfexamples", name)
+        await sandbox.apply(example("replaced", 1))
+        await wait_handled(sandbox, "replaced", 1)
+
+    async with handing_over(
+        sandbox, late=late, previous=previous, before=before, after=after
+    ) as since:
+        await sandbox.journal.wait("GET", f"{KEXES}/gone", since=since)
+        await until_noted(journal, "changed", "1")
+        sandbox.faults.clear()
+        await until_noted(journal, "replaced", "1")
+    assert sorted(note for note in {*journal} if note[0] != "create") == [
+        (id, name, "1") for id in ("daemon", "timer") for name in ("changed", "replaced")
+    ]
+
+
+async def until_noted(journal: list[tuple[str, ...]], name: str, n: str) -> None:
+    """Wait until both the daemon and the timer have begun for that state of the object."""
+    while not {("daemon", name, n), ("timer", name, n)} <= {*journal}:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
 async def test_i_what_is_late_in_the_network_is_refused(
     sandbox: Sandbox, late: Replica, previous: Replica, journal: list[tuple[str, ...]]
 ) -> None:

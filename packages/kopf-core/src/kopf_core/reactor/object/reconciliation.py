@@ -230,10 +230,10 @@ class Reconciler:
     async def _adjust_background(self, turn: Turn) -> None:
         """Start and stop daemons and timers in accordance with the newest state of the object.
 
-        If the state is outdated, the object is to be looked at first.
+        If the state is outdated, or can be, the object is to be looked at first.
         """
         key, body = turn.item.key, turn.body
-        if turn.is_outdated:
+        if turn.is_outdated or self._is_late(turn):
             return
         if turn.item.type == "DELETED" or is_deletion_ongoing(body):
             self._background.stop_deleted(key, body)
@@ -290,11 +290,16 @@ class Reconciler:
         return DONE if is_waiting else None
 
     async def _verify(self, turn: Turn) -> TurnResult | None:
-        return (
-            None
-            if self._takeovers is None
-            else await self._takeovers.verify(turn, self._find_cause)
-        )
+        if self._takeovers is None:
+            return None
+        is_late = self._is_late(turn)
+        result = await self._takeovers.verify(turn, self._find_cause)
+        if is_late and result is None and self._handlers.spawning:
+            await self._adjust_background(turn)
+        return result
+
+    def _is_late(self, turn: Turn) -> bool:
+        return self._takeovers is not None and self._takeovers.is_late(turn)
 
     # The acts by the cause.
 

@@ -3,7 +3,8 @@
 The stream of a follower can be late: it has not brought yet what the previous leader has done.
 By what is known, such an object would be handled once more. So, when there is something to be done
 for an object for the first time since the lease is held, the object is looked at before that.
-It costs one request, and only for those objects; the quiet ones, usually most of them, cost none.
+It costs one request, and only for those objects; the quiet ones, usually most of them, cost none:
+unless they have daemons or timers, which begin only after that, too.
 If they are many, they are listed once, while the first of them are worked on already.
 No reply is waited for too long: those objects that cannot be looked at do not hold up the others.
 
@@ -36,6 +37,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_as_new, is_newer, parse_version
 from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.intents.causes import ChangingCause, Reason
+from kopf_core.intents.matching import may_be_interested
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.object.turns import Turn
 from kopf_core.reactor.streams.work import DONE, Requeue, TurnResult
@@ -120,6 +122,12 @@ class Takeovers:
             return DONE
         return self._doubt(turn.item.key) if sight is _Sight.MISSING else None
 
+    def is_late(self, turn: Turn) -> bool:
+        """Whether the known state can be older than this leadership, and is not verified yet."""
+        self._follow_terms()
+        known = turn.item.latest
+        return turn.term is None and known is not None and not self._is_current(turn, known)
+
     def notice(self, turn: Turn, result: TurnResult) -> None:
         """The object was handled: what is newer than our first patch, is surely not late."""
         if self._written is None and self._term == turn.term and isinstance(result, AwaitChange):
@@ -161,6 +169,8 @@ class Takeovers:
             return True
         is_blocked = is_deletion_blocked(cause.body, persistence.finalizer)
         if is_blocked is not handlers.requires_finalizer(cause):
+            return True
+        if any(may_be_interested(handler, cause) for handler in handlers.spawning):
             return True
         if not handlers.is_interested(cause):
             return False
