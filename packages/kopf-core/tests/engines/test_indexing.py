@@ -63,20 +63,39 @@ def dump(idx):
 
 @timeless
 async def test_k4_index_functions_that_ignore_their_cancellation_are_named(garden, logged):
-    named_before_the_end = []
-
     @garden.index()
-    async def idx(**_):
+    async def idx(name, **_):
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            await asyncio.sleep(3600)
-        named_before_the_end.extend(logged(logging.WARNING))
+            await asyncio.sleep(4 if name == "slow" else 3600)
 
-    await garden.see("1")
-    assert named_before_the_end == [
+    for name in ("slow", "deaf"):
+        await garden.see(name, name=name)
+        await asyncio.sleep(10)
+    assert [text for text in logged(logging.WARNING) if "ignores" in text] == [
         "Indexer 'idx' ignores its cancellation: it still works 5 seconds after that."
     ]
+
+
+@timeless
+async def test_k4_objects_on_which_functions_hang_hold_their_kind_for_less_each_time(garden):
+    @garden.index()
+    async def idx(name, **_):
+        await asyncio.sleep(3600 if name == "bad" else 0)
+
+    async def measure(name, **kwargs):
+        began = asyncio.get_running_loop().time()
+        await garden.see(name, name=name, **kwargs)
+        return asyncio.get_running_loop().time() - began
+
+    held = []
+    for _ in range(10):
+        held += [await measure("bad"), await measure("good")]
+    assert held[::2] == pytest.approx([10, 5, 2.5, 1.25, 0.625, 0.3125, 0.15625, 0.1, 0.1, 0.1])
+    assert held[1::2] == [0] * 10
+    await measure("bad", type="DELETED")
+    assert await measure("bad") == pytest.approx(10)  # it is another object
 
 
 @pytest.mark.docs("indexing/structure")

@@ -1,6 +1,7 @@
 """What is served follows what exists: definitions and namespaces that come, change, and go."""
 
 import asyncio
+import contextlib
 import copy
 import logging
 import threading
@@ -187,6 +188,36 @@ async def test_r8_d16_hanging_index_functions_hold_neither_their_kind_nor_the_st
     warnings = [text for text in logged(logging.WARNING) if "takes more than" in text]
     assert len(warnings) == 2
     assert "'hanging'" in warnings[0]
+
+
+async def test_k4_index_functions_that_swallow_their_cancellation_do_not_hold_their_kind(
+    cluster, operate, registry, journal, monkeypatch
+):
+    monkeypatch.setattr(indexing, "PATIENCE", 0.05)
+    gate = asyncio.Event()
+
+    @on.index("kopfexamples", id="stubborn", registry=registry)
+    async def stubborn(name: str, **_: Any) -> Any:
+        while name == "bad" and not gate.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await gate.wait()
+        return {name: 1}
+
+    @on.event("kopfexamples", registry=registry)
+    async def fn(name: str, stubborn: Any, **_: Any) -> None:
+        journal((name, sorted(stubborn)))
+
+    for name in ("bad", "good"):
+        await cluster.create(name)
+    async with operate():
+        try:
+            await journal.until(lambda calls: len(calls) == 2)
+            gate.set()
+            await cluster.patch("good", n=1)
+            await journal.until(lambda calls: len(calls) == 3)
+        finally:
+            gate.set()
+    assert [seen for _, seen in journal] == [["good"]] * 3  # what comes too late is not used
 
 
 async def test_k4_hanging_sync_index_functions_do_not_take_the_threads_of_handlers(

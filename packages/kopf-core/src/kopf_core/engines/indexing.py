@@ -15,8 +15,8 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
-from kopf_core.actions.invocation import is_being_cancelled
 from kopf_core.actions.limits import name_if_ignores
+from kopf_core.actions.loggers import AnyLogger
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
@@ -56,7 +56,8 @@ class ResourceIndexer:
         self._settings: OperatorSettings = execution.settings
         self._keys: set[ObjectKey] = set()
         self._failures: dict[ObjectKey, Mapping[HandlerId, HandlerState]] = {}
-        self._patience: dict[HandlerId, float] = {}  # of those who were interrupted
+        self._patience = _Patience()
+        self._interrupted: set[asyncio.Task[Outcome]] = set()  # or they could be collected
 
     async def index(self, key: ObjectKey, event: RawEvent) -> None:
         """Bring the indices in line with the object's state. Never raises but on cancellation."""
@@ -71,6 +72,7 @@ class ResourceIndexer:
         if not handlers:  # the objects that nobody is interested in leave no trace in the memory
             self._keys.discard(key)
             self._failures.pop(key, None)
+            self._patience.forget(key)
             return
         self._keys.add(key)
         memory = self._memories.recall(key, is_listed=event["type"] is None)
@@ -101,6 +103,7 @@ class ResourceIndexer:
                 self._indices.discard(handler.id, key)
         self._keys.clear()
         self._failures.clear()
+        self._patience = _Patience()
 
     async def _index_one(
         self, key: ObjectKey, handler: IndexingHandler, cause: IndexingCause
@@ -114,7 +117,7 @@ class ResourceIndexer:
         state = state or HandlerState(started=now, since=clock.monotonic())
         if not state.is_awake(now):
             return
-        outcome = await self._attempt(handler, cause, state)
+        outcome = await self._attempt(key, handler, cause, state)
         if outcome is None:
             self._indices.discard(handler.id, key)
             return
@@ -127,32 +130,36 @@ class ResourceIndexer:
             self._indices.replace(handler.id, key, {None: outcome.result})
 
     async def _attempt(
-        self, handler: IndexingHandler, cause: IndexingCause, state: HandlerState
+        self, key: ObjectKey, handler: IndexingHandler, cause: IndexingCause, state: HandlerState
     ) -> Outcome | None:
         """Call the function, but not for ever: the stream of its kind waits for it meanwhile."""
-        patience = self._patience.get(handler.id, PATIENCE)
-        naming = name_if_ignores(patience, handler, cause.logger) if handler.is_async else None
+        patience = self._patience.get(handler.id, key)
+        attempt = asyncio.create_task(self._execution.attempt(handler, cause, state))
         try:
-            async with asyncio.timeout(patience) as scope:
-                outcome = await self._execution.attempt(handler, cause, state)
-        except TimeoutError:
-            if not scope.expired():
-                raise
-        else:
-            if is_being_cancelled():
-                raise asyncio.CancelledError  # the thread was only waited for; see :func:`endure`
-            if not scope.expired():
-                self._patience.pop(handler.id, None)
-                return outcome
+            if await _ends_within(attempt, patience):
+                self._patience.restore(handler.id, key)
+                return attempt.result()
         finally:
-            if naming is not None:
-                naming.cancel()
+            if not attempt.done():
+                self._interrupt(attempt, handler, cause.logger)
         cause.logger.warning(
             f"{handler} takes more than {patience:g} seconds on this object: it is interrupted, "
             f"and the object is not indexed. All other objects of the kind wait for it."
         )
-        self._patience[handler.id] = max(patience / 2, IMPATIENCE)
+        self._patience.lose(handler.id, key)
         return None
+
+    def _interrupt(
+        self, attempt: "asyncio.Task[Outcome]", handler: IndexingHandler, logger: AnyLogger
+    ) -> None:
+        """Cancel the call, and do not wait for it: functions can swallow their cancellation."""
+        attempt.set_name(f"{handler}")
+        self._interrupted.add(attempt)
+        attempt.add_done_callback(self._interrupted.discard)
+        attempt.cancel()
+        if handler.is_async:
+            naming = name_if_ignores(0, handler, logger)
+            attempt.add_done_callback(lambda _: naming.cancel())
 
     def _remember(
         self, key: ObjectKey, handler: IndexingHandler, state: HandlerState, outcome: Outcome
@@ -165,3 +172,54 @@ class ResourceIndexer:
             failures[handler.id] = state.with_outcome(outcome, self._execution.clock.now())
         if failures:
             self._failures[key] = failures
+
+
+class _Patience:
+    """How long (in seconds) a call can take: the less, the more of the last ones were interrupted.
+
+    It is so for the function with whatever objects, and for each object on its own: otherwise, one
+    object that changes often would hold up its kind, as others are indexed well in between.
+    """
+
+    def __init__(self) -> None:
+        self._of_functions: dict[HandlerId, float] = {}
+        self._of_objects: dict[ObjectKey, dict[HandlerId, float]] = {}
+
+    def get(self, id: HandlerId, key: ObjectKey) -> float:
+        of_object = self._of_objects.get(key, {})
+        return min(self._of_functions.get(id, PATIENCE), of_object.get(id, PATIENCE))
+
+    def lose(self, id: HandlerId, key: ObjectKey) -> None:
+        """The call was interrupted."""
+        for known in (self._of_functions, self._of_objects.setdefault(key, {})):
+            known[id] = max(known.get(id, PATIENCE) / 2, IMPATIENCE)
+
+    def restore(self, id: HandlerId, key: ObjectKey) -> None:
+        """The call has ended in time."""
+        self._of_functions.pop(id, None)
+        if key in self._of_objects:
+            self._of_objects[key].pop(id, None)
+
+    def forget(self, key: ObjectKey) -> None:
+        self._of_objects.pop(key, None)
+
+
+async def _ends_within(task: "asyncio.Task[Outcome]", seconds: float) -> bool:
+    """Wait for the task, which is not cancelled with the one who waits; get whether it has ended.
+
+    It is done for every call, so it is less than :func:`asyncio.wait`.
+    """
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    task.add_done_callback(wake)
+    timer = loop.call_later(seconds, wake)
+    try:
+        await woken
+    finally:
+        timer.cancel()
+    return task.done()
