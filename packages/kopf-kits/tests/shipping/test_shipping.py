@@ -130,6 +130,25 @@ def test_n_rights_are_for_what_is_declared() -> None:
     }
 
 
+@pytest.mark.parametrize("decorate", [on.index, on.event])
+def test_n_rights_for_kinds_that_are_only_looked_at_are_to_look(decorate: Any) -> None:
+    """Nobody may change all Secrets of the cluster just because they are in an index."""
+    registry = OperatorRegistry()
+    on.create("websites.example.com", registry=registry)(lambda **_: None)
+    decorate("secrets", id="looking", registry=registry)(lambda **_: None)
+    assert make_permissions(registry, KINDS) == {
+        "kinds": [{"group": "example.com", "resources": ["websites"]}],
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]}],
+    }
+
+
+def test_n_kinds_of_webhooks_only_need_no_rights() -> None:
+    registry = OperatorRegistry()
+    on.validate("pods", id="judging", registry=registry)(lambda **_: None)
+    permissions = make_permissions(registry, KINDS)
+    assert permissions == {"kinds": [], "rules": [], "webhooks": {"enabled": True}}
+
+
 def test_n_conversions_get_their_service_and_rights() -> None:
     registry = OperatorRegistry()
     convert = on.convert("v1", "v2", kind="websites.example.com", registry=registry)

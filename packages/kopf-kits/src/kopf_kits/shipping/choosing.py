@@ -22,23 +22,29 @@ class UnknownKindError(Exception):
 
 
 def make_permissions(registry: OperatorRegistry, known: Collection[Resource]) -> dict[str, Any]:
-    """The values about rights: for the handled kinds, and for those owned and related to them.
+    """The values about rights: for the kinds that are changed, owned, related, or only looked at.
 
     Raises :class:`UnknownKindError` if some of the kinds are not known.
     """
-    served = _resolve((one.selector for one in registry.resource_handlers), known)
+    webhooks = [one for one in registry.resource_handlers if isinstance(one, WebhookHandler)]
+    handlers = [one for one in registry.resource_handlers if one not in webhooks]
+    served = _resolve((one.selector for one in handlers if one.requires_patching), known)
+    seen = _resolve((one.selector for one in handlers if not one.requires_patching), known)
     owned = _resolve((kind for one in registry.reconcilers for kind in one.owns), known)
-    related = _resolve((kind for one in registry.reconcilers for kind in one.related), known)
-    rules, wide = _make_rules(owned, OWNING), _make_wide_rules(owned, OWNING)
-    rules += _make_rules(related - owned, LOOKING)
-    wide += _make_wide_rules(related - owned, LOOKING) + _make_wide_rules(served, HANDLING)
+    seen |= _resolve((kind for one in registry.reconcilers for kind in one.related), known)
+    seen -= owned | served
+    rules = _make_rules(owned, OWNING) + _make_rules(seen, LOOKING)
+    wide = [
+        *_make_wide_rules(owned, OWNING),
+        *_make_wide_rules(seen, LOOKING),
+        *_make_wide_rules(served, HANDLING),
+    ]
     local = {resource for resource in served if resource.namespaced is not False}
     kinds = [{"group": group, "resources": names} for group, names in _group(local).items()]
-    has_admission = any(isinstance(one, WebhookHandler) for one in registry.resource_handlers)
     values: dict[str, Any] = {"kinds": kinds, "rules": rules}
     values |= {"clusterRules": wide} if wide else {}
     needed = {"conversions": True} if registry.conversions else {}
-    return values | ({"webhooks": {"enabled": True, **needed}} if has_admission or needed else {})
+    return values | ({"webhooks": {"enabled": True, **needed}} if webhooks or needed else {})
 
 
 def _make_rules(resources: Collection[Resource], verbs: list[str]) -> list[dict[str, Any]]:
