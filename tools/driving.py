@@ -16,7 +16,6 @@ from snippets import Block, Journal
 
 import kopf
 from kopf_cogs.structs.selectors import Selector
-from kopf_core.intents.admission import WebhookHandler
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import (
     ActivityHandler,
@@ -24,6 +23,7 @@ from kopf_core.intents.handlers import (
     DaemonHandler,
     ResourceHandler,
 )
+from kopf_core.intents.webhooks import WebhookHandler
 from kopf_kits.sandbox import Sandbox
 
 PATIENCE = 10.0

@@ -56,7 +56,7 @@ CONSTANTS = {
     "kopf_cogs.clients.slots:USUAL": 1,
     "kopf_core.engines.background.starting:PORTION": 1,
     "kopf_core.engines.background.starting:SHARE": 0,
-    "kopf_core.engines.desired.places:CROWD_LIMIT": 1,
+    "kopf_core.engines.desired.pass_places:CROWD_LIMIT": 1,
     "kopf_core.reactor.streams.intake:INDEXING_PORTION": 1,
     "kopf_core.reactor.streams.places:HEADROOM": 1,
     "kopf_core.reactor.streams.places:LISTED_SHARE": 2,

@@ -16,7 +16,7 @@ from e2e.tests.harness import CRDS, GROUP, PATIENCE, Answer, World
 from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
 from kopf_core.engines.admission import AdmissionSetupError
 from kopf_core.intents import decorators as on
-from kopf_core.intents.admission import AdmissionError
+from kopf_core.intents.webhooks import AdmissionError
 from kopf_core.reactor.life.operator import Operator
 from kopf_core.reactor.life.running import operator as run_operator
 from kopf_kits.webhooks import WebhookServer

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.tests.harness import FINALIZER, GROUP, get_finalizers
-from kopf_core.engines.background.engine import CANCEL_TIMEOUT, EXIT_TIMEOUT
+from kopf_core.engines.background.background_engine import CANCEL_TIMEOUT, EXIT_TIMEOUT
 from kopf_core.intents import decorators as on
 
 KEX = (GROUP, "kexes")

@@ -149,7 +149,7 @@ NEEDED = [
     (
         "kopf._core.intents.handlers",
         "WebhookHandler",
-        "kopf_core.intents.admission.WebhookHandler",
+        "kopf_core.intents.webhooks.WebhookHandler",
     ),
 ]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf_core.engines.desired.engine import DesiredStates
+from kopf_core.engines.desired.desired_states import DesiredStates
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:

@@ -57,7 +57,9 @@ async def test_absent_observed_generations_cost_no_writes_after_restarts(website
 async def test_rejected_conditions_are_told_of_once_and_the_rest_is_stored(
     websites: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kopf_core.engines.desired.engine.REJECTION_DELAYS", (0.1, 0.5, 60.0))
+    monkeypatch.setattr(
+        "kopf_core.engines.desired.desired_states.REJECTION_DELAYS", (0.1, 0.5, 60.0)
+    )
     await websites.define(**make_status(conditions=MANY_CONDITIONS, phase={"type": "string"}))
     await websites.apply(x="1")
     async with websites.operating():

@@ -23,12 +23,12 @@ def fn(**_):
 
 UNUSED = {
     "kopf_core.engines.admission",
-    "kopf_core.engines.desired.engine",
+    "kopf_core.engines.desired.desired_states",
     "kopf_core.engines.peering.member",
     "kopf_core.engines.peering.reports",
     "kopf_core.engines.serving",
     "kopf_core.reactor.life.freezing",
-    "kopf_core.reactor.life.status",
+    "kopf_core.reactor.life.operator_status",
     "kopf_kits.reconciling",
     "kopf_kits.webhooks",
     # Models, definitions, conversions, roles, rehearsals, new projects.

@@ -4,8 +4,8 @@ import pytest
 
 from kopf_core.engines.admission import get_webhook_handlers
 from kopf_core.intents import decorators as on
-from kopf_core.intents.admission import AdmissionError, WebhookType, make_label_selector
 from kopf_core.intents.filters import ABSENT, PRESENT
+from kopf_core.intents.webhooks import AdmissionError, WebhookType, make_label_selector
 
 
 def fn(**_):

@@ -8,7 +8,6 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.memos import Memo
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.marks import Marks
-from kopf_core.intents.admission import AdmissionCause, WebhookHandler
 from kopf_core.intents.arguments import PROTOCOLS, get_arguments
 from kopf_core.intents.causes import (
     Activity,
@@ -32,6 +31,7 @@ from kopf_core.intents.handlers import (
     TimerHandler,
     WatchingHandler,
 )
+from kopf_core.intents.webhooks import AdmissionCause, WebhookHandler
 
 OF_ATTEMPTS = {"param", "retry", "started", "runtime", "dryrun"}
 CHANGES = {"old": None, "new": {}, "diff": ()}

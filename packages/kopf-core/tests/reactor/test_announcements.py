@@ -12,7 +12,7 @@ from kopf_core.reactor.life import announcements
 from kopf_core.reactor.life.announcements import ConnectionAnnouncer, announce_start
 from kopf_core.reactor.life.essentials import OperatorOptions
 from kopf_core.reactor.shape.descriptions import describe_unresolved
-from kopf_core.reactor.shape.serving import ServableResources
+from kopf_core.reactor.shape.servable import ServableResources
 
 VERBS = frozenset({"list", "watch", "patch"})
 

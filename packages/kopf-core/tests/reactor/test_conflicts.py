@@ -9,7 +9,7 @@ from kopf_core.actions.effects import Applied
 from kopf_core.actions.loggers import objects_logger
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.engines.records.holds import FREE, LOST_MARKS_DELAYS, PEACE
-from kopf_core.engines.records.owed import NOTHING
+from kopf_core.engines.records.owed import NOTHING_OWED
 from kopf_core.reactor.object.conflicts import (
     MAX_CONFLICT_DELAY,
     MAX_CONFLICTS,
@@ -76,7 +76,7 @@ def test_c15_finalizers_are_added_slower_and_slower_only_if_undone_in_a_row(logg
 
 
 def test_b10_functions_refused_too_many_times_in_a_row_are_dropped(logged):
-    owed = NOTHING
+    owed = NOTHING_OWED
 
     def fn(body):
         pass
@@ -99,7 +99,7 @@ def test_b10_functions_refused_too_many_times_in_a_row_are_dropped(logged):
 
 
 def test_b10_refused_finalizers_are_reported_from_time_to_time(logged):
-    owed, delays = NOTHING, []
+    owed, delays = NOTHING_OWED, []
     for _ in range(MAX_CONFLICTS * 2):
         owed = keep_refused(owed, REFUSED(refusal="No!"), objects_logger, has_news=False)
         delays.append(get_conflict_delay(owed))
@@ -112,7 +112,7 @@ def test_b10_refused_finalizers_are_reported_from_time_to_time(logged):
 
 
 def test_b10_functions_of_several_patches_are_carried_together():
-    owed = NOTHING
+    owed = NOTHING_OWED
     for applied in [REFUSED(carried=(print,)), Applied(), REFUSED(carried=(repr,))]:
         owed = keep_refused(owed, applied, objects_logger, has_news=True)
     assert owed.carried == (print, repr)

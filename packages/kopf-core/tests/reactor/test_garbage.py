@@ -10,7 +10,7 @@ import pytest
 from idleness import until
 
 from kopf_core.actions.errors import PermanentError, TemporaryError
-from kopf_core.engines.background.objects import LiveObject
+from kopf_core.engines.background.live_objects import LiveObject
 from kopf_core.engines.background.spawned import SpawnedHandler
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents import decorators as on

@@ -10,7 +10,7 @@ import pytest
 
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
-from kopf_core.engines.desired.changes import Change
+from kopf_core.engines.desired.observed_changes import ObservedChange
 from kopf_core.reactor.streams.observed import KindView, ObservedKinds
 from kopf_core.reactor.streams.pool import InformerPool
 from kopf_core.reactor.streams.readiness import Readiness
@@ -104,8 +104,8 @@ class Listener:
         self.versions: list[str] = []
         self.ours: list[str] = []
 
-    def __call__(self, _: Resource, body: Any, change: Change) -> None:
-        versions = self.ours if change is Change.OURS else self.versions
+    def __call__(self, _: Resource, body: Any, change: ObservedChange) -> None:
+        versions = self.ours if change is ObservedChange.OURS else self.versions
         versions.append(body["metadata"]["resourceVersion"])
 
 
@@ -218,7 +218,7 @@ def test_h2_owners_are_told_of_what_has_vanished_unseen() -> None:
     store.on_listed()
     view.tell_vanished(None)
     view.put(own("2", 6))
-    assert told == [(own("1", 5), Change.GONE), (own("2", 6), Change.GONE)]
+    assert told == [(own("1", 5), ObservedChange.GONE), (own("2", 6), ObservedChange.GONE)]
     assert not view._written
 
 
@@ -230,7 +230,7 @@ def test_h2_owners_are_told_of_responses_when_nothing_is_observed_anymore() -> N
     view.leave("ns")
     assert not view._written
     view.put(own("1", 6))
-    assert told == [(own("1", 6), Change.OTHERS)]
+    assert told == [(own("1", 6), ObservedChange.OTHERS)]
 
 
 @pytest.fixture
@@ -268,7 +268,7 @@ async def test_h2_responses_later_than_the_list_are_not_of_what_exists(
     view = await observe()
     view.put(body)
     assert view.find("default", "a") is None
-    assert journal == ["listed", (Change.GONE, "a")]
+    assert journal == ["listed", (ObservedChange.GONE, "a")]
     body = await cluster.create("a")
     view.put(body)
     assert view.find("default", "a") is body
@@ -278,9 +278,9 @@ async def test_h2_it_is_told_of_what_is_not_observed_anymore(observe: Any, clust
     await cluster.create("a")
     await observe()
     await observe(namespaces=["other"])
-    assert journal.count((Change.GONE, "a")) == 1
+    assert journal.count((ObservedChange.GONE, "a")) == 1
     await observe(namespaces=["default", "other"])
-    assert journal.count((Change.OTHERS, "a")) == 2
+    assert journal.count((ObservedChange.OTHERS, "a")) == 2
 
 
 async def test_h2_other_versions_take_over_what_is_known(
@@ -294,8 +294,8 @@ async def test_h2_other_versions_take_over_what_is_known(
     with cluster.sandbox.faults.hold(**watches):
         await cluster.delete("a")
         await observe(version="v2")
-    assert journal.count((Change.GONE, "a")) == 1
-    assert (Change.GONE, "b") not in journal
+    assert journal.count((ObservedChange.GONE, "a")) == 1
+    assert (ObservedChange.GONE, "b") not in journal
 
 
 async def test_h2_kinds_of_another_scope_are_observed_anew(
@@ -307,4 +307,4 @@ async def test_h2_kinds_of_another_scope_are_observed_anew(
     view = await observe(namespaces=[None], namespaced=True)
     assert view.resource.namespaced
     assert view.find("default", "a") is not None
-    assert journal.count((Change.GONE, "a")) == 1
+    assert journal.count((ObservedChange.GONE, "a")) == 1

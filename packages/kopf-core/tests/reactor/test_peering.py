@@ -16,8 +16,8 @@ from kopf_cogs.clients.retries import Backoff
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo
-from kopf_core.engines.peering import engine
 from kopf_core.engines.peering import member as timing
+from kopf_core.engines.peering import peering_engine
 from kopf_core.engines.peering.member import Member
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
@@ -123,7 +123,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "RETRY", 0.02)
     monkeypatch.setattr(timing, "MAX_RETRY", 0.1)
     monkeypatch.setattr(timing, "RESTART", 0.02)
-    monkeypatch.setattr(engine, "HANDOVER_RESERVE", 0.0)
+    monkeypatch.setattr(peering_engine, "HANDOVER_RESERVE", 0.0)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.life.exiting import AbandonedError
 from kopf_core.reactor.life.operator import Operator, OperatorOptions
-from kopf_core.reactor.life.options import OperatorArguments
+from kopf_core.reactor.life.operator_arguments import OperatorArguments
 from kopf_core.reactor.life.running import operator, run, run_tasks, spawn_tasks
 
 

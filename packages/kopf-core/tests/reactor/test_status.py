@@ -11,10 +11,10 @@ from idleness import until
 from virtual_time import jump
 
 from kopf_core.actions.errors import PermanentError, TemporaryError
-from kopf_core.engines.admission import serving
+from kopf_core.engines.admission import reviewing
 from kopf_core.engines.serving import Snapshot, StatusSetupError
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.life import status as statuses
+from kopf_core.reactor.life import operator_status
 
 FORBIDDEN = 'configmaps is forbidden: User "op" cannot list resource "configmaps" in API group ""'
 
@@ -26,8 +26,8 @@ def find_url():
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
     """The status is that of now, not of a second ago; the exit expects no more of webhooks."""
-    monkeypatch.setattr(statuses, "CACHE_TIME", 0)
-    monkeypatch.setattr(serving, "QUIET_TIME", 0)
+    monkeypatch.setattr(operator_status, "CACHE_TIME", 0)
+    monkeypatch.setattr(reviewing, "QUIET_TIME", 0)
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ async def test_i_dead_watches_are_seen(cluster, operate, registry, get, clock):
 async def test_i_thousand_parallel_scrapes_are_one_snapshot(
     cluster, operate, registry, get, clock, monkeypatch
 ):
-    monkeypatch.setattr(statuses, "CACHE_TIME", 1)
+    monkeypatch.setattr(operator_status, "CACHE_TIME", 1)
     on.event("kopfexamples", registry=registry)(lambda **_: None)
     async with operate(clock=clock) as operator:
         await until_ready(get)

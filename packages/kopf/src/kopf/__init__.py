@@ -57,7 +57,7 @@ _SOURCES = {
     "kopf_core.intents.indices": "Index Store",
     "kopf_core.engines.desired.triggers": "Again Trigger",
     "kopf_core.engines.posting": "event exception info warn",
-    "kopf_core.intents.admission": "AdmissionError",
+    "kopf_core.intents.webhooks": "AdmissionError",
     "kopf_core.intents.causes": "Reason",
     "kopf_core.intents.decorators": "daemon index reconcile register subhandler timer",
     "kopf_core.intents.families": "AsyncWishes Children Related Wishes",

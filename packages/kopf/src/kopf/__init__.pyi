@@ -80,7 +80,6 @@ from kopf_core.actions.retrying import ExponentialBackoff
 from kopf_core.actions.statuses import update_status
 from kopf_core.engines.desired.triggers import Again, Trigger
 from kopf_core.engines.posting import event, exception, info, warn
-from kopf_core.intents.admission import AdmissionError
 from kopf_core.intents.causes import Reason
 from kopf_core.intents.decorators import daemon, index, reconcile, register, subhandler, timer
 from kopf_core.intents.families import AsyncWishes, Related, Wishes
@@ -98,6 +97,7 @@ from kopf_core.intents.stoppers import (
     DaemonStoppingReason,
     SyncDaemonStopperChecker,
 )
+from kopf_core.intents.webhooks import AdmissionError
 from kopf_core.reactor.life.running import operator, run, run_tasks, spawn_tasks
 from kopf_core.reactor.object.subhandling import execute
 from kopf_kits.hierarchies import (

@@ -44,7 +44,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "_core.intents.callbacks": ("kopf_core.intents.callbacks", "kopf_core.intents.filters"),
     "_core.intents.causes": ("kopf_core.intents.causes",),
     "_core.intents.filters": ("kopf_core.intents.filters",),
-    "_core.intents.handlers": ("kopf_core.intents.handlers", "kopf_core.intents.admission"),
+    "_core.intents.handlers": ("kopf_core.intents.handlers", "kopf_core.intents.webhooks"),
     "_core.intents.piggybacking": (),
     "_core.intents.registries": ("kopf_core.intents.registries",),
     "_core.intents.stoppers": ("kopf_core.intents.stoppers",),

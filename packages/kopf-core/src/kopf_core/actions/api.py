@@ -25,7 +25,7 @@ from kopf_cogs.clients.kinds import Kind
 from kopf_cogs.clients.kinds import UnknownKindError as UnknownKindError
 from kopf_cogs.clients.objects import Listing, Obj, ObjectsAPI, Propagation
 from kopf_cogs.structs.bodies import Body
-from kopf_core.actions.children import adopt_child
+from kopf_core.actions.adoption import adopt_child
 from kopf_core.actions.context import current_body, operator_var
 
 P = ParamSpec("P")

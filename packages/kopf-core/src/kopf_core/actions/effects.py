@@ -40,7 +40,7 @@ REJECTIONS = frozenset({400, 413, 422})
 CONDITIONS = "The conditions are rejected"
 """How the messages about the rejected conditions begin; and the topic of these warnings."""
 
-NOTHING = PatchResult(body=None, remaining=Patch())
+NO_REQUESTS = PatchResult(body=None, remaining=Patch())
 """What has come out of no requests."""
 
 
@@ -116,7 +116,7 @@ async def apply_patches(
     of the user's patch, without the results, or without all of them.
     """
     usable = _drop_unusable(patch, logger)
-    result = NOTHING
+    result = NO_REQUESTS
     rejection: Exception | None = None
     rejections: tuple[str, ...] = ()
     for kept, dropped in _relent(usable, marks.results):
@@ -210,7 +210,7 @@ async def _send(
     logger: AnyLogger,
 ) -> PatchResult:
     if not patch:
-        return NOTHING
+        return NO_REQUESTS
     return await patch_object(
         client,
         resource=resource,

@@ -13,7 +13,7 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.records.holds import FREE, Holds
-from kopf_core.engines.records.owed import NOTHING, Owed
+from kopf_core.engines.records.owed import NOTHING_OWED, Owed
 from kopf_core.engines.records.stages import UNHANDLED, UNSEEN, Cycle, Stage
 from kopf_core.engines.records.told import SILENCE, Told
 from kopf_core.engines.records.writes import UNWRITTEN, LastWrite
@@ -59,7 +59,7 @@ class ObjectMemory:
         self.idle: int | None = None
         """What tells the state for which nothing was to be done, whatever its status is."""
 
-        self.owed: Owed = NOTHING
+        self.owed: Owed = NOTHING_OWED
         """What is done, but is not on the object yet."""
 
         self.holds: Holds = FREE

@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kopf_core.actions.bases import BaseHandler, Fn
-from kopf_core.intents.admission import WebhookHandler
 from kopf_core.intents.callbacks import (
     ActivityFn,
     AdmissionFn,
@@ -27,6 +26,7 @@ from kopf_core.intents.handlers import (
     TimerHandler,
     WatchingHandler,
 )
+from kopf_core.intents.webhooks import WebhookHandler
 
 PROTOCOLS: Mapping[type[BaseHandler], Any] = {
     ActivityHandler: ActivityFn,

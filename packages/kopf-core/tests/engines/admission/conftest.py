@@ -11,8 +11,8 @@ import pytest
 from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.errors import ErrorsMode
 from kopf_core.engines.admission import ReviewContext, Reviewer, get_webhook_handlers
+from kopf_core.engines.admission.reviewing import make_threads
 from kopf_core.engines.admission.routes import Routes
-from kopf_core.engines.admission.serving import make_threads
 from kopf_core.engines.memories import ObjectMemories
 
 Review = dict[str, Any]

@@ -7,8 +7,8 @@ from kopf_core.engines.admission import get_webhook_handlers
 from kopf_core.engines.admission.configurations import build_webhooks, extend_client_config
 from kopf_core.engines.admission.routes import Routes
 from kopf_core.intents import decorators as on
-from kopf_core.intents.admission import WebhookType
 from kopf_core.intents.filters import ABSENT, PRESENT
+from kopf_core.intents.webhooks import WebhookType
 
 PLAIN = {
     "name": "fn.auto.kopf.dev",

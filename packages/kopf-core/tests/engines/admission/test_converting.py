@@ -15,7 +15,7 @@ from kopf_cogs.structs.markers import Name
 from kopf_cogs.structs.reviews import ReviewError, UnknownWebhookError
 from kopf_core.engines.admission.conversion_keeping import build_conversion, is_kept
 from kopf_core.engines.admission.converting import Converter
-from kopf_core.engines.admission.serving import Reviewer
+from kopf_core.engines.admission.reviewing import Reviewer
 from kopf_core.intents import decorators as on
 from kopf_core.intents.registries import OperatorRegistry
 

@@ -18,8 +18,8 @@ from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_cogs.structs.resources import VALIDATING_WEBHOOK
 from kopf_core.engines.admission import ConfigurationError, managing
 from kopf_core.engines.admission.managing import HANDOVER_TIME, ConfigurationKeeper
-from kopf_core.engines.admission.membership import LIFETIME, Membership
-from kopf_core.intents.admission import WebhookType
+from kopf_core.engines.admission.replica_marks import LIFETIME, ReplicaMarks
+from kopf_core.intents.webhooks import WebhookType
 
 NAME = "auto.kopf.dev"
 URL = VALIDATING_WEBHOOK.get_url(name=NAME)
@@ -50,7 +50,7 @@ def make_keeper(
         VALIDATING_WEBHOOK,
         name=NAME,
         manager=manager,
-        membership=Membership(manager, identity, clock),
+        replica_marks=ReplicaMarks(manager, identity, clock),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage, StatusDiffBaseStorage
 from kopf_cogs.configs.progress import AnnotationsProgressStorage, StatusProgressStorage
 from kopf_cogs.structs.bodies import Body
-from kopf_core.engines.background.changes import is_changed
+from kopf_core.engines.background.relevance import is_changed
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from virtual_time import timeless
 
 from kopf_core.actions.errors import TemporaryError
-from kopf_core.engines.background.threads import (
+from kopf_core.engines.background.daemon_threads import (
     PATIENCE,
     DaemonExecutors,
     DaemonThreads,

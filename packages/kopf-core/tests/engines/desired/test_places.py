@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kopf_core.engines.desired.places import CROWD_LIMIT, Crowd, Places, make_places
+from kopf_core.engines.desired.pass_places import CROWD_LIMIT, Crowd, Places, make_places
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ async def test_those_who_only_ask_are_in_the_line_too(told: list[str]) -> None:
 async def test_those_who_do_not_come_hold_up_nobody(
     told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kopf_core.engines.desired.places.PATIENCE", 0.01)
+    monkeypatch.setattr("kopf_core.engines.desired.pass_places.PATIENCE", 0.01)
     all_told = asyncio.Event()
 
     def tell(key: str) -> None:

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from kopf_core.engines.leasing.records import LeaseRecord, Observation, make_next, make_released
+from kopf_core.engines.leasing.lease_records import (
+    LeaseRecord,
+    Observation,
+    make_next,
+    make_released,
+)
 
 NOW = datetime.datetime(2030, 1, 2, 3, 4, 5, 678, tzinfo=datetime.UTC)
 TIME = "2030-01-02T03:04:05.000678Z"

@@ -6,7 +6,7 @@ import datetime
 import pytest
 
 from kopf_core.engines.peering.membership import Membership, Moment, Standing
-from kopf_core.engines.peering.records import Peer, Records, parse_records
+from kopf_core.engines.peering.peers import Peer, Records, parse_records
 from kopf_core.engines.peering.references import measure_lead
 
 START = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)

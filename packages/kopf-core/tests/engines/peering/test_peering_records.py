@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from kopf_core.engines.peering.identities import detect_operator, detect_person
-from kopf_core.engines.peering.records import Peer, make_record, parse_peer, parse_records
+from kopf_core.engines.peering.peers import Peer, make_record, parse_peer, parse_records
 
 SEEN = datetime.datetime(2026, 11, 20, 23, 35, 4, 279736, tzinfo=datetime.UTC)
 RECORD = {"priority": 5, "lifetime": 60, "lastseen": "2026-11-20T23:35:04.279736+00:00"}

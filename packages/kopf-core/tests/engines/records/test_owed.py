@@ -2,31 +2,33 @@
 
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.marks import Marks
-from kopf_core.engines.records.owed import NOTHING
+from kopf_core.engines.records.owed import NOTHING_OWED
 
 MARKS, PATCH = Marks({"metadata": {}}), Patch({"status": {}})
 
 
 def test_what_is_not_sent_is_owed():
-    owed = NOTHING.unsent(MARKS, Patch())
+    owed = NOTHING_OWED.unsent(MARKS, Patch())
     assert owed.marks is MARKS
-    assert NOTHING.unsent(Marks(), PATCH).patch is PATCH
-    assert owed.unsent(Marks(), Patch()) is NOTHING
+    assert NOTHING_OWED.unsent(Marks(), PATCH).patch is PATCH
+    assert owed.unsent(Marks(), Patch()) is NOTHING_OWED
 
 
 def test_functions_are_owed_apart_from_patches():
-    owed = NOTHING.unsent(MARKS, PATCH).refused((print,), has_news=False).unsent(Marks(), Patch())
+    owed = (
+        NOTHING_OWED.unsent(MARKS, PATCH).refused((print,), has_news=False).unsent(Marks(), Patch())
+    )
     assert (owed.marks, owed.patch, owed.carried, owed.conflicts) == (None, None, (print,), 1)
     assert owed.taken().carried == ()
     assert owed.accepted().conflicts == 0
-    assert owed.given_up() == NOTHING
+    assert owed.given_up() == NOTHING_OWED
 
 
 def test_conflicts_with_news_are_not_counted():
-    assert NOTHING.refused((print,), has_news=True).conflicts == 0
+    assert NOTHING_OWED.refused((print,), has_news=True).conflicts == 0
 
 
 def test_k14_what_a_pause_has_held_is_sent_or_dropped_after_it():
-    owed = NOTHING.unsent(MARKS, PATCH).held({"metadata": {}})
-    assert owed.judged(is_obsolete=False) == NOTHING.unsent(MARKS, PATCH)
-    assert owed.judged(is_obsolete=True) == NOTHING
+    owed = NOTHING_OWED.unsent(MARKS, PATCH).held({"metadata": {}})
+    assert owed.judged(is_obsolete=False) == NOTHING_OWED.unsent(MARKS, PATCH)
+    assert owed.judged(is_obsolete=True) == NOTHING_OWED

@@ -12,7 +12,7 @@ import click
 from kopf_cogs.aiokits.clocks import SystemClock
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_core.engines.peering.identities import detect_person
-from kopf_core.engines.peering.records import Peer
+from kopf_core.engines.peering.peers import Peer
 from kopf_core.intents.registries import get_default_registry
 from kopf_core.reactor.life.freezing import Gathering, Peerings
 from kopf_core.reactor.life.freezing import freeze as freeze_peerings

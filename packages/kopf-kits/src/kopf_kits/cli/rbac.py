@@ -19,7 +19,7 @@ from kopf_kits.cli.targets import is_chosen, target_options
 if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
     from kopf_core.reactor.life.essentials import OperatorOptions
-    from kopf_core.reactor.life.options import OperatorArguments
+    from kopf_core.reactor.life.operator_arguments import OperatorArguments
     from kopf_kits.roles.demands import Demand
     from kopf_kits.roles.needing import Findings
     from kopf_kits.roles.writing import Account
@@ -126,7 +126,7 @@ def _load(
     from kopf_cogs.configs.settings import OperatorSettings
     from kopf_core.intents.registries import get_default_registry, set_default_registry
     from kopf_core.reactor.life.essentials import OperatorOptions
-    from kopf_core.reactor.life.options import adjust_settings
+    from kopf_core.reactor.life.operator_arguments import adjust_settings
     from kopf_kits.definitions.collecting import collect_models
     from kopf_kits.loading import preload
 

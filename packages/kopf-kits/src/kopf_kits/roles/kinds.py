@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kopf_cogs.structs.resources import CLUSTER_PEERINGS, NAMESPACED_PEERINGS, Resource
 from kopf_cogs.structs.selectors import Marker, Selector
-from kopf_core.engines.peering.places import GROUPS as PEERING_GROUPS
+from kopf_core.engines.peering.peering_objects import GROUPS as PEERING_GROUPS
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.life.essentials import OperatorOptions
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
-from kopf_core.intents.admission import WebhookHandler
 from kopf_core.intents.registries import OperatorRegistry
+from kopf_core.intents.webhooks import WebhookHandler
 
 OWNING = ["create", "delete", "get", "list", "patch", "watch"]
 LOOKING = ["get", "list", "watch"]

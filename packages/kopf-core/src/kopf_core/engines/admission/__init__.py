@@ -2,19 +2,19 @@
 
 - :mod:`.requests`, :mod:`.responses`: what is asked, and how it is answered. Pure.
 - :mod:`.routes`, :mod:`.configurations`: how the API finds the handlers. Pure.
-- :mod:`.serving`: from a request to its handlers, and to the response.
+- :mod:`.reviewing`: from a request to its handlers, and to the response.
 - :mod:`.managing`: webhook configurations in the cluster.
-- :mod:`.engine`: all of it together, with the webhook server of the user's choice.
+- :mod:`.admission_engine`: all of it together, with the webhook server of the user's choice.
 """
 
-from kopf_core.engines.admission.engine import (
+from kopf_core.engines.admission.admission_engine import (
     AdmissionEngine,
     AdmissionSetupError,
     check_admission,
     get_webhook_handlers,
 )
 from kopf_core.engines.admission.managing import ConfigurationError
-from kopf_core.engines.admission.serving import ReviewContext, Reviewer
+from kopf_core.engines.admission.reviewing import ReviewContext, Reviewer
 
 __all__ = [
     "AdmissionEngine",

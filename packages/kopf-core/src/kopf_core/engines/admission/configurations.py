@@ -6,7 +6,7 @@ from typing import Any
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.reviews import WebhookClientConfig
 from kopf_core.engines.admission.routes import Routes, make_names
-from kopf_core.intents.admission import WebhookHandler, WebhookType, make_label_selector
+from kopf_core.intents.webhooks import WebhookHandler, WebhookType, make_label_selector
 
 DEFAULT_TIMEOUT = 30
 """In seconds: the longest of what the API permits."""

@@ -6,7 +6,7 @@ No other permissions are needed but to create and to patch; the changes by other
 at once if it is also permitted to list & watch, or in a minute if it is not.
 
 Replicas of one operator share it: each of them keeps it, and marks that it does; the last one to
-leave cleans it up. See :mod:`.membership`.
+leave cleans it up. See :mod:`.replica_marks`.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.retrying import ExponentialBackoff, describe
 from kopf_core.engines.admission.configurations import Webhook
-from kopf_core.engines.admission.membership import Membership
-from kopf_core.intents.admission import WebhookHandler, WebhookType
+from kopf_core.engines.admission.replica_marks import ReplicaMarks
+from kopf_core.intents.webhooks import WebhookHandler, WebhookType
 
 logger = logging.getLogger("kopf._core.engines.admission")
 
@@ -123,14 +123,14 @@ class ConfigurationKeeper:
         *,
         name: str,
         manager: str,
-        membership: Membership,
+        replica_marks: ReplicaMarks,
     ) -> None:
         self._client = client
         self._type = type
         self._resource = resource
         self._name = name
         self._manager = manager
-        self._membership = membership
+        self._replica_marks = replica_marks
         self._wanted: Sequence[Webhook] | None = None
         self._announced: Sequence[Webhook] | None = None
         self._applied: set[str] | None = None
@@ -218,7 +218,7 @@ class ConfigurationKeeper:
             level = logging.DEBUG if self._complaint else logging.ERROR  # it is known already
             logger.log(level, f"The webhooks remain in {self._name}: {describe(e)}")
             return 0.0
-        others = [] if body is None else self._membership.list_others(body)
+        others = [] if body is None else self._replica_marks.list_others(body)
         if self._wanted and others:
             replicas = ", ".join(others)
             logger.info(f"The webhooks in {self._name} are left to the other replicas: {replicas}.")
@@ -232,8 +232,8 @@ class ConfigurationKeeper:
         body = await self._request(webhooks)
         self._count_restorations(before, body)
         self._applied, self._revision = names, get_revision(body["metadata"])
-        if not self._membership.has_entered(body):  # others can change the webhooks meanwhile
-            await self._annotate(self._membership.enter(before))
+        if not self._replica_marks.has_entered(body):  # others can change the webhooks meanwhile
+            await self._annotate(self._replica_marks.enter(before))
 
     def _count_restorations(self, before: Any, body: Any) -> None:
         """Know if others change our webhooks again and again: with no quiet interval in between."""
@@ -245,7 +245,7 @@ class ConfigurationKeeper:
         elif not self._is_woken:
             self._restorations = 0
         if is_restored and self._restorations == MAX_RESTORATIONS:
-            others = ", ".join(self._membership.list_others(body))
+            others = ", ".join(self._replica_marks.list_others(body))
             reason = (
                 f": by replicas with other addresses or certificates: {others}" if others else ""
             )
@@ -266,7 +266,8 @@ class ConfigurationKeeper:
         options = {"backoffs": ()} if is_leaving else {}
         body: Any = None
         for _ in range(MAX_CONFLICTS):
-            marks = self._membership.leave(body) if is_leaving else self._membership.enter(body)
+            replicas = self._replica_marks
+            marks = replicas.leave(body) if is_leaving else replicas.enter(body)
             try:
                 body = await self._annotate(marks, **options)
             except APINotFoundError:
@@ -275,7 +276,7 @@ class ConfigurationKeeper:
             shared = find_shared(body, self._manager)
             ours = present if self._applied is None else self._applied - shared
             indices = find_unwanted(body, ours - {*names})
-            if not indices or (is_leaving and self._membership.has_others(body)):
+            if not indices or (is_leaving and self._replica_marks.has_others(body)):
                 return body
             version = body["metadata"].get("resourceVersion")
             test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}

@@ -13,7 +13,7 @@ from kopf_cogs.structs.reviews import Response, ResponsePayload
 from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.actions.retrying import safe_message, safe_repr
 from kopf_core.engines.admission.requests import ReviewRequest
-from kopf_core.intents.admission import AdmissionError
+from kopf_core.intents.webhooks import AdmissionError
 
 DEFAULT_CODE = 500
 """For all errors, except for those that have a code of their own."""
@@ -26,7 +26,7 @@ class PatchError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReviewVerdict:
     """What has come out of the handlers of one request."""
 
     errors: Collection[BaseException] = ()
@@ -62,7 +62,7 @@ def choose_error(errors: Collection[BaseException]) -> BaseException | None:
     return None
 
 
-def make_response(request: ReviewRequest, verdict: Verdict) -> Response:
+def make_response(request: ReviewRequest, verdict: ReviewVerdict) -> Response:
     """Answer the request: what is denied is said why, what is allowed can be changed."""
     error = choose_error(verdict.errors)
     payload: ResponsePayload = {"uid": request.uid, "allowed": error is None}

@@ -6,7 +6,7 @@ import urllib.parse
 from collections.abc import Collection, Container, Iterable, Mapping
 
 from kopf_cogs.structs.reviews import UnknownWebhookError
-from kopf_core.intents.admission import WebhookHandler
+from kopf_core.intents.webhooks import WebhookHandler
 
 MAX_NAME = 253
 """In characters: as for all names in Kubernetes."""

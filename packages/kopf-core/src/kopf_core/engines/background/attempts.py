@@ -29,8 +29,8 @@ from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message, sane_delay
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.background.calendars import Calendar
-from kopf_core.engines.background.objects import LiveObject
-from kopf_core.engines.background.threads import DaemonExecutors
+from kopf_core.engines.background.daemon_threads import DaemonExecutors
+from kopf_core.engines.background.live_objects import LiveObject
 from kopf_core.intents.causes import DaemonCause, TimerCause
 from kopf_core.intents.crons import Cron
 from kopf_core.intents.handlers import DaemonHandler, SpawningHandler, TimerHandler

@@ -5,7 +5,7 @@ from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.memos import AnyMemo
 from kopf_cogs.structs.resources import Resource
-from kopf_core.engines.background.objects import LiveObject
+from kopf_core.engines.background.live_objects import LiveObject
 from kopf_core.engines.background.spawned import SpawnedHandler
 
 

@@ -20,7 +20,7 @@ from kopf_core.actions.retrying import get_delay, safe_message, sane_delay
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.background.attempts import Attempts, Resources
 from kopf_core.engines.background.calendars import get_nap
-from kopf_core.engines.background.objects import LiveObject
+from kopf_core.engines.background.live_objects import LiveObject
 from kopf_core.engines.background.schedules import (
     get_first_tick,
     get_idle_end,

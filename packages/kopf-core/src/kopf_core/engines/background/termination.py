@@ -19,7 +19,7 @@ LEAST_CYCLES = 10
 """How many cycles of the loop a cancelled task gets to end, even if there is no timeout for it."""
 
 
-class Stoppable(Protocol):
+class StoppableFunction(Protocol):
     """What is being stopped, and how it can be affected."""
 
     @property
@@ -42,7 +42,7 @@ class Termination:
 
     __slots__ = ("_backoff", "_handle", "_polling", "_spawned", "_timeout")
 
-    def __init__(self, spawned: Stoppable) -> None:
+    def __init__(self, spawned: StoppableFunction) -> None:
         settings = spawned.settings.background
         handler = spawned.handler
         self._spawned = spawned

@@ -1,21 +1,21 @@
 """Desired state: ``@kopf.reconcile``, from what functions want to what is in the cluster.
 
-* :mod:`.engine`: what is known of every object with reconcilers, and when a pass is due.
-* :mod:`.objects`: that knowledge itself.
+* :mod:`.desired_states`: what is known of every object with reconcilers, and when a pass is due.
+* :mod:`.object_plans`: that knowledge itself.
 * :mod:`.passes`: one pass: the function is called, and what it wants is applied.
 * :mod:`.driving`: the call itself: generators, coroutines, and functions, step by step.
 * :mod:`.applying`: one wanted object: is it there already, and if not, make it so.
 * :mod:`.wishes`: what is an object, and what is nonsense. Pure.
 * :mod:`.deletion`: what is not wanted anymore.
-* :mod:`.fights`, :mod:`.conflicts`: those who do not let the objects be as wanted.
-* :mod:`.changes`: what becomes of objects. Pure.
+* :mod:`.fights`, :mod:`.field_conflicts`: those who do not let the objects be as wanted.
+* :mod:`.observed_changes`: what becomes of objects. Pure.
 * :mod:`.ownership`: which objects belong to which ones.
 * :mod:`.badges`: what is written on the applied objects: by whom, and what for.
 * :mod:`.claims`: which of them are surely ours, if the operator has no name.
-* :mod:`.children`: what is owned and related, as handlers see it.
+* :mod:`.sources`: what is owned and related, as handlers see it.
 * :mod:`.relations`: which objects are related to which ones.
-* :mod:`.statuses`: what is said of the objects themselves.
+* :mod:`.status_patches`: what is said of the objects themselves.
 * :mod:`.progress`: the attempts and the delays, as they are kept on the objects.
-* :mod:`.places`: how many objects are worked on at the same time.
+* :mod:`.pass_places`: how many objects are worked on at the same time.
 * :mod:`.triggers`: why and when a pass is to be made. Pure.
 """

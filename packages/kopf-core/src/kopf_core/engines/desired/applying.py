@@ -21,10 +21,9 @@ from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.errors import AwaitingError, PermanentError, TemporaryError
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.engines.desired.badges import Badges
-from kopf_core.engines.desired.children import Source
-from kopf_core.engines.desired.conflicts import FieldConflictError
-from kopf_core.engines.desired.doubts import Doubts, Place
+from kopf_core.engines.desired.doubts import DoubtedChild, Doubts
 from kopf_core.engines.desired.driving import PassInterrupted
+from kopf_core.engines.desired.field_conflicts import FieldConflictError
 from kopf_core.engines.desired.fights import Fights
 from kopf_core.engines.desired.ownership import (
     Identity,
@@ -35,6 +34,7 @@ from kopf_core.engines.desired.ownership import (
     is_leaving,
     show,
 )
+from kopf_core.engines.desired.sources import Source
 
 UNBLOCKING_DELAY = 60.0
 """How often (in seconds) to look for what is waited for; usually, it is told of much earlier."""
@@ -279,10 +279,11 @@ class Applier:
         """
         if is_in_reach(self.owner, wish.namespace):
             return await self._send(wish)
-        uid, place = self.owner.metadata.uid or "", Place(wish.source, wish.namespace, wish.name)
-        self.doubts.add(uid, place)
+        uid = self.owner.metadata.uid or ""
+        doubted = DoubtedChild(wish.source, wish.namespace, wish.name)
+        self.doubts.add(uid, doubted)
         stored = await self._send(wish)
-        self.doubts.discard(uid, place)
+        self.doubts.discard(uid, doubted)
         return stored
 
     async def _send(self, wish: _Wish) -> RawBody:

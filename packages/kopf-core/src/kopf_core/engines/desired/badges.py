@@ -13,7 +13,7 @@ from typing import Any
 from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.dicts import FieldPath
 from kopf_cogs.structs.managedfields import get_applied_fields
-from kopf_core.actions.children import adopt_child
+from kopf_core.actions.adoption import adopt_child
 from kopf_core.engines.desired.claims import Claims
 from kopf_core.engines.desired.ownership import OWNED_BY, AnyBody, is_in_reach
 

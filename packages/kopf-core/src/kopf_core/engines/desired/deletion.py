@@ -7,8 +7,8 @@ from kopf_cogs.clients.errors import APIError
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.structs.bodies import RawBody
 from kopf_core.actions.loggers import AnyLogger
-from kopf_core.engines.desired.children import Source
 from kopf_core.engines.desired.ownership import is_leaving, show
+from kopf_core.engines.desired.sources import Source
 
 
 async def delete_child(

@@ -7,17 +7,17 @@ from typing import NamedTuple, cast
 
 from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.structs.bodies import RawBody
-from kopf_core.engines.desired.children import Source
+from kopf_core.engines.desired.sources import Source
 
 
-class Place(NamedTuple):
-    """Where the object is, if it is."""
+class DoubtedChild(NamedTuple):
+    """The address of a child that was applied, but maybe does not exist."""
 
     source: Source
     namespace: str | None
     name: str
 
-    def is_same(self, other: "Place") -> bool:
+    def is_same(self, other: "DoubtedChild") -> bool:
         """Whether it is the same object, wherever it is known from."""
         return self[1:] == other[1:] and self.source.resource.name == other.source.resource.name
 
@@ -26,36 +26,36 @@ class Doubts:
     """The objects that can exist, by the uids of their owners; usually, there are none."""
 
     def __init__(self) -> None:
-        self._places: dict[str, set[Place]] = {}
+        self._children: dict[str, set[DoubtedChild]] = {}
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._places
+        return uid in self._children
 
-    def add(self, uid: str, place: Place) -> None:
+    def add(self, uid: str, child: DoubtedChild) -> None:
         """The object is going to be applied."""
-        self._places.setdefault(uid, set()).add(place)
+        self._children.setdefault(uid, set()).add(child)
 
-    def discard(self, uid: str, place: Place) -> None:
+    def discard(self, uid: str, child: DoubtedChild) -> None:
         """It is known whether the object exists, also if its kind was not served in between."""
-        left = {other for other in self._places.get(uid, ()) if not other.is_same(place)}
+        left = {other for other in self._children.get(uid, ()) if not other.is_same(child)}
         if left:
-            self._places[uid] = left
+            self._children[uid] = left
         else:
             self.forget(uid)
 
     def forget(self, uid: str) -> None:
         """The owner is gone."""
-        self._places.pop(uid, None)
+        self._children.pop(uid, None)
 
     async def settle(self, uid: str, api: ObjectsAPI) -> None:
         """Look at what is there, so that it is known. Raises :class:`APIError`.
 
         The objects are listed: it needs no other rights than there are for sure.
         """
-        for place in list(self._places.get(uid, ())):
-            source, namespace, name = place
+        for child in list(self._children.get(uid, ())):
+            source, namespace, name = child
             if source.is_observed:
                 fields = {"metadata.name": name}
                 for body in await api.list(source.resource, namespace, fields=fields):
                     source.put(cast(RawBody, body))
-            self.discard(uid, place)
+            self.discard(uid, child)

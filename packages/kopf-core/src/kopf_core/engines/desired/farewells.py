@@ -6,11 +6,11 @@ from kopf_cogs.clients.objects import ObjectsAPI
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.engines.desired.badges import Badges
-from kopf_core.engines.desired.children import Source
 from kopf_core.engines.desired.deletion import delete_child
 from kopf_core.engines.desired.doubts import Doubts
 from kopf_core.engines.desired.knowledge import Knowledge
-from kopf_core.engines.desired.objects import Step
+from kopf_core.engines.desired.object_plans import Step
+from kopf_core.engines.desired.sources import Source
 
 
 class Farewells:

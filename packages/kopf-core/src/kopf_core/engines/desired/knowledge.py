@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
-from kopf_core.engines.desired.children import Source
 from kopf_core.engines.desired.relations import Name, Relation
+from kopf_core.engines.desired.sources import Source
 from kopf_core.intents.handlers import ReconcilingHandler
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.dicts import is_mapping
 from kopf_cogs.structs.resources import Resource
-from kopf_core.actions.children import can_own
+from kopf_core.actions.adoption import can_own
 
 AnyBody = Mapping[str, Any] | RawBody
 Identity = tuple[str, str, str | None, str | None]

@@ -17,10 +17,10 @@ from kopf_core.engines.desired.applying import (
     FinalizerNeededError,
     NamespaceLeavingError,
 )
-from kopf_core.engines.desired.children import Source
 from kopf_core.engines.desired.deletion import delete_child
 from kopf_core.engines.desired.driving import drive
 from kopf_core.engines.desired.ownership import get_identity
+from kopf_core.engines.desired.sources import Source
 from kopf_core.engines.desired.triggers import Again
 from kopf_core.engines.desired.wishes import check_wish
 from kopf_core.intents.causes import ReconcilingCause

@@ -10,7 +10,7 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.ids import HandlerId
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.states import LEAST_JUMP, HandlerState
-from kopf_core.engines.desired.objects import Step
+from kopf_core.engines.desired.object_plans import Step
 from kopf_core.engines.desired.triggers import Essence, Plan
 
 PURPOSE = "reconcile"

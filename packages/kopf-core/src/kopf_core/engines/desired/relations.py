@@ -11,7 +11,7 @@ from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_cogs.structs.dicts import FieldPath, resolve
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_core.engines.desired.children import Source
+from kopf_core.engines.desired.sources import Source
 
 Name = tuple[str | None, str]
 """The namespace and the name."""

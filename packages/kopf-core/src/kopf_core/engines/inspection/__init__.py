@@ -4,7 +4,7 @@ It is for those on duty: all state is on the objects, so no operator is needed f
 Everything here is pure: nothing is requested, nothing is sent.
 """
 
-from kopf_core.engines.inspection.changes import (
+from kopf_core.engines.inspection.interventions import (
     Change,
     plan_forgetting,
     plan_pause,
@@ -12,7 +12,7 @@ from kopf_core.engines.inspection.changes import (
     plan_retry,
     plan_unpause,
 )
-from kopf_core.engines.inspection.states import (
+from kopf_core.engines.inspection.object_states import (
     HandlerPhase,
     HandlerProgress,
     ObjectState,

@@ -19,7 +19,7 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import LeasingSettings
 from kopf_cogs.structs.resources import LEASES
 from kopf_core.engines.leasing.fences import Fence
-from kopf_core.engines.leasing.records import (
+from kopf_core.engines.leasing.lease_records import (
     LeaseRecord,
     Observation,
     make_next,

@@ -18,8 +18,8 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.versions import is_newer
 from kopf_core.engines.peering.membership import Membership, Moment, Standing, Verdict
-from kopf_core.engines.peering.places import Place, touch
-from kopf_core.engines.peering.records import Peer, Records, make_record, parse_records
+from kopf_core.engines.peering.peering_objects import PeeringObject, touch
+from kopf_core.engines.peering.peers import Peer, Records, make_record, parse_records
 from kopf_core.engines.peering.references import measure_lead
 
 logger = logging.getLogger("kopf._core.engines.peering")
@@ -51,7 +51,7 @@ class Member:
         self,
         *,
         client: Client,
-        place: Place,
+        place: PeeringObject,
         settings: OperatorSettings,
         membership: Membership,
         on_verdict: Callable[[], None],

@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from kopf_core.engines.peering.records import Peer, Records
+from kopf_core.engines.peering.peers import Peer, Records
 from kopf_core.engines.peering.roster import Roster
 
 LEAVING = 100

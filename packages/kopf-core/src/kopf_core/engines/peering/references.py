@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kopf_core.engines.peering.records import Peer
+from kopf_core.engines.peering.peers import Peer
 
 TOLERANCE = 2.0
 """Differences up to this (in seconds) are delays, not clocks."""

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from kopf_cogs.configs.settings import PeeringSettings
 from kopf_core.engines.peering.membership import Standing, Verdict
-from kopf_core.engines.peering.places import Place
-from kopf_core.engines.peering.records import Peer
+from kopf_core.engines.peering.peering_objects import PeeringObject
+from kopf_core.engines.peering.peers import Peer
 
 SHOWN_PEERS = 5
 """How many of the peers are named: there can be thousands."""
@@ -24,7 +24,7 @@ class Report(NamedTuple):
     """What it means that it is over."""
 
 
-def make_report(place: Place, verdict: Verdict) -> Report | None:
+def make_report(place: PeeringObject, verdict: Verdict) -> Report | None:
     """Say what is the matter with this peering; nothing if it is a matter of a moment."""
     peers = _join(verdict.rivals)
     match verdict.standing:

@@ -9,7 +9,7 @@ import datetime
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from kopf_core.engines.peering.records import Peer
+from kopf_core.engines.peering.peers import Peer
 
 PLAUSIBLE_SKEW = 600.0
 """How much (in seconds) the clocks of others can differ from ours.

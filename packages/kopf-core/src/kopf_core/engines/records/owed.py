@@ -34,7 +34,8 @@ class Owed(NamedTuple):
         """These changes were not sent; or there is nothing in them, and nothing is owed."""
         if marks or patch:
             return self._replace(marks=marks, patch=patch)
-        return self._replace(marks=None, patch=None) if self.carried or self.conflicts else NOTHING
+        has_functions = self.carried or self.conflicts
+        return self._replace(marks=None, patch=None) if has_functions else NOTHING_OWED
 
     def held(self, base: RawBody) -> "Owed":
         """They are held by a pause, and were made by that state."""
@@ -64,5 +65,5 @@ class Owed(NamedTuple):
         return self._replace(carried=(), conflicts=0)
 
 
-NOTHING = Owed()
+NOTHING_OWED = Owed()
 """Everything done is on the object. One for all: they are many."""

@@ -4,7 +4,7 @@ There is a module for each kind of handlers. What can be passed to the decorator
 :mod:`.options`, and checked in :mod:`.validation`; what they make of it is in :mod:`.declaring`.
 """
 
-from kopf_core.intents.decorators.activities import (
+from kopf_core.intents.decorators.for_activities import (
     cleanup,
     external,
     following,
@@ -13,13 +13,13 @@ from kopf_core.intents.decorators.activities import (
     probe,
     startup,
 )
-from kopf_core.intents.decorators.admission import mutate, validate
-from kopf_core.intents.decorators.background import daemon, timer
-from kopf_core.intents.decorators.changes import create, delete, field, resume, update
-from kopf_core.intents.decorators.conversions import convert
-from kopf_core.intents.decorators.desired import reconcile
-from kopf_core.intents.decorators.events import event
-from kopf_core.intents.decorators.indices import index
+from kopf_core.intents.decorators.for_admission import mutate, validate
+from kopf_core.intents.decorators.for_background import daemon, timer
+from kopf_core.intents.decorators.for_changes import create, delete, field, resume, update
+from kopf_core.intents.decorators.for_conversions import convert
+from kopf_core.intents.decorators.for_desired import reconcile
+from kopf_core.intents.decorators.for_events import event
+from kopf_core.intents.decorators.for_indices import index
 from kopf_core.intents.decorators.subhandlers import register, subhandler
 
 __all__ = [

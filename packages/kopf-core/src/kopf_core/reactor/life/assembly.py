@@ -22,7 +22,7 @@ from kopf_core.reactor.streams.queueing import WorkQueue
 from kopf_core.reactor.streams.work import Process, TurnResult, WorkItem
 
 if TYPE_CHECKING:
-    from kopf_core.engines.desired.engine import DesiredStates, Enqueue
+    from kopf_core.engines.desired.desired_states import DesiredStates, Enqueue
     from kopf_core.engines.desired.knowledge import Sources
     from kopf_core.reactor.object.takeovers import Takeovers
 
@@ -87,7 +87,7 @@ class HandlingFactory:
         if not handlers.reconciling:
             return None
         # It takes time to be imported, and most of the operators do without it.
-        from kopf_core.engines.desired.engine import DesiredStates
+        from kopf_core.engines.desired.desired_states import DesiredStates
 
         return DesiredStates(
             handlers=handlers.reconciling,

@@ -21,8 +21,8 @@ from kopf_cogs.structs.namespaces import (
     select_specific_namespaces,
 )
 from kopf_cogs.structs.resources import NAMESPACES, Resource
-from kopf_core.engines.peering.places import GROUPS, Place, select_resource, touch
-from kopf_core.engines.peering.records import Peer, make_record, parse_records
+from kopf_core.engines.peering.peering_objects import GROUPS, PeeringObject, select_resource, touch
+from kopf_core.engines.peering.peers import Peer, make_record, parse_records
 from kopf_core.engines.peering.roster import Roster
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.life.errands import Access, run_errand
@@ -58,7 +58,7 @@ class Peerings:
 class Gathering:
     """A peering object that was written to, and who else is there."""
 
-    place: Place
+    place: PeeringObject
     others: Collection[Peer]
     """Those who seem to be alive: operators, and other people."""
 
@@ -92,7 +92,7 @@ async def _write_everywhere(
     namespaces: Collection[str | None] = [None]
     if peerings.namespaces:
         namespaces = await _find_namespaces(client, peerings.namespaces)
-    places = [Place(resource, namespace, peerings.name) for namespace in namespaces]
+    places = [PeeringObject(resource, namespace, peerings.name) for namespace in namespaces]
     bodies = {place: await _write_once(client, place, identity, record) for place in places}
     if not any(bodies.values()):
         raise PeeringError(_describe_absence(peerings, resource))
@@ -136,7 +136,7 @@ def _find_others(body: RawBody, identity: str, clock: Clock) -> Collection[Peer]
 
 
 async def _write_once(
-    client: Client, place: Place, identity: str, record: object
+    client: Client, place: PeeringObject, identity: str, record: object
 ) -> RawBody | None:
     try:
         return await touch(client, place, {identity: record})

@@ -13,8 +13,8 @@ from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.background.backgrounds import ObjectBackground
 from kopf_core.reactor.life.assembly import HandlingFactory
 from kopf_core.reactor.life.essentials import Essentials
+from kopf_core.reactor.life.external_sources import Happenings
 from kopf_core.reactor.life.governing import Governor
-from kopf_core.reactor.life.happenings import Happenings
 from kopf_core.reactor.shape.observation import NamespaceObserver, ResourceObserver
 from kopf_core.reactor.shape.orchestration import Orchestrator
 from kopf_core.reactor.streams.informers import StreamKey

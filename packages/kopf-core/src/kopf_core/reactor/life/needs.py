@@ -19,10 +19,10 @@ from kopf_cogs.structs.resources import (
     Resource,
 )
 from kopf_cogs.structs.selectors import Selector
-from kopf_core.engines.peering.places import GROUPS as PEERING_GROUPS
+from kopf_core.engines.peering.peering_objects import GROUPS as PEERING_GROUPS
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.life.essentials import Essentials, OperatorOptions
-from kopf_core.reactor.shape.serving import find_obstacle
+from kopf_core.reactor.shape.servable import find_obstacle
 from kopf_core.reactor.streams.refusals import list_rights
 
 logger = logging.getLogger("kopf.reactor.rights")

@@ -15,20 +15,20 @@ from kopf_cogs.structs.namespaces import select_specific_namespaces
 from kopf_core.actions.context import operator_var
 from kopf_core.actions.ongoing import Ongoing
 from kopf_core.engines.authentication import Authenticator
-from kopf_core.engines.peering.engine import PeeringEngine
 from kopf_core.engines.peering.identities import detect_operator
-from kopf_core.engines.peering.places import GROUPS as PEERING_GROUPS
+from kopf_core.engines.peering.peering_engine import PeeringEngine
+from kopf_core.engines.peering.peering_objects import GROUPS as PEERING_GROUPS
 from kopf_core.engines.posting import post_log_messages
 from kopf_core.engines.probing import ProbeServer, serve_probes
 from kopf_core.engines.tracing import make_traces
-from kopf_core.intents.admission import WebhookHandler
 from kopf_core.intents.causes import Activity
 from kopf_core.intents.handlers import DaemonHandler
+from kopf_core.intents.webhooks import WebhookHandler
 from kopf_core.reactor.life.announcements import ConnectionAnnouncer, announce_start
 from kopf_core.reactor.life.essentials import Essentials, OperatorOptions
+from kopf_core.reactor.life.external_sources import ExternalSources
 from kopf_core.reactor.life.governing import PeeringBrakes
 from kopf_core.reactor.life.handling import Handling
-from kopf_core.reactor.life.happenings import Sources
 from kopf_core.reactor.life.leadership import Leadership
 from kopf_core.reactor.life.needs import review_rights
 from kopf_core.reactor.life.once import Failures
@@ -238,7 +238,7 @@ class Operator:
     def _make_sources(self) -> dict[str, Coroutine[Any, Any, None]]:
         """Listen to what happens outside of the cluster, if there are functions for that."""
         handling = self.handling
-        sources = Sources(self.essentials, handling.happenings.accept)
+        sources = ExternalSources(self.essentials, handling.happenings.accept)
         if self._options.once is not None or not sources.handlers:
             return {}
         handling.governor.include(sources)
@@ -264,7 +264,7 @@ class Operator:
             return {}
         # It takes time to be imported, and most of the operators do without it.
         from kopf_core.engines.serving import Endpoint, StatusEndpoint, make_metrics
-        from kopf_core.reactor.life.status import OperatorStatus
+        from kopf_core.reactor.life.operator_status import OperatorStatus
 
         names = select_specific_namespaces(self._options.namespaces)
         metrics = make_metrics(names) if serving.endpoint else None

@@ -13,7 +13,11 @@ from kopf_core.engines.activities import ActivityError
 from kopf_core.engines.background.termination import disown
 from kopf_core.reactor.life.exiting import AbandonedError, WishedExit, process_owner, tell_of_wish
 from kopf_core.reactor.life.operator import Operator
-from kopf_core.reactor.life.options import OperatorArguments, choose_options, show_options
+from kopf_core.reactor.life.operator_arguments import (
+    OperatorArguments,
+    choose_options,
+    show_options,
+)
 from kopf_core.reactor.life.signals import install_signals
 
 logger = logging.getLogger("kopf._core.reactor.running")

@@ -15,7 +15,7 @@ logger = logging.getLogger("kopf._core.reactor.running")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Stoppable(Protocol):
+class StoppableOperator(Protocol):
     """What the signals stop: an operator."""
 
     @property
@@ -33,7 +33,7 @@ class OperatorSignals:
     handlers, when a signal would kill the process in the middle of its graceful exit.
     """
 
-    def __init__(self, operator: Stoppable, owner: ProcessOwner | None) -> None:
+    def __init__(self, operator: StoppableOperator, owner: ProcessOwner | None) -> None:
         self._operator = operator
         self._owner = owner
         self._loop = asyncio.get_running_loop()
@@ -73,7 +73,7 @@ class OperatorSignals:
             earlier._handle(signum, frame)
 
 
-def install_signals(operator: Stoppable, owner: ProcessOwner | None) -> OperatorSignals:
+def install_signals(operator: StoppableOperator, owner: ProcessOwner | None) -> OperatorSignals:
     """Have the signals stop the operator, if it runs in the main thread: others get none."""
     signals = OperatorSignals(operator, owner)
     if threading.current_thread() is threading.main_thread():
@@ -87,7 +87,7 @@ def _find_operator(handler: Any) -> OperatorSignals | None:
     return owner if isinstance(owner, OperatorSignals) else None
 
 
-def _on_signal(operator: Stoppable, signum: signal.Signals, number: int) -> None:
+def _on_signal(operator: StoppableOperator, signum: signal.Signals, number: int) -> None:
     if number == 1:
         logger.info(f"Signal {signum.name} is received. Operator is stopping.")
         operator.stop()

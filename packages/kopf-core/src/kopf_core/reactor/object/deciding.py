@@ -27,7 +27,7 @@ from kopf_core.reactor.object.object_pauses import find_pause
 from kopf_core.reactor.object.turns import Background, Turn
 
 if TYPE_CHECKING:  # they take time to be imported, and most of the operators do without them
-    from kopf_core.engines.desired.engine import DesiredStates
+    from kopf_core.engines.desired.desired_states import DesiredStates
     from kopf_core.reactor.object.takeovers import Takeovers
 
 

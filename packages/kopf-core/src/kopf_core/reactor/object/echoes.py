@@ -16,7 +16,7 @@ from kopf_core.reactor.object.turns import Turn
 from kopf_core.reactor.streams.work import WorkItem
 
 if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
-    from kopf_core.engines.desired.engine import DesiredStates
+    from kopf_core.engines.desired.desired_states import DesiredStates
 
 
 class Echoes:

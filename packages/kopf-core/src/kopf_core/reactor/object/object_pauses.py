@@ -14,7 +14,7 @@ from kopf_core.reactor.object.turns import Background, Turn
 from kopf_core.reactor.streams.work import DONE, Done
 
 if TYPE_CHECKING:
-    from kopf_core.engines.desired.engine import DesiredStates
+    from kopf_core.engines.desired.desired_states import DesiredStates
 
 
 def find_pause(turn: Turn) -> str | None:

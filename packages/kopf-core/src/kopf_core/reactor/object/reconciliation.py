@@ -35,7 +35,7 @@ from kopf_core.actions.loggers import ObjectLogger, objects_logger
 from kopf_core.actions.retrying import safe_repr
 from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import ObjectMemories
-from kopf_core.engines.records.owed import NOTHING
+from kopf_core.engines.records.owed import NOTHING_OWED
 from kopf_core.engines.records.stages import Stage
 from kopf_core.intents.causes import (
     ChangingCause,
@@ -62,8 +62,8 @@ from kopf_core.reactor.streams.refusals import list_rights
 from kopf_core.reactor.streams.work import DONE, Done, TurnResult, WorkItem
 
 if TYPE_CHECKING:  # they take time to be imported, and most of the operators do without them
-    from kopf_core.engines.desired.engine import DesiredStates
-    from kopf_core.engines.desired.objects import Step
+    from kopf_core.engines.desired.desired_states import DesiredStates
+    from kopf_core.engines.desired.object_plans import Step
     from kopf_core.reactor.object.takeovers import Takeovers
 
 C = TypeVar("C", bound=ResourceCause)
@@ -156,7 +156,7 @@ class Reconciler:
         except Exception as e:
             return throttle(turn, Failure(safe_repr(e), exc=e), self._clock.monotonic())
         finally:  # what is not sent now is sent by the next turn: nothing is called again for it
-            if turn.is_changing or memory.owed is not NOTHING:
+            if turn.is_changing or memory.owed is not NOTHING_OWED:
                 memory.owed = memory.owed.unsent(turn.marks, turn.patch)
         if memory.holds.throttling is not None and number > self._last_hold:
             unthrottle(turn, self._denials)
@@ -364,7 +364,7 @@ class Reconciler:
         return await desired.make_passes(self._make_step(turn))
 
     def _make_step(self, turn: Turn) -> "Step":
-        from kopf_core.engines.desired.objects import Step
+        from kopf_core.engines.desired.object_plans import Step
         from kopf_core.engines.desired.triggers import digest
 
         cause = turn.cause

@@ -68,7 +68,7 @@ class _Sight(enum.Enum):
 
 
 @dataclass(slots=True)
-class _Place:
+class _NamespaceReads:
     """The objects of one namespace, or of all of them if they are watched so."""
 
     namespace: str | None
@@ -104,7 +104,7 @@ class Takeovers:
         self._is_clusterwide = is_clusterwide
         self._term = 0
         self._written: str | None = None
-        self._places: dict[str | None, _Place] = {}
+        self._reads: dict[str | None, _NamespaceReads] = {}
         self._missing: dict[ObjectKey, int] = {}
         """How many times they were said to be absent."""
 
@@ -151,7 +151,7 @@ class Takeovers:
         term = 0 if self._client.fence is None else self._client.fence.term
         if term != self._term:
             self._term, self._written = term, None
-            self._places.clear()
+            self._reads.clear()
             self._missing.clear()
 
     def _is_current(self, turn: Turn, body: RawBody) -> bool:
@@ -183,15 +183,15 @@ class Takeovers:
 
     async def _look(self, turn: Turn, known: RawBody) -> _Sight:
         """Make the state current; get whether the object exists. Raises :class:`APIError`."""
-        place, key = self._get_place(known), turn.item.key
-        place.requested += 1
-        place.newest = max(place.newest, parse_version(known) or 0)
-        body = await self._find_listed(place, key, known)
+        reads, key = self._get_reads(known), turn.item.key
+        reads.requested += 1
+        reads.newest = max(reads.newest, parse_version(known) or 0)
+        body = await self._find_listed(reads, key, known)
         if body is None:
             try:
                 body = await self._bound(self._get(known))
             finally:
-                place.answered.set()
+                reads.answered.set()
         if body is None:
             return _Sight.MISSING
         if object_key(self._resource, body) != key:
@@ -235,33 +235,35 @@ class Takeovers:
         found: list[RawBody] = [body async for page in pages for body in page.items]
         return found[0] if found else None
 
-    async def _find_listed(self, place: _Place, key: ObjectKey, known: RawBody) -> RawBody | None:
+    async def _find_listed(
+        self, reads: _NamespaceReads, key: ObjectKey, known: RawBody
+    ) -> RawBody | None:
         """The state of the object in the list; none if it is not there, or nothing is listed.
 
         The first ones do not wait for the list, and those that are not there are requested.
         """
-        if place.requested <= MANY:
+        if reads.requested <= MANY:
             return None
-        async with place.lock:
-            if place.listed is None:
-                await place.answered.wait()
-                place.listed = await self._list(place)
-        found = place.listed.pop(key, None)
+        async with reads.lock:
+            if reads.listed is None:
+                await reads.answered.wait()
+                reads.listed = await self._list(reads)
+        found = reads.listed.pop(key, None)
         if isinstance(found, int):
             return known if is_as_new(known, str(found)) else None
         return found
 
-    def _get_place(self, known: RawBody) -> _Place:
+    def _get_reads(self, known: RawBody) -> _NamespaceReads:
         namespace = None if self._is_clusterwide else known["metadata"].get("namespace")
-        return self._places.setdefault(namespace, _Place(namespace))
+        return self._reads.setdefault(namespace, _NamespaceReads(namespace))
 
-    async def _list(self, place: _Place) -> dict[ObjectKey, RawBody | int]:
+    async def _list(self, reads: _NamespaceReads) -> dict[ObjectKey, RawBody | int]:
         """The objects; if it fails or takes too long, those that are not there are requested."""
         watching, listed = self._settings.watching, dict[ObjectKey, RawBody | int]()
         pages = list_objects(
             self._reader,
             self._resource,
-            place.namespace,
+            reads.namespace,
             chunk_size=watching.chunk_size,
             params=collect_selectors(watching, self._resource),
         )
@@ -272,5 +274,5 @@ class Takeovers:
                         version = parse_version(body)
                         if version is not None:
                             key = object_key(self._resource, body)
-                            listed[key] = body if version > place.newest else version
+                            listed[key] = body if version > reads.newest else version
         return listed

@@ -49,7 +49,7 @@ class Background(Protocol):
         """Remember nothing of the object."""
 
 
-NOTHING = Body({})
+NO_BODY = Body({})
 
 
 class Turn:
@@ -77,7 +77,7 @@ class Turn:
         self.item = item
         self.memory = memory
         self.settings = settings
-        self._body = NOTHING
+        self._body = NO_BODY
 
         self.cause: ChangingCause
         """What has happened to the object; not there until it is detected."""
@@ -155,6 +155,6 @@ class Turn:
             return self._logger
         latest = self.item.latest
         if latest is None:
-            return LocalObjectLogger(body=NOTHING, settings=self.settings)
+            return LocalObjectLogger(body=NO_BODY, settings=self.settings)
         self._logger = LocalObjectLogger(body=Body(latest), settings=self.settings)
         return self._logger

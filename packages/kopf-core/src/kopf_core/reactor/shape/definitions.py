@@ -10,7 +10,7 @@ from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.resources import Resource
 
 
-class Served(NamedTuple):
+class ServedVersion(NamedTuple):
     """One version of a custom resource, to the extent to which the operator depends on it."""
 
     version: str
@@ -21,7 +21,7 @@ class Served(NamedTuple):
     subresources: frozenset[str]
 
 
-Versions = frozenset[Served]
+Versions = frozenset[ServedVersion]
 
 
 class Definitions:
@@ -57,7 +57,7 @@ class Definitions:
 
     def agree_with(self, resources: Collection[Resource], groups: Collection[str] | None) -> bool:
         """Whether exactly these custom resources are discovered, as far as groups are scanned."""
-        found: dict[str, set[Served]] = {}
+        found: dict[str, set[ServedVersion]] = {}
         for resource in resources:
             found.setdefault(resource.name, set()).add(_describe(resource))
         disagreed = [
@@ -72,8 +72,8 @@ class Definitions:
         return not disagreed
 
 
-def _describe(resource: Resource) -> Served:
-    return Served(
+def _describe(resource: Resource) -> ServedVersion:
+    return ServedVersion(
         version=resource.version,
         kind=resource.kind,
         namespaced=bool(resource.namespaced),
@@ -96,7 +96,7 @@ def get_versions(definition: RawBody) -> Versions:
     # While new names are not accepted (e.g. they are taken by others), the old ones are served.
     names = status.get("acceptedNames") or spec.get("names") or {}
     return Versions(
-        Served(
+        ServedVersion(
             version=version["name"],
             kind=names.get("kind"),
             namespaced=spec.get("scope") == "Namespaced",

@@ -11,13 +11,13 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
-from kopf_core.engines.desired.changes import Change
+from kopf_core.engines.desired.observed_changes import ObservedChange
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.object.reconciliation import Reconciler
 from kopf_core.reactor.object.warnings import warn_of_exposed_secrets
 from kopf_core.reactor.shape.observation import Insights
-from kopf_core.reactor.shape.serving import ServableResources
+from kopf_core.reactor.shape.servable import ServableResources
 from kopf_core.reactor.streams.informers import StreamKey
 from kopf_core.reactor.streams.intake import Intake
 from kopf_core.reactor.streams.lateness import Lateness
@@ -27,7 +27,7 @@ from kopf_core.reactor.streams.pool import InformerPool
 from kopf_core.reactor.streams.readiness import Readiness
 
 if TYPE_CHECKING:
-    from kopf_core.engines.desired.engine import DesiredStates
+    from kopf_core.engines.desired.desired_states import DesiredStates
 
 logger = logging.getLogger("kopf._core.reactor.orchestration")
 
@@ -45,7 +45,7 @@ class Factory(Protocol):
 
 
 @dataclass(slots=True)
-class _Served:
+class _ServedKind:
     resource: Resource
     handlers: ResourceHandlers
     reconciler: Reconciler
@@ -81,7 +81,7 @@ class Orchestrator:
         self._lateness = Lateness(registry, readiness, pool, observed)
         self._memories = memories
         self._on_removed = on_removed
-        self._served: dict[Resource, _Served] = {}
+        self._served: dict[Resource, _ServedKind] = {}
         self._intakes: dict[StreamKey, Intake] = {}
         self._closing: dict[StreamKey, asyncio.Task[None]] = {}
         self._mode = Mode.RUNNING
@@ -197,7 +197,7 @@ class Orchestrator:
             if served.reconciler.desired is not None:
                 yield served.resource, served.reconciler.desired
 
-    def on_observed(self, resource: Resource, body: RawBody, change: Change) -> None:
+    def on_observed(self, resource: Resource, body: RawBody, change: ObservedChange) -> None:
         """An object of an observed kind has changed: tell those who can depend on it."""
         for _, desired in self.desired:
             desired.on_owned(resource, body, change)
@@ -280,7 +280,7 @@ class Orchestrator:
                     key.resource, self._settings.persistence.diffbase_storage, logger
                 )
             reconciler = self._factory.make_reconciler(key.resource, handlers)
-            served = self._served[key.resource] = _Served(key.resource, handlers, reconciler)
+            served = self._served[key.resource] = _ServedKind(key.resource, handlers, reconciler)
         intake = self._intakes[key] = self._factory.make_intake(served.reconciler, handlers, key)
         intake.reach(self._mode)
         self._pool.subscribe(key, intake)

@@ -14,14 +14,14 @@ from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_cogs.structs.versions import is_same
-from kopf_core.engines.desired.changes import Change
+from kopf_core.engines.desired.observed_changes import ObservedChange
 from kopf_core.engines.desired.ownership import get_owners
 from kopf_core.reactor.streams.informers import StreamKey
 from kopf_core.reactor.streams.pool import InformerPool
 from kopf_core.reactor.streams.readiness import Readiness
 from kopf_core.reactor.streams.stores import ObjectStore, Transform
 
-OnChange = Callable[[Resource, RawBody, Change], None]
+OnChange = Callable[[Resource, RawBody, ObservedChange], None]
 OnListed = Callable[[Resource], None]
 Name = tuple[str | None, str | None]
 """The namespace and the name."""
@@ -77,7 +77,7 @@ class KindView:
     def put(self, body: RawBody) -> None:
         store = self._select(body["metadata"].get("namespace"))
         if store is None:  # what becomes of it, is not seen
-            self._on_change(self.resource, body, Change.OTHERS)
+            self._on_change(self.resource, body, ObservedChange.OTHERS)
             return
         is_ahead = any(is_same(held, body) for held in self._held.get(_get_name(body), ()))
         if store.put(body) or is_ahead:
@@ -118,7 +118,7 @@ class KindView:
         held = self._held.get(_get_name(body)) if self._held else None
         if event["type"] == "DELETED":
             self._written.pop(key, None)
-            self._on_change(self.resource, body, Change.GONE)
+            self._on_change(self.resource, body, ObservedChange.GONE)
         elif held is not None:
             held.append(body)
         else:
@@ -139,14 +139,14 @@ class KindView:
         return store
 
     def _tell(self, key: ObjectKey, body: RawBody) -> None:
-        change = Change.OURS if self.is_own_echo(key, body) else Change.OTHERS
+        change = ObservedChange.OURS if self.is_own_echo(key, body) else ObservedChange.OTHERS
         self._on_change(self.resource, body, change)
 
     def _tell_vanished(self, store: ObjectStore) -> None:
         for body in store.take_vanished():
             self._written.pop(object_key(self.resource, body), None)
             self._follow_owners(body)
-            self._on_change(self.resource, body, Change.GONE)
+            self._on_change(self.resource, body, ObservedChange.GONE)
 
     def _follow_owners(self, body: RawBody) -> None:
         """Remember where the owners have something, so that it is looked for only there."""
@@ -172,7 +172,7 @@ class KindView:
             return
         if {*get_owners(former)} - {*get_owners(body)}:
             self._follow_owners(former)
-            self._on_change(self.resource, former, Change.OTHERS)
+            self._on_change(self.resource, former, ObservedChange.OTHERS)
 
     def is_own_echo(self, key: ObjectKey, body: RawBody) -> bool:
         """Whether it is our own write that comes back: it is known already.
@@ -286,7 +286,7 @@ class ObservedKinds:
         lost += [await self._leave(key) for key in [*self._watchers] if key not in wanted]
         for store in lost:
             for body in store.values():
-                self._on_change(store.resource, body, Change.GONE)
+                self._on_change(store.resource, body, ObservedChange.GONE)
 
     def get_sources(self, selectors: Iterable[Selector]) -> Mapping[Resource, Any]:
         """The views on the kinds that are served under these selectors."""

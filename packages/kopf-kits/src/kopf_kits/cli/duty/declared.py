@@ -95,7 +95,7 @@ def describe(handler: BaseHandler) -> dict[str, Any]:
 def get_type(handler: BaseHandler) -> str:
     """The decorator that makes such handlers, without ``kopf.``."""
     from kopf_core.intents import handlers as kinds
-    from kopf_core.intents.admission import WebhookHandler, WebhookType
+    from kopf_core.intents.webhooks import WebhookHandler, WebhookType
 
     match handler:
         case kinds.ActivityHandler():

@@ -6,7 +6,7 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.conditions import is_seen
 from kopf_cogs.structs.diffs import Diff
 from kopf_cogs.structs.patches import Patch
-from kopf_core.engines.desired.objects import ObjectPlans
+from kopf_core.engines.desired.object_plans import ObjectPlans
 from kopf_core.engines.desired.triggers import Essence, digest
 from kopf_core.intents.causes import ReconcilingCause
 

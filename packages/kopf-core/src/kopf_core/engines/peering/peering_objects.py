@@ -19,7 +19,7 @@ GROUPS = frozenset({CLUSTER_PEERINGS.group, LEGACY_CLUSTER_PEERINGS.group})
 """The API groups of peering objects, of now and of old times. There is one of them in a cluster."""
 
 
-class Place(NamedTuple):
+class PeeringObject(NamedTuple):
     """Where a peering object is, or is expected."""
 
     resource: Resource
@@ -46,7 +46,7 @@ def select_resource(resources: Collection[Resource], *, clusterwide: bool) -> Re
 
 async def touch(
     client: Client,
-    place: Place,
+    place: PeeringObject,
     records: Mapping[str, object],
     *,
     version: str | None = None,

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Unpack, cast, get_args
 
 from kopf_cogs.structs.reviews import Operation
-from kopf_core.intents.admission import WebhookHandler, WebhookType, make_label_selector
 from kopf_core.intents.callbacks import AdmissionDecorator
 from kopf_core.intents.decorators.declaring import Decorator, SelectorArgs, declare_for_resource
 from kopf_core.intents.decorators.options import (
@@ -17,6 +16,7 @@ from kopf_core.intents.decorators.options import (
 )
 from kopf_core.intents.decorators.signatures import spelled_out
 from kopf_core.intents.filters import MetaFilterToken
+from kopf_core.intents.webhooks import WebhookHandler, WebhookType, make_label_selector
 
 LabelSelector = Mapping[str, str | MetaFilterToken] | Mapping[str, Any]
 """Labels as in ``labels=`` but with no functions, or a label selector as in the API."""

@@ -20,12 +20,12 @@ from kopf_core.engines.admission.configurations import Served, build_webhooks
 from kopf_core.engines.admission.conversion_keeping import ConversionKeeper
 from kopf_core.engines.admission.converting import Converter
 from kopf_core.engines.admission.managing import ConfigurationKeeper, make_manager
-from kopf_core.engines.admission.membership import Membership
+from kopf_core.engines.admission.replica_marks import ReplicaMarks
+from kopf_core.engines.admission.reviewing import ReviewContext, Reviewer, Tally, make_threads
 from kopf_core.engines.admission.routes import Routes
-from kopf_core.engines.admission.serving import ReviewContext, Reviewer, Tally, make_threads
-from kopf_core.intents.admission import WebhookHandler, WebhookType
 from kopf_core.intents.conversions import group_by_kind
 from kopf_core.intents.registries import OperatorRegistry
+from kopf_core.intents.webhooks import WebhookHandler, WebhookType
 
 logger = logging.getLogger("kopf._core.engines.admission")
 
@@ -191,7 +191,7 @@ class AdmissionEngine:
                 resource,
                 name=name,
                 manager=manager,
-                membership=Membership(manager, self._identity, self._execution.clock),
+                replica_marks=ReplicaMarks(manager, self._identity, self._execution.clock),
             )
             for type, resource in _RESOURCES.items()
         }

@@ -15,10 +15,10 @@ from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
 from kopf_core.engines.background.attempts import Resources
 from kopf_core.engines.background.backgrounds import ObjectBackground
+from kopf_core.engines.background.daemon_threads import DaemonExecutors
 from kopf_core.engines.background.spawned import BackgroundContext, SpawnedHandler
 from kopf_core.engines.background.starting import Starter
 from kopf_core.engines.background.termination import LEAST_CYCLES, disown
-from kopf_core.engines.background.threads import DaemonExecutors
 from kopf_core.intents.causes import SpawningCause
 from kopf_core.intents.handlers import SpawningHandler, TimerHandler
 from kopf_core.intents.registries import ResourceHandlers

@@ -20,18 +20,27 @@ from kopf_core.actions.retrying import safe_message
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.desired.applying import Applier
 from kopf_core.engines.desired.badges import Badges
-from kopf_core.engines.desired.changes import Change
-from kopf_core.engines.desired.conflicts import FieldConflictError, tell_of_conflict, tell_of_peace
 from kopf_core.engines.desired.farewells import Farewells
+from kopf_core.engines.desired.field_conflicts import (
+    FieldConflictError,
+    tell_of_conflict,
+    tell_of_peace,
+)
 from kopf_core.engines.desired.fights import FIGHT_DELAY, Fights
 from kopf_core.engines.desired.knowledge import Knowledge, Sources
-from kopf_core.engines.desired.objects import ObjectPlans, Step
+from kopf_core.engines.desired.object_plans import ObjectPlans, Step
+from kopf_core.engines.desired.observed_changes import ObservedChange
 from kopf_core.engines.desired.ownership import get_identity, get_owners, show
+from kopf_core.engines.desired.pass_places import make_places
 from kopf_core.engines.desired.passes import Pass
-from kopf_core.engines.desired.places import make_places
 from kopf_core.engines.desired.progress import Progress, replace_delay
 from kopf_core.engines.desired.relations import Relation, settle
-from kopf_core.engines.desired.statuses import drop_if_the_same, drop_unkept, is_dropped, observe
+from kopf_core.engines.desired.status_patches import (
+    drop_if_the_same,
+    drop_unkept,
+    is_dropped,
+    observe,
+)
 from kopf_core.engines.desired.triggers import NEVER, NOBODY, Essence, Plan, Trigger, digest
 from kopf_core.intents.causes import ReconcilingCause
 from kopf_core.intents.families import Family
@@ -88,9 +97,9 @@ class DesiredStates:
 
     # What happens around.
 
-    def on_owned(self, resource: Resource, body: RawBody, change: Change) -> None:
+    def on_owned(self, resource: Resource, body: RawBody, change: ObservedChange) -> None:
         """An object of an owned kind has appeared, changed, or vanished: tell its owners."""
-        is_ours = change is Change.OURS
+        is_ours = change is ObservedChange.OURS
         handlers = self._find_siblings(resource, body) if is_ours else self._handlers
         for uid in get_owners(body) if handlers else ():
             if uid in self._objects or uid in self._farewells.leaving:
@@ -128,9 +137,9 @@ class DesiredStates:
                 for key in relation.find_named(values):
                     self._trigger(key, Trigger("related", f"index {index}"), handlers)
 
-    def on_related(self, resource: Resource, body: RawBody, change: Change) -> None:
+    def on_related(self, resource: Resource, body: RawBody, change: ObservedChange) -> None:
         """The same for an object of a related kind."""
-        is_ours = change is Change.OURS
+        is_ours = change is ObservedChange.OURS
         for handler in self._handlers:
             for selector in handler.related:
                 if selector.check(resource):
@@ -140,10 +149,10 @@ class DesiredStates:
                         self._trigger(key, Trigger("related", show(body)), (handler,))
 
     def _find_primaries(
-        self, handler: ReconcilingHandler, relation: Relation, body: RawBody, change: Change
+        self, handler: ReconcilingHandler, relation: Relation, body: RawBody, change: ObservedChange
     ) -> Collection[ObjectKey]:
         """Those whom the related object is of interest for, or was before it has changed."""
-        if change is Change.GONE:
+        if change is ObservedChange.GONE:
             return relation.forget_related(body)
         former = relation.find_former(body)
         try:

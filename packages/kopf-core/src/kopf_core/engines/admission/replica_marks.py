@@ -22,7 +22,7 @@ Annotations = dict[str, str | None]
 """A patch: ``None`` removes."""
 
 
-class Membership:
+class ReplicaMarks:
     """The mark of one replica, and those of the others."""
 
     def __init__(self, manager: str, identity: str, clock: Clock) -> None:

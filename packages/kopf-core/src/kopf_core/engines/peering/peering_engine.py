@@ -9,7 +9,7 @@ from kopf_cogs.aiokits.clocks import TimeLimit
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
-from kopf_core.engines.peering.places import Place, select_resource
+from kopf_core.engines.peering.peering_objects import PeeringObject, select_resource
 
 if TYPE_CHECKING:  # it takes time to be imported, and most of the clusters have no peerings
     from kopf_core.engines.peering.member import Member
@@ -50,8 +50,8 @@ class PeeringEngine:
         self._settings = settings
         self._identity = identity
         self._brakes = brakes
-        self._members: dict[Place, Member] = {}
-        self._tasks: dict[Place, asyncio.Task[None]] = {}
+        self._members: dict[PeeringObject, Member] = {}
+        self._tasks: dict[PeeringObject, asyncio.Task[None]] = {}
         self._departing: set[asyncio.Task[None]] = set()
         self._resources: Collection[Resource] | None = None
         self._namespaces: Collection[str | None] | None = None
@@ -125,7 +125,7 @@ class PeeringEngine:
                 self._join(place)
         self._review()
 
-    def _get_places(self) -> Iterator[Place]:
+    def _get_places(self) -> Iterator[PeeringObject]:
         assert self._resources is not None
         assert self._namespaces is not None
         settings = self._settings.peering
@@ -134,9 +134,9 @@ class PeeringEngine:
             return
         for namespace in [None] if settings.clusterwide else self._namespaces:
             if settings.clusterwide or namespace is not None:
-                yield Place(resource, namespace, settings.name)
+                yield PeeringObject(resource, namespace, settings.name)
 
-    def _join(self, place: Place) -> None:
+    def _join(self, place: PeeringObject) -> None:
         from kopf_core.engines.peering.member import Member
         from kopf_core.engines.peering.membership import Membership
 
@@ -152,7 +152,7 @@ class PeeringEngine:
         task.add_done_callback(self._check)
         self._tasks[place] = task
 
-    def _dismiss(self, place: Place) -> None:
+    def _dismiss(self, place: PeeringObject) -> None:
         task = self._tasks.pop(place)
         self._departing.add(task)
         task.add_done_callback(self._departing.discard)

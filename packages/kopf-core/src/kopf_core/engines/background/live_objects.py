@@ -10,7 +10,7 @@ from kopf_cogs.structs.memos import AnyMemo
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import parse_version
-from kopf_core.engines.background.changes import changes, is_changed
+from kopf_core.engines.background.relevance import changes, is_changed
 
 
 class LiveObject:

@@ -24,21 +24,21 @@ from kopf_core.engines.admission.converting import Converter, is_conversion
 from kopf_core.engines.admission.requests import ResourceId, ReviewRequest, parse_review
 from kopf_core.engines.admission.responses import (
     PatchError,
-    Verdict,
+    ReviewVerdict,
     make_patch,
     make_response,
 )
 from kopf_core.engines.admission.routes import Routes
 from kopf_core.engines.memories import ObjectMemories, copy_memo
-from kopf_core.intents.admission import (
+from kopf_core.intents.matching import FilterError
+from kopf_core.intents.views import InvalidObjectError
+from kopf_core.intents.webhooks import (
     AdmissionCause,
     AdmissionError,
     WebhookHandler,
     WebhookType,
     matches_request,
 )
-from kopf_core.intents.matching import FilterError
-from kopf_core.intents.views import InvalidObjectError
 
 logger = logging.getLogger("kopf._core.engines.admission")
 
@@ -177,7 +177,7 @@ class Reviewer:
         request: ReviewRequest,
         handlers: Sequence[WebhookHandler],
         causes: Sequence[AdmissionCause],
-    ) -> Verdict:
+    ) -> ReviewVerdict:
         try:
             chosen = [
                 (handler, cause)
@@ -186,9 +186,9 @@ class Reviewer:
             ]
         except FilterError as e:
             causes[0].logger.error(str(e))  # the details are for the developers only
-            return Verdict(errors=[PermanentError("The filters of the webhook have failed.")])
+            return ReviewVerdict(errors=[PermanentError("The filters of the webhook have failed.")])
         except InvalidObjectError as e:
-            return Verdict(errors=[AdmissionError(str(e), code=INVALID)])
+            return ReviewVerdict(errors=[AdmissionError(str(e), code=INVALID)])
         if len(chosen) == 1:
             results = [await self._call(*chosen[0])]
         else:
@@ -199,8 +199,8 @@ class Reviewer:
             operations = make_patch(request, _collect_patches(request, chosen))
         except PatchError as e:
             chosen[0][1].logger.error(str(e))
-            return Verdict([*errors, e], warnings)
-        return Verdict(errors, warnings, operations)
+            return ReviewVerdict([*errors, e], warnings)
+        return ReviewVerdict(errors, warnings, operations)
 
     async def _call(self, handler: WebhookHandler, cause: AdmissionCause) -> BaseException | None:
         """Call the handler for as long as it is waited for; get its error, if it has failed."""

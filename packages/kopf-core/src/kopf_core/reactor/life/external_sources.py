@@ -24,7 +24,7 @@ from kopf_core.reactor.streams.modes import Mode
 from kopf_core.reactor.streams.pool import InformerPool
 
 if TYPE_CHECKING:
-    from kopf_core.engines.desired.engine import DesiredStates
+    from kopf_core.engines.desired.desired_states import DesiredStates
 
 logger = logging.getLogger("kopf.external")
 
@@ -102,7 +102,7 @@ class Happenings:
                             yield happening, key
 
 
-class Sources:
+class ExternalSources:
     """Runs the functions of ``@kopf.on.external`` while the operator handles objects.
 
     In pauses, they do not run: what another operator has to know is not taken away from it.

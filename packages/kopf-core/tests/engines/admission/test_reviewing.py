@@ -11,11 +11,11 @@ from virtual_time import timeless
 
 from kopf_cogs.structs.reviews import ReviewError, UnknownWebhookError
 from kopf_core.actions.errors import PermanentError, TemporaryError
-from kopf_core.engines.admission import serving
-from kopf_core.engines.admission.serving import THREADS
+from kopf_core.engines.admission import reviewing
+from kopf_core.engines.admission.reviewing import THREADS
 from kopf_core.intents import decorators as on
-from kopf_core.intents.admission import AdmissionError
 from kopf_core.intents.filters import PRESENT
+from kopf_core.intents.webhooks import AdmissionError
 
 
 @pytest.fixture
@@ -480,7 +480,7 @@ async def test_sync_handlers_have_threads_of_their_own(registry, settings, judge
 
 
 async def test_g3_slow_handlers_are_given_up(registry, judge, make_review, monkeypatch, logged):
-    monkeypatch.setattr("kopf_core.engines.admission.serving.DEFAULT_TIMEOUT", 0.01)
+    monkeypatch.setattr("kopf_core.engines.admission.reviewing.DEFAULT_TIMEOUT", 0.01)
     cancelled = []
 
     @on.validate("kopfexamples", registry=registry, id="fn")
@@ -497,7 +497,7 @@ async def test_g3_slow_handlers_are_given_up(registry, judge, make_review, monke
 
 
 async def test_g3_slow_threads_are_given_up(registry, judge, make_review, monkeypatch):
-    monkeypatch.setattr("kopf_core.engines.admission.serving.DEFAULT_TIMEOUT", 0.01)
+    monkeypatch.setattr("kopf_core.engines.admission.reviewing.DEFAULT_TIMEOUT", 0.01)
     blocked = threading.Event()
 
     @on.validate("kopfexamples", registry=registry, id="fn")
@@ -561,14 +561,14 @@ async def test_k13_nobody_may_be_asking_for_a_while_before_the_server_is_drained
     declare(on.validate)
     reviewer = make_reviewer()
     await reviewer(make_review())
-    monkeypatch.setattr(serving, "QUIET_TIME", 1000)
+    monkeypatch.setattr(reviewing, "QUIET_TIME", 1000)
     draining = asyncio.create_task(reviewer.drain())
     for _ in range(10):
         await asyncio.sleep(0)
     assert not draining.done()
     draining.cancel()
     await asyncio.wait([draining])
-    monkeypatch.setattr(serving, "QUIET_TIME", 0.01)
+    monkeypatch.setattr(reviewing, "QUIET_TIME", 0.01)
     await reviewer.drain()
 
 
@@ -597,7 +597,7 @@ async def test_n11_those_who_ask_for_ever_are_not_waited_for(registry, make_revi
 
 
 async def test_k13_a_server_that_was_not_asked_is_drained_at_once(make_reviewer, monkeypatch):
-    monkeypatch.setattr(serving, "QUIET_TIME", 1000)
+    monkeypatch.setattr(reviewing, "QUIET_TIME", 1000)
     await make_reviewer().drain()
 
 

@@ -3,7 +3,7 @@
 import enum
 
 
-class Change(enum.Enum):
+class ObservedChange(enum.Enum):
     """What is told of the object, and by whom it was done."""
 
     OTHERS = enum.auto()

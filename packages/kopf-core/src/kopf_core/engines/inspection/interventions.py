@@ -14,7 +14,7 @@ from kopf_cogs.configs.settings import PersistenceSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.finalizers import allow_deletion
 from kopf_cogs.structs.patches import Patch
-from kopf_core.engines.inspection.states import ObjectState
+from kopf_core.engines.inspection.object_states import ObjectState
 from kopf_core.intents.pauses import PAUSED
 
 RawObject = MutableMapping[str, Any]

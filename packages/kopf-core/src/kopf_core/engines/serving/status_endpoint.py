@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kopf_core.engines.listening import View, listen, parse_endpoint
-from kopf_core.engines.serving.errors import LatestErrors
+from kopf_core.engines.serving.latest_errors import LatestErrors
 from kopf_core.engines.serving.page import render_page
 from kopf_core.engines.serving.pulse import Pulse
 from kopf_core.engines.serving.snapshots import Snapshot, StatusSource
