@@ -11,6 +11,7 @@ from e2e.chaos.fake.faults import Exchange
 from e2e.chaos.fake.http import Reply
 from e2e.chaos.fake.server import FakeAPI
 from e2e.chaos.test_matrix import serve
+from kopf_core.reactor.streams.places import HEADROOM
 
 TOTAL = 50_000
 PAGE = 500
@@ -24,9 +25,13 @@ class LongList:
     def __init__(self, version: int) -> None:
         self.version = version
         self.served = 0
+        self.kept: list[int] = []
+        """How many objects were in memory when a page was requested."""
 
     async def act(self, exchange: Exchange) -> None:
         start = int(exchange.entry.request.query.get("continue") or 0)
+        if start % (TOTAL // 10) == 0:
+            self.kept.append(count_in_memory())
         stop = min(TOTAL, start + int(exchange.entry.request.query["limit"]))
         items = ", ".join(self.make(number) for number in range(start, stop))
         metadata = {"resourceVersion": str(self.version)}
@@ -80,3 +85,5 @@ async def test_d15_a_page_or_two_of_a_long_list_are_in_memory():
     assert max(waiting) <= BOUND
     assert len(kept) == 10
     assert max(kept) <= BOUND
+    assert len(long.kept) == 10
+    assert max(long.kept) <= HEADROOM + 1

@@ -223,6 +223,7 @@ class Reflector:
             await self._sink.drain()
             self._see_success()
             told.add_page(len(page.items), page.remaining)
+            del page  # not to be kept while the next one is being requested
         told.finish()
         self._state.finish_list(version)
         self.synced = True
