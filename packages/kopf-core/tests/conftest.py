@@ -17,6 +17,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import all_at_once
 from kopf_core.actions.marks import Marks
+from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents.causes import ChangingCause, Reason, WatchingCause
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.object.subhandling import run_subhandlers
@@ -123,7 +124,7 @@ def make_cause(
             patch=Patch(),
             marks=Marks(),
             settings=settings,
-            memo=Memo() if memo is None else memo,
+            record=ObjectMemory(Memo(memo or {}), is_listed=False),
             indices=indices or {},
             initial=initial,
             reason=reason,
@@ -148,7 +149,7 @@ def make_event_cause(
             body=Body(body),
             patch=Patch(),
             settings=settings,
-            memo=Memo(),
+            record=ObjectMemory(Memo(), is_listed=False),
             indices={},
             event={"type": type, "object": body},
         )

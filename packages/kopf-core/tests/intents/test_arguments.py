@@ -8,6 +8,7 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.memos import Memo
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.marks import Marks
+from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents.arguments import PROTOCOLS, get_arguments
 from kopf_core.intents.causes import (
     Activity,
@@ -71,7 +72,7 @@ def test_declared_arguments_are_given(settings, resource, kinds, cause, details)
         "body": Body({"metadata": {}}),
         "patch": Patch(),
         "settings": settings,
-        "memo": Memo(),
+        "record": ObjectMemory(Memo(), is_listed=False),
         "indices": {},
     }
     given = cause(**common, **details).kwargs.keys()

@@ -8,6 +8,7 @@ from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.diffs import DiffOperation
 from kopf_cogs.structs.memos import Memo
 from kopf_cogs.structs.patches import Patch
+from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents import decorators as on
 from kopf_core.intents.causes import Activity, ActivityCause, DaemonCause, Reason
 from kopf_core.intents.stoppers import DaemonStopper
@@ -57,7 +58,7 @@ def test_kwargs_of_daemons(settings, resource, make_body):
         body=Body(make_body()),
         patch=Patch(),
         settings=settings,
-        memo=Memo(),
+        record=ObjectMemory(Memo(), is_listed=False),
         indices={},
         stopper=stopper,
     )

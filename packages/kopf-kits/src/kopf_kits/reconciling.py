@@ -70,6 +70,7 @@ def reconcile(
 
     Raises the errors of the function, e.g. ``kopf.TemporaryError``.
     """
+    memo = Memo() if memo is None else memo
     one = _PurePass(fn, body, list(children), list(related), frozenset(triggers), memo, kwargs)
     with DaemonPool(1, name="kopf-pass") as pool:  # there can be another loop in this thread
         return pool.submit(lambda: asyncio.run(one.run())).result()
@@ -127,7 +128,7 @@ class _PurePass:
             body=body,
             patch=Patch(),
             settings=OperatorSettings(),
-            memo=Memo() if self.memo is None else self.memo,
+            record=self,
             indices={},
             children=_AnyFamily([], self.children, home),  # type: ignore[arg-type]
             related=_AnyFamily([], self.related, home),  # type: ignore[arg-type]

@@ -81,7 +81,7 @@ class ResourceIndexer:
             body=body,
             patch=Patch(),
             settings=self._settings,
-            memo=memory.memo,
+            record=memory,
             indices=self._indices,
         )
         for handler in handlers:

@@ -19,11 +19,6 @@ from kopf_core.engines.records.told import SILENCE, Told
 from kopf_core.engines.records.writes import UNWRITTEN, LastWrite
 
 
-def copy_memo(origin: AnyMemo) -> AnyMemo:
-    """The users' container for one object: a shallow copy of the operator's one."""
-    return Memo(origin) if type(origin) is Memo else copy.copy(origin)
-
-
 class ObjectMemory:
     """The record of one object, from its first event to its deletion."""
 
@@ -72,7 +67,8 @@ class ObjectMemory:
     def memo(self) -> AnyMemo:
         """The users' container: a shallow copy of the operator's one."""
         if self._memo is None:
-            self._memo = copy_memo(self._origin)
+            origin = self._origin
+            self._memo = Memo(origin) if type(origin) is Memo else copy.copy(origin)
         return self._memo
 
     @property

@@ -7,7 +7,7 @@ The keyword arguments are made once, too, when the first handler or filter asks 
 import datetime
 import enum
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, RawEvent
@@ -61,16 +61,22 @@ class Activity(enum.StrEnum):
     EXTERNAL = "external"
 
 
+class Remembered(Protocol):
+    """Who keeps the memo of an object: it is made when somebody asks for it."""
+
+    @property
+    def memo(self) -> AnyMemo: ...
+
+
 class Cause:
     """The base of all causes; ``kwargs`` are made once and are not to be modified."""
 
-    __slots__ = ("_kwargs", "indices", "logger", "memo")
+    __slots__ = ("_kwargs", "indices", "logger")
 
     logger: AnyLogger
 
-    def __init__(self, *, logger: AnyLogger, memo: AnyMemo, indices: Mapping[str, Any]) -> None:
+    def __init__(self, *, logger: AnyLogger, indices: Mapping[str, Any]) -> None:
         self.logger = logger
-        self.memo = memo
         self.indices = indices
         self._kwargs: dict[str, Any] | None = None
 
@@ -89,7 +95,7 @@ class Cause:
 class ActivityCause(Cause):
     """Something happens to the operator as a whole."""
 
-    __slots__ = ("activity", "settings")
+    __slots__ = ("activity", "memo", "settings")
 
     def __init__(
         self,
@@ -100,7 +106,8 @@ class ActivityCause(Cause):
         memo: AnyMemo,
         indices: Mapping[str, Any],
     ) -> None:
-        super().__init__(logger=logger, memo=memo, indices=indices)
+        super().__init__(logger=logger, indices=indices)
+        self.memo = memo
         self.activity = activity
         self.settings = settings
 
@@ -116,7 +123,7 @@ class ActivityCause(Cause):
 class ResourceCause(Cause):
     """Something happens to one object of a resource."""
 
-    __slots__ = ("body", "patch", "resource", "settings")
+    __slots__ = ("body", "patch", "record", "resource", "settings")
 
     logger_type: ClassVar[type[ObjectLogger]] = ObjectLogger
 
@@ -127,12 +134,12 @@ class ResourceCause(Cause):
         body: Body,
         patch: Patch,
         settings: OperatorSettings,
-        memo: AnyMemo,
+        record: Remembered,
         indices: Mapping[str, Any],
     ) -> None:
         # It is not worth a call of the base class: causes are made for every event.
         self.logger = self.logger_type(body=body, settings=settings)
-        self.memo = memo
+        self.record = record
         self.indices = indices
         self._kwargs = None
         self.resource = resource
@@ -151,7 +158,7 @@ class ResourceCause(Cause):
         uid, name, namespace = meta.identify()
         return {
             "logger": self.logger,
-            "memo": self.memo,
+            "memo": self.record.memo,
             "resource": self.resource,
             "patch": self.patch,
             "body": body,

@@ -76,7 +76,7 @@ class Yard:
             body=Body(self.body),
             patch=Patch(),
             settings=self.settings,
-            memo=self.memories.recall(uid).memo,
+            record=self.memories.recall(uid),
             indices={},
         )
         handlers = self.registry.get_resource_handlers(self.resource)

@@ -29,7 +29,7 @@ from kopf_core.engines.admission.responses import (
     make_response,
 )
 from kopf_core.engines.admission.routes import Routes
-from kopf_core.engines.memories import ObjectMemories, copy_memo
+from kopf_core.engines.memories import ObjectMemories, ObjectMemory
 from kopf_core.intents.matching import FilterError
 from kopf_core.intents.views import InvalidObjectError
 from kopf_core.intents.webhooks import (
@@ -236,7 +236,7 @@ class Reviewer:
             body=Body(request.body),
             patch=Patch(body=request.body),
             settings=self._context.settings,
-            memo=self._get_memo(request, resource),
+            record=self._recall(request, resource),
             indices=self._context.indices,
             operation=request.operation,
             subresource=request.subresource,
@@ -249,12 +249,12 @@ class Reviewer:
             diff=diff(request.old, request.new),
         )
 
-    def _get_memo(self, request: ReviewRequest, resource: Resource) -> AnyMemo:
-        """The memo of the object, if it exists and is known; otherwise, one for this time only."""
+    def _recall(self, request: ReviewRequest, resource: Resource) -> ObjectMemory:
+        """The record of the object, if it exists and is known; or one for this time only."""
         memory = None
         if request.old is not None:
             memory = self._context.memories.get(object_key(resource, request.old))
-        return copy_memo(self._context.memo) if memory is None else memory.memo
+        return memory or ObjectMemory(self._context.memo, is_listed=False)
 
 
 def _collect_patches(

@@ -207,7 +207,7 @@ class Attempts:
                 "body": self._object.body,
                 "patch": patch,
                 "settings": self._resources.execution.settings,
-                "memo": self._object.memo,
+                "record": self._object,
                 "indices": self._resources.indices,
             },
         )

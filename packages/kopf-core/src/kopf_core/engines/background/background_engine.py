@@ -110,7 +110,7 @@ class BackgroundEngine:
                 key=key,
                 resource=cause.resource,
                 body=cause.body,
-                memo=cause.memo,
+                memo=cause.record.memo,
                 now=self._clock.monotonic(),
             )
         background.is_deleted, background.resource = False, cause.resource

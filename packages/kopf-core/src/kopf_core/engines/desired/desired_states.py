@@ -337,7 +337,7 @@ class DesiredStates:
             body=cause.body,
             patch=cause.patch,
             settings=cause.settings,
-            memo=cause.memo,
+            record=cause.record,
             indices=cause.indices,
             children=Family(owned, (b for s in owned.values() for b in s.owned_by(uid)), home),
             related=self._find_related(handler, step.key, home),

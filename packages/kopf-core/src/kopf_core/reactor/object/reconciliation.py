@@ -427,7 +427,7 @@ class Reconciler:
             body=body,
             patch=turn.patch,
             settings=self.settings,
-            memo=turn.memory.memo,
+            record=turn.memory,
             indices=self._indices,
             **specifics,
         )
