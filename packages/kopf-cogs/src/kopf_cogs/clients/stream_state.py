@@ -5,6 +5,7 @@ There are no requests here: only the bookkeeping between the raw data and the si
 
 import enum
 import logging
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 
@@ -99,7 +100,7 @@ class StreamState:
         for item in items:
             meta = item["metadata"]
             key = meta.get("uid") or (meta.get("namespace"), meta.get("name"))
-            self.known[key] = (meta.get("namespace"), meta.get("name"))
+            self.known[key] = _name(meta)
             self._seen.add(key)
             on_event({"type": None, "object": item})
         for remains in rejected:
@@ -149,8 +150,7 @@ class StreamState:
                 self.resource_version = version
 
     def _feed_existing(self, key: KnownKey, event: bodies.RawEvent) -> None:
-        meta = event["object"]["metadata"]
-        self.known[key] = (meta.get("namespace"), meta.get("name"))
+        self.known[key] = _name(event["object"]["metadata"])
         if self.phase is Phase.LISTING:
             self._seen.add(key)
             event["type"] = None
@@ -245,6 +245,12 @@ class StreamState:
                 f"Ignoring an object of {self._resource}, as {remains.problem}: "
                 f"{name or 'its name is unknown'}."
             )
+
+
+def _name(meta: Mapping[str, Any]) -> KnownName:
+    """The namespace is shared by all its objects; otherwise, each of them would have its own."""
+    namespace = meta.get("namespace")
+    return namespace and sys.intern(namespace), meta.get("name")
 
 
 def _is_number(version: str | None) -> TypeGuard[str]:
