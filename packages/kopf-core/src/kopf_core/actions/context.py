@@ -7,24 +7,20 @@ in ``docs/reference/architecture.md``.
 """
 
 import asyncio
-import datetime
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body, ObjectReference
 from kopf_cogs.structs.ids import HandlerId
 from kopf_core.actions.bases import BaseCause, BaseHandler, Fn
-from kopf_core.actions.lifecycles import Lifecycle
-from kopf_core.actions.outcomes import Outcome
-from kopf_core.actions.states import State
 
 if TYPE_CHECKING:
     from kopf_cogs.clients.objects import ObjectsAPI
     from kopf_cogs.clients.session import Client
+    from kopf_core.actions.execution import Execution
 
 
 class Recorder(Protocol):
@@ -39,26 +35,6 @@ class Recorder(Protocol):
         message: str,
         backoffs: Any = None,
     ) -> None: ...
-
-
-class Executing(Protocol):
-    """How the handler is executed; its sub-handlers are executed in the same way."""
-
-    @property
-    def settings(self) -> OperatorSettings: ...
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def jump(self) -> datetime.timedelta: ...
-    def nested(self) -> "Executing": ...
-
-    async def run(
-        self,
-        handlers: Sequence[BaseHandler],
-        cause: BaseCause,
-        state: State,
-        lifecycle: Lifecycle | None = None,
-    ) -> Mapping[HandlerId, Outcome]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +67,9 @@ class Invocation:
 
     handler: BaseHandler
     cause: BaseCause
-    execution: Executing
+    execution: "Execution"
+    """How it is called; its sub-handlers are called in the same way."""
+
     subhandlers: list[BaseHandler] = field(default_factory=list)
     subrefs: set[HandlerId] = field(default_factory=set)
     executed: list[bool] = field(default_factory=list)

@@ -7,12 +7,12 @@ activities, daemons, timers, indices, sub-handlers.
 import asyncio
 import datetime
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.aiokits.surroundings import get_clock
@@ -52,15 +52,8 @@ _AFTER_EXIT = 1.0
 _NEVER_AGAIN = RetryPolicy(errors=ErrorsMode.IGNORED, backoff=0, timeout=None, retries=None)
 
 
-class Subhandling(Protocol):
-    """Runs the sub-handlers of an invocation; raises an error until all of them are finished."""
-
-    async def __call__(
-        self,
-        invocation: Invocation,
-        handlers: Sequence[BaseHandler],
-        lifecycle: Lifecycle | None = None,
-    ) -> None: ...
+Subhandling = Callable[[Invocation, Sequence[BaseHandler]], Awaitable[None]]
+"""Runs the sub-handlers of an invocation; raises an error until all of them are finished."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,7 @@ class Execution:
     lifecycle: Lifecycle
     errors: ErrorsMode = ErrorsMode.TEMPORARY
     """What arbitrary errors mean if the handler does not say."""
-    subhandling: "Subhandling | None" = None
+    subhandling: Subhandling | None = None
     """How to run sub-handlers, where they are supported."""
 
     clock: Clock = field(default_factory=get_clock)
@@ -166,12 +159,12 @@ class Execution:
     async def _measure(
         self, invocation: Invocation, state: HandlerState, instruments: Instruments
     ) -> Outcome:
-        handler, cause = invocation.handler, invocation.cause
+        handler = invocation.handler
         with instruments.trace_attempt(handler):
             began = self.clock.monotonic()
             outcome = await self._attempt(invocation, state)
             instruments.on_attempt(handler, outcome, self.clock.monotonic() - began)
-            instruments.on_outcome(handler, cause, outcome)
+            instruments.on_outcome(handler, invocation.cause, outcome)
         return outcome
 
     async def _attempt(self, invocation: Invocation, state: HandlerState) -> Outcome:

@@ -213,32 +213,22 @@ class State(Mapping[HandlerId, HandlerState]):
         """Let these handlers wait for a change of the object, not for a time. It is not stored."""
         if not ids:
             return self
-        return State(
-            self._states,
-            now=self.now,
-            active=self._active,
-            stored=self._stored,
-            purpose=self.purpose,
-            held=frozenset(ids),
-        )
+        return self._with(self._states, self.now, frozenset(ids))
 
     def with_outcomes(
-        self,
-        outcomes: Mapping[HandlerId, Outcome],
-        *,
-        now: datetime.datetime,
+        self, outcomes: Mapping[HandlerId, Outcome], *, now: datetime.datetime
     ) -> "State":
-        states = dict(self._states)
-        for id, outcome in outcomes.items():
-            states[id] = states[id].with_outcome(outcome, now)
-        return State(
-            states,
-            now=now,
-            active=self._active,
-            stored=self._stored,
-            purpose=self.purpose,
-            held=self._held,
-        )
+        new = {id: self._states[id].with_outcome(outcome, now) for id, outcome in outcomes.items()}
+        return self._with({**self._states, **new}, now, self._held)
+
+    def _with(
+        self,
+        states: Mapping[HandlerId, HandlerState],
+        now: datetime.datetime,
+        held: frozenset[HandlerId],
+    ) -> "State":
+        active, stored, purpose = self._active, self._stored, self.purpose
+        return State(states, now=now, active=active, stored=stored, purpose=purpose, held=held)
 
     def __getitem__(self, id: HandlerId) -> HandlerState:
         return self._states[id]

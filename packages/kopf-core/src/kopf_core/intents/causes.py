@@ -242,12 +242,7 @@ class ChangingCause(ResourceCause):
 class SpawningCause(ResourceCause):
     """An object is checked for daemons and timers to be spawned or stopped."""
 
-    __slots__ = ("reset",)
-
-    def __init__(self, *, reset: bool = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.reset = reset
-        """Whether the essence of the object has changed, so that idling starts anew."""
+    __slots__ = ()
 
 
 class DaemonCause(ResourceCause):
