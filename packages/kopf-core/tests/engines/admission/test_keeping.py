@@ -16,7 +16,7 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_cogs.structs.resources import VALIDATING_WEBHOOK
-from kopf_core.engines.admission import ConfigurationError, managing
+from kopf_core.engines.admission import ConfigurationError, keeping
 from kopf_core.engines.admission.managing import HANDOVER_TIME, ConfigurationKeeper
 from kopf_core.engines.admission.replica_marks import LIFETIME, ReplicaMarks
 from kopf_core.intents.webhooks import WebhookType
@@ -76,8 +76,8 @@ class Served:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(managing, "POLLING_INTERVAL", 0.02)
-    monkeypatch.setattr(managing, "RETRY", 0.01)
+    monkeypatch.setattr(keeping, "POLLING_INTERVAL", 0.02)
+    monkeypatch.setattr(keeping, "RETRY", 0.01)
 
 
 @pytest.fixture
@@ -312,8 +312,8 @@ async def test_k13_marks_of_living_replicas_are_renewed(served):
 @pytest.fixture
 def _calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is repeated in the lifetime of the test unless it is done at once."""
-    monkeypatch.setattr(managing, "POLLING_INTERVAL", 3600.0)
-    monkeypatch.setattr(managing, "RETRY", 3600.0)
+    monkeypatch.setattr(keeping, "POLLING_INTERVAL", 3600.0)
+    monkeypatch.setattr(keeping, "RETRY", 3600.0)
 
 
 ELSEWHERE = {"url": "https://127.0.0.1:2/x"}

@@ -3,7 +3,8 @@
 - :mod:`.requests`, :mod:`.responses`: what is asked, and how it is answered. Pure.
 - :mod:`.routes`, :mod:`.configurations`: how the API finds the handlers. Pure.
 - :mod:`.reviewing`: from a request to its handlers, and to the response.
-- :mod:`.managing`: webhook configurations in the cluster.
+- :mod:`.managing`, :mod:`.conversion_keeping`: what is written to the cluster for that;
+  :mod:`.keeping` is common for them.
 - :mod:`.admission_engine`: all of it together, with the webhook server of the user's choice.
 """
 

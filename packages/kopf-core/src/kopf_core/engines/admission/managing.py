@@ -2,8 +2,7 @@
 
 It is done by server-side apply: the API server itself tells our webhooks and fields from those
 of others, so that the latter are never touched, and ours are restored if somebody changes them.
-No other permissions are needed but to create and to patch; the changes by others are noticed
-at once if it is also permitted to list & watch, or in a minute if it is not.
+No other permissions are needed but to create and to patch; it is also watched if it is permitted.
 
 Replicas of one operator share it: each of them keeps it, and marks that it does; the last one to
 leave cleans it up. See :mod:`.replica_marks`.
@@ -12,7 +11,7 @@ leave cleans it up. See :mod:`.replica_marks`.
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kopf_cogs.aiokits.clocks import TimeLimit
@@ -25,25 +24,17 @@ from kopf_cogs.clients.errors import (
     APIUnprocessableError,
 )
 from kopf_cogs.clients.patching import JSON_PATCH, MERGE_PATCH
-from kopf_cogs.clients.reflector import Reflector
-from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
-from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.resources import Resource
-from kopf_core.actions.retrying import ExponentialBackoff, describe
+from kopf_core.actions.retrying import describe
 from kopf_core.engines.admission.configurations import Webhook
+from kopf_core.engines.admission.keeping import Keeper, Revision, get_revision
 from kopf_core.engines.admission.replica_marks import ReplicaMarks
 from kopf_core.intents.webhooks import WebhookHandler, WebhookType
 
 logger = logging.getLogger("kopf._core.engines.admission")
 
 APPLY_PATCH = "application/apply-patch+yaml"
-
-POLLING_INTERVAL = 60.0
-"""How often (in seconds) the configuration is restored, and our mark in it is renewed."""
-
-RETRY = 1.0
-"""The first delay (in seconds) before it is tried again after a failure; others are longer."""
 
 EXIT_TIMEOUT = 5.0
 """How long (in seconds) the cleaning up may take when the operator is exiting."""
@@ -59,10 +50,6 @@ MAX_RESTORATIONS = 2
 
 MAX_CONFLICTS = 5
 """How many times to try to remove something while others change the configuration."""
-
-
-Revision = tuple[str | None, int | None]
-"""What differs when the webhooks do, in distinction from labels, annotations, and marks."""
 
 
 class ConfigurationError(Exception):
@@ -108,12 +95,13 @@ def get_names(body: Mapping[str, Any]) -> set[str]:
     return {webhook["name"] for webhook in body.get("webhooks") or ()}
 
 
-def get_revision(meta: Mapping[str, Any]) -> Revision:
-    return meta.get("uid"), meta.get("generation")
+class ConfigurationKeeper(Keeper):
+    """Keeps one configuration object: either of validating or of mutating webhooks.
 
+    Its running ends only with :class:`ConfigurationError`.
+    """
 
-class ConfigurationKeeper:
-    """Keeps one configuration object: either of validating or of mutating webhooks."""
+    verbs = ("create", "patch")
 
     def __init__(
         self,
@@ -125,23 +113,16 @@ class ConfigurationKeeper:
         manager: str,
         replica_marks: ReplicaMarks,
     ) -> None:
-        self._client = client
+        super().__init__(client, resource, name)
         self._type = type
-        self._resource = resource
-        self._name = name
         self._manager = manager
         self._replica_marks = replica_marks
         self._wanted: Sequence[Webhook] | None = None
         self._announced: Sequence[Webhook] | None = None
         self._applied: set[str] | None = None
-        self._revision: Revision | None = None
         self._is_released = False
         self._lock = asyncio.Lock()
-        self._wakeup = asyncio.Event()
-        self._complaint: str | None = None
         self._restorations = 0
-        self._is_woken = True
-        self._backoff = ExponentialBackoff(initial=RETRY, maximum=POLLING_INTERVAL)
 
     def want(self, webhooks: Sequence[Webhook]) -> None:
         """Set what must be there."""
@@ -149,47 +130,13 @@ class ConfigurationKeeper:
             self._wanted = webhooks
             self._wakeup.set()
 
-    async def run(self) -> None:
-        """Keep it for as long as the operator runs. Raises :class:`ConfigurationError`."""
-        await self._wakeup.wait()
-        watcher = asyncio.create_task(self._watch()) if await self._is_watchable() else None
-        try:
-            await self._keep()
-        finally:
-            if watcher is not None:
-                watcher.cancel()
-                await asyncio.wait([watcher])
-
-    async def _keep(self) -> None:
-        failures = 0
-        while True:
-            self._wakeup.clear()
-            try:
-                await self._apply()
-                failures, self._complaint = 0, None
-                delay = (
-                    self._backoff(self._restorations) if self._is_contested else POLLING_INTERVAL
-                )
-            except APIError as e:
-                if is_final(e):
-                    raise ConfigurationError(self._explain(e)) from e
-                self._complain(e)
-                delay = self._backoff(failures)
-                failures += 1
-            await self._sleep(delay)
-
     @property
     def _is_contested(self) -> bool:
         """Whether others undo what we do, as we undo what they do: then, nobody must hurry."""
         return self._restorations >= MAX_RESTORATIONS
 
-    async def _sleep(self, delay: float) -> None:
-        self._is_woken = True
-        try:
-            async with asyncio.timeout(delay):
-                await self._wakeup.wait()
-        except TimeoutError:
-            self._is_woken = False
+    def _get_interval(self) -> float:
+        return self._backoff(self._restorations) if self._is_contested else super()._get_interval()
 
     async def _apply(self) -> None:
         async with self._lock:
@@ -315,15 +262,6 @@ class ConfigurationKeeper:
             pass  # it is watched with retries
         return True
 
-    async def _watch(self) -> None:
-        sink = ObjectSink(self._name, self._on_change)
-        reflector = Reflector(self._client, self._resource, None, sink=sink, logger=logger)
-        while True:
-            try:
-                await reflector.run()
-            except APINotFoundError:  # not for ever: the kind is built in
-                await asyncio.sleep(POLLING_INTERVAL)
-
     def _on_change(self, revision: Revision | None) -> None:
         """Apply everything again if it is not by ourselves. It changes nothing if all is well."""
         is_foreign = self._revision is not None and revision != self._revision
@@ -333,33 +271,9 @@ class ConfigurationKeeper:
     def _explain(self, error: APIError) -> str:
         return f"The {self._type.value} webhook configuration {self._name!r} is not set up: {error}"
 
-    def _complain(self, error: APIError) -> None:
-        """Log the problem, but only once while it lasts."""
-        hint = hint_at_role(error, also=("create", "patch"))
-        text = f"{(self._explain(error) + hint).rstrip('.')}. Will retry."
+    def _complain(self, error: APIError, advice: str = "") -> None:
+        if is_final(error):
+            raise ConfigurationError(self._explain(error)) from error
         if isinstance(error, APIForbiddenError):
-            text += " Grant the permissions, or do not set `settings.admission.managed`."
-        logger.log(logging.DEBUG if text == self._complaint else logging.WARNING, text)
-        self._complaint = text
-
-
-class ObjectSink:
-    """Tells of the changes of one object; of the deletion, as of having no revision."""
-
-    def __init__(self, name: str, notify: Callable[[Revision | None], None]) -> None:
-        self._name = name
-        self._notify = notify
-        self._is_present = False
-
-    def on_event(self, event: RawEvent) -> None:
-        meta = event["object"]["metadata"]
-        if meta.get("name") == self._name:
-            self._is_present = event["type"] != "DELETED"
-            self._notify(get_revision(meta) if self._is_present else None)
-
-    def on_listed(self) -> None:
-        if not self._is_present:  # it was deleted before anybody looked
-            self._notify(None)
-
-    async def drain(self) -> None:
-        pass
+            advice = " Grant the permissions, or do not set `settings.admission.managed`."
+        super()._complain(error, advice)

@@ -1,0 +1,132 @@
+"""Keeping one object of the cluster in line with what is served: the part common for all of them.
+
+The changes by others are noticed at once if they can be watched, or else in a minute.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kopf_cogs.clients.errors import APIError, APIForbiddenError, APINotFoundError
+from kopf_cogs.clients.reflector import Reflector
+from kopf_cogs.clients.rights import hint_at_role
+from kopf_cogs.clients.session import Client
+from kopf_cogs.structs.bodies import RawEvent
+from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.retrying import ExponentialBackoff
+
+logger = logging.getLogger("kopf._core.engines.admission")
+
+POLLING_INTERVAL = 60.0
+"""How often (in seconds) the object is restored, and our mark in it is renewed."""
+
+RETRY = 1.0
+"""The first delay (in seconds) before it is tried again after a failure; others are longer."""
+
+Revision = tuple[str | None, int | None]
+"""What differs when the webhooks do, in distinction from labels, annotations, and marks."""
+
+
+def get_revision(meta: Mapping[str, Any]) -> Revision:
+    return meta.get("uid"), meta.get("generation")
+
+
+class Keeper:
+    """Keeps one object as it must be: applies it when woken up, and from time to time."""
+
+    verbs: tuple[str, ...] = ("patch",)
+    """What the role of the operator must permit, besides watching."""
+
+    def __init__(self, client: Client, resource: Resource, name: str) -> None:
+        self._client = client
+        self._resource = resource
+        self._name = name
+        self._revision: Revision | None = None
+        self._wakeup = asyncio.Event()
+        self._is_woken = True
+        self._complaint: str | None = None
+        self._backoff = ExponentialBackoff(initial=RETRY, maximum=POLLING_INTERVAL)
+
+    async def run(self) -> None:
+        """Keep it for as long as the operator runs."""
+        await self._wakeup.wait()
+        watcher = asyncio.create_task(self._watch()) if await self._is_watchable() else None
+        try:
+            await self._keep()
+        finally:
+            if watcher is not None:
+                watcher.cancel()
+                await asyncio.wait([watcher])
+
+    async def _keep(self) -> None:
+        failures = 0
+        while True:
+            self._wakeup.clear()
+            try:
+                await self._apply()
+                failures, self._complaint = 0, None
+                delay = self._get_interval()
+            except APIError as e:
+                self._complain(e)
+                delay = self._backoff(failures)
+                failures += 1
+            self._is_woken = True
+            try:
+                async with asyncio.timeout(delay):
+                    await self._wakeup.wait()
+            except TimeoutError:
+                self._is_woken = False
+
+    async def _apply(self) -> None:
+        raise NotImplementedError
+
+    def _get_interval(self) -> float:
+        return POLLING_INTERVAL
+
+    async def _is_watchable(self) -> bool:
+        return True
+
+    async def _watch(self) -> None:
+        sink = _ObjectSink(self._name, self._on_change)
+        while True:
+            try:
+                await Reflector(self._client, self._resource, None, sink=sink, logger=logger).run()
+            except (APINotFoundError, APIForbiddenError):
+                await asyncio.sleep(POLLING_INTERVAL)
+
+    def _on_change(self, revision: Revision | None) -> None:
+        if revision != self._revision:
+            self._wakeup.set()
+
+    def _explain(self, error: APIError) -> str:
+        raise NotImplementedError
+
+    def _complain(self, error: APIError, advice: str = "") -> None:
+        """Log the problem, but only once while it lasts."""
+        hint = hint_at_role(error, also=self.verbs)
+        text = f"{(self._explain(error) + hint).rstrip('.')}. Will retry.{advice}"
+        logger.log(logging.DEBUG if text == self._complaint else logging.WARNING, text)
+        self._complaint = text
+
+
+class _ObjectSink:
+    """Tells of the changes of one object; of the deletion, as of having no revision."""
+
+    def __init__(self, name: str, notify: Callable[[Revision | None], None]) -> None:
+        self._name = name
+        self._notify = notify
+        self._is_present = False
+
+    def on_event(self, event: RawEvent) -> None:
+        meta = event["object"]["metadata"]
+        if meta.get("name") == self._name:
+            self._is_present = event["type"] != "DELETED"
+            self._notify(get_revision(meta) if self._is_present else None)
+
+    def on_listed(self) -> None:
+        if not self._is_present:  # it was deleted before anybody looked
+            self._notify(None)
+
+    async def drain(self) -> None:
+        pass
