@@ -19,9 +19,9 @@ MAX_CONFLICT_DELAY = 60.0
 
 
 def tell_of_lost_marks(holds: Holds, logger: AnyLogger) -> None:
-    """Say that an object which was already handled is going to be handled as a new one.
+    """Warn that a handled object has lost its last handled state, and will be handled as a new one.
 
-    It has lost its last handled state: another tool or person has removed it.
+    Another tool or person has removed the annotation.
     """
     if holds.losses == 1:
         logger.warning(
@@ -36,11 +36,11 @@ def tell_of_lost_marks(holds: Holds, logger: AnyLogger) -> None:
 
 
 def tell_of_lost_progress(holds: Holds, logger: AnyLogger) -> None:
-    """Say that the handlers are going to be called anew, amid their cycle.
+    """Warn that the handlers will be called again in the middle of their cycle.
 
-    Their progress has never got to the object, e.g. by its schema, or is removed by others.
+    Their progress is not on the object: the schema drops it, or others remove it.
     """
-    if holds.losses > 1:  # once, it can be a person
+    if holds.losses > 1:  # the first time, it can be a person
         logger.warning(
             f"The progress of the handlers is not on the object, though it was stored there, "
             f"{holds.losses} times; is it in the schema, is there another tool that removes it? "
@@ -49,13 +49,13 @@ def tell_of_lost_progress(holds: Holds, logger: AnyLogger) -> None:
 
 
 def must_leave_finalizer(turn: Turn, now: float, *, wanted: bool) -> bool:
-    """Whether the finalizer is left as it is for now, since others undo what we do to it."""
+    """Whether to leave the finalizer as it is for now, because others undo our change of it."""
     latest, before = turn.item.latest, turn.memory.holds.finalizer
     kind = None if latest is None else latest.get("apiVersion")
     hold = before.noticed(kind, now, wanted=wanted)
     if hold is not before:
         turn.memory.holds = turn.memory.holds._replace(finalizer=hold)
-        if hold.undone > 1:  # once, it can be a person
+        if hold.undone > 1:  # the first time, it can be a person
             undone, again = ("removed", "added") if wanted else ("put back", "removed")
             turn.logger.warning(
                 f"The finalizer was {undone} by others; is there another operator with the same "
@@ -66,16 +66,16 @@ def must_leave_finalizer(turn: Turn, now: float, *, wanted: bool) -> bool:
 
 
 def get_finalizer_hold(turn: Turn, reason: Reason, now: float) -> float | None:
-    """In how many seconds to get back to the finalizer, if it is left as it is for now."""
+    """In how many seconds to change the finalizer again; ``None`` if it is not left as it is."""
     left = turn.memory.holds.finalizer.until - now
     return left if left > 0 and reason is not Reason.DELETE else None
 
 
 def keep_refused(owed: Owed, applied: Applied, logger: AnyLogger, *, has_news: bool) -> Owed:
-    """Keep the refused functions for a fresher state; drop them if they are never accepted.
+    """Keep the refused functions for a fresher state; drop them after too many refusals.
 
-    API servers refuse both outdated and invalid changes in the same way, but the outdated ones
-    succeed sooner or later on fresher states. Meanwhile, they block the finalizers.
+    API servers refuse outdated changes and invalid changes in the same way. Outdated ones succeed
+    on a fresher state sooner or later. Invalid ones never do, and would block the finalizer.
     """
     if not applied.is_refused:
         return owed.accepted()
@@ -101,7 +101,7 @@ def keep_refused(owed: Owed, applied: Applied, logger: AnyLogger, *, has_news: b
 
 
 def get_conflict_delay(owed: Owed) -> float:
-    """For how long (in seconds) to wait for the newer state of the object: ever longer."""
+    """How many seconds to wait for the newer state of the object: longer after each conflict."""
     return min(2.0**owed.conflicts, MAX_CONFLICT_DELAY)
 
 
@@ -111,9 +111,10 @@ def judge_owed(
     handlers: ResourceHandlers,
     persistence: PersistenceSettings,
 ) -> Owed:
-    """Drop what a pause has held, if others have handled the object meanwhile.
+    """Drop the changes that a pause has held, if others have handled the object meanwhile.
 
-    Otherwise, it is sent, whatever else has changed: it was done, and is not to be repeated.
+    Otherwise, keep them to be sent, whatever else has changed in the object: the handlers that have
+    made them must not be called again.
     """
     if owed.base is None or newest is None:
         return owed.judged(is_obsolete=False)

@@ -1,7 +1,7 @@
-"""Handling cycles: from a change of an object to the moment when all its handlers are over.
+"""Handling cycles: from a change of an object until all its handlers have finished.
 
-A cycle is made in steps: each is one attempt of some handlers, then a patch with their progress.
-The last one replaces the progress with the last handled state.
+A cycle takes one or more steps. A step is one attempt of some handlers, and then a patch with their
+progress. The last step replaces the progress with the last handled state.
 """
 
 import datetime
@@ -47,7 +47,7 @@ from kopf_core.reactor.object.warnings import warn_of_clashes
 NOT_INTERESTED = "Something has changed, but we are not interested (the essence is the same)."
 
 FOREVER = float("inf")
-"""The delay of those who only wait for changes."""
+"""The delay that means: do nothing until the object changes."""
 
 
 class Cycles:
@@ -70,30 +70,31 @@ class Cycles:
         self.loops = StatusLoops(handlers.changing, self._clock)
 
     def build_essence(self, body: Body) -> BodyEssence:
-        """What is essential in the object for its handlers."""
+        """Extract the essence: the part of the object whose changes matter for its handlers."""
         storage = self._persistence.diffbase_storage
         essence = storage.build(body=body, extra_fields=self._extra_fields)
         return self._persistence.progress_storage.clear(essence=essence)
 
     def get_essence(self, turn: Turn) -> BodyEssence:
-        """What is essential in the object as it is now. It is not shared with anybody."""
+        """The essence of the object as it is now: a copy, not shared with other callers."""
         packed = turn.memory.cycle.seen
         if packed is None or _find_step(turn) is None:
             return self.build_essence(turn.body)
-        return SeenStates(packed=packed).items[-1].essence  # there is no quicker way to copy it
+        return SeenStates(packed=packed).items[-1].essence  # unpacking is the quickest copy
 
     async def step(
         self, turn: Turn, cause: ChangingCause, *, is_kept: bool = False
     ) -> float | None:
-        """Make one step of the handling cycle; get the delay to the next one, if there is one.
+        """Make one step of the handling cycle; return the delay to the next one, if there is one.
 
-        If the object ``is_kept``, it is to be there after the cycle, too, so what was done is
-        to be known, so that nothing is repeated even after a restart. It is purged later.
+        An object ``is_kept`` if it must stay after the cycle of its deletion, as its daemons still
+        run. Then the progress stays on the object, so that a restart repeats no handlers. It is
+        purged later.
         """
         if cause.reason is Reason.NOOP:
             cause.logger.debug(NOT_INTERESTED)
             turn.is_finished = True
-            # What was handled can be reverted in the meantime.
+            # An unfinished cycle ends here if others have reverted the change.
             if turn.memory.cycle.has_progress or self._is_progress_back(cause):
                 known = self._load(turn, cause)
                 self._finish(turn, cause, known, self._load_seen(turn, cause, known))
@@ -120,7 +121,10 @@ class Cycles:
         return None
 
     def _is_progress_back(self, cause: ChangingCause) -> bool:
-        """Whether there is progress again: by a backup, or a late patch of a crashed operator."""
+        """Whether the object has progress though its cycle is over.
+
+        A restored backup can bring it back, and so can a late patch of a crashed operator.
+        """
         storage = self._persistence.progress_storage
         return any(
             storage.fetch(key=handler.id, body=cause.body) is not None
@@ -130,7 +134,7 @@ class Cycles:
     async def _attempt(
         self, turn: Turn, cause: ChangingCause, handlers: list[ChangingHandler], state: State
     ) -> State:
-        """Call those of the handlers that are due; get what has become of all of them."""
+        """Call the handlers that are due; return the new state of all handlers."""
         state = state.without(find_renewed(state, cause, handlers))
         state = state.with_purpose(cause.reason, handlers)
         self._announce(cause, state)
@@ -152,7 +156,7 @@ class Cycles:
         return state
 
     def _prepare(self, turn: Turn) -> Execution:
-        """How to run the handlers in this turn: by a clock that never jumps in the middle of it."""
+        """The execution of this turn: with a clock that never jumps in the middle of the turn."""
         if turn.execution is None:
             clock = SteadyClock(self._clock)
             turn.clock_offset = clock.offset
@@ -169,7 +173,7 @@ class Cycles:
         state = State.from_storage(
             self._handlers.changing, body=cause.body, storage=storage, now=now, jump=jump
         )
-        if jump:  # the sub-handlers go with their parents, even if these are not called now
+        if jump:  # the times of sub-handlers move with those of their parents
             for id in state.all_subrefs:
                 record = storage.fetch(key=id, body=cause.body)
                 if record:
@@ -178,18 +182,20 @@ class Cycles:
         return state
 
     def _load_seen(self, turn: Turn, cause: ChangingCause, state: State) -> SeenStates:
-        """What those have seen who are over; and what everybody else sees now."""
+        """Load the states of the object that the finished handlers have seen, and add the current
+        one.
+        """
         if cause.reason is Reason.DELETE or not state:
             return NOTHING_SEEN
         packed = turn.memory.cycle.seen
         if packed is not None and _find_step(turn) is not None:
-            return SeenStates(packed=packed)  # the current state is the last one of them
+            return SeenStates(packed=packed)  # the current state is in it, as the last one
         finished = state.finished | self._find_finished(state.all_subrefs, cause)
         if not finished:
             return NOTHING_SEEN
         if packed is not None:
             seen = SeenStates(packed=packed)
-        else:  # as it was before the restart
+        else:  # the operator has restarted: only the object has them
             encoded = self._persistence.diffbase_storage.fetch_seen(body=cause.body)
             where = ("seen states",)
             stored = None if encoded is None else decode_json(encoded, where, cause.body)
@@ -199,7 +205,7 @@ class Cycles:
     def _find_finished(
         self, ids: Collection[HandlerId], cause: ChangingCause
     ) -> frozenset[HandlerId]:
-        """Those of the sub-handlers that are over, while their parents are not."""
+        """Find the finished sub-handlers of unfinished handlers."""
         storage = self._persistence.progress_storage
         records = {id: storage.fetch(key=id, body=cause.body) or {} for id in ids}
         return frozenset(
@@ -207,7 +213,9 @@ class Cycles:
         )
 
     def _store(self, turn: Turn, cause: ChangingCause, state: State, seen: SeenStates) -> None:
-        """The cycle goes on: remember how far everyone has got, and what they have seen."""
+        """The cycle goes on: store the progress of the handlers, and the states that they have
+        seen.
+        """
         if cause.reason is not Reason.DELETE and (state.finished or state.all_subrefs):
             seen = self._foresee(turn, cause, seen or seen.change(self._recall(turn, cause)))
             self._store_seen(turn, cause, state, seen)
@@ -227,13 +235,15 @@ class Cycles:
         seen: SeenStates,
         essence: Patch | None = None,
     ) -> None:
-        """Remember the states if there is room; also for the essence, if it goes with them.
+        """Store the seen states if the object has room for them; for the essence, too, if it is
+        given.
 
-        What is stored already is better than nothing, unless the essence needs that place.
+        If there is no room, the seen states that are stored already stay there: they are better
+        than nothing. They are removed only if the essence needs their room.
         """
         packed = seen.pack(state.started.isoformat()) if seen else None
         if packed is turn.memory.cycle.seen and essence is None and _find_step(turn) is not None:
-            return  # it is there, or there is no room for it
+            return  # it is stored already, or there was no room for it
         if packed is not turn.memory.cycle.seen:
             turn.memory.cycle = turn.memory.cycle._replace(seen=packed)
         planned = self._plan_seen(cause, None if packed is None else packed.text)
@@ -249,9 +259,9 @@ class Cycles:
         return planned
 
     def _recall(self, turn: Turn, cause: ChangingCause) -> BodyEssence:
-        """What was there before the handlers: they can modify what they are given.
+        """The essence before the handlers of this turn: they can have modified their arguments.
 
-        It is read from where it is planned to be stored, or is stored already.
+        It is read from the annotations that are planned or stored already.
         """
         body = cause.body
         if turn.essence is not None:
@@ -262,22 +272,24 @@ class Cycles:
         return cause.new if essence is None else essence
 
     def _foresee(self, turn: Turn, cause: ChangingCause, seen: SeenStates) -> SeenStates:
-        """What the handlers are going to change themselves is not a change missed by anybody.
+        """Apply the patch of the handlers to the newest seen state: it is not a change they have
+        missed.
 
-        If others change the object at the same moment, it will differ from what was foreseen.
+        If others change the object at the same moment, the real state differs from this one, and
+        their change is noticed.
         """
         if not turn.patch.fns and not turn.patch.keys() - {"status"}:
             return seen
         try:
             return seen.change(self.build_essence(Body(turn.patch.transform(cause.body))))
         except Exception:
-            return seen  # the functions are of users, and can fail; it is reported later
+            return seen  # functions of users can fail: this is reported when they are sent
 
     def _finish(self, turn: Turn, cause: ChangingCause, state: State, seen: SeenStates) -> None:
-        """The cycle is over: replace the progress with the handled state.
+        """The cycle is over: replace the progress with the last handled state.
 
-        If the object was changed when some of the handlers had already finished, the state
-        that they have seen is remembered, so that they get the change as the next update.
+        If the object has changed after some of the handlers had finished, the state that they have
+        seen is stored instead, so that they are called for the change as for the next update.
         """
         load = partial(self._load_subhandlers, turn, cause)
         missed = find_missed(state, seen, cause, self._handlers.changing, load)
@@ -295,7 +307,7 @@ class Cycles:
     def _load_subhandlers(
         self, turn: Turn, cause: ChangingCause, ids: Collection[HandlerId]
     ) -> Mapping[HandlerId, HandlerState]:
-        """How far the sub-handlers have got, including this very step."""
+        """Load the progress of the sub-handlers, including this very step."""
         storage, now = self._persistence.progress_storage, self._prepare(turn).clock.now()
         body = Body(Patch({**turn.marks}).transform(cause.body)) if ids else cause.body
         records = {id: storage.fetch(key=id, body=body) for id in ids}
@@ -304,7 +316,9 @@ class Cycles:
         }
 
     def _leave(self, turn: Turn, cause: ChangingCause, missed: Missed) -> Patch:
-        """Keep those who have seen more than the others; get the state that all have seen."""
+        """Keep the progress of handlers that need no repetition; return the state that all have
+        seen.
+        """
         storage = self._persistence.progress_storage
         for id, known in missed.kept.items():
             storage.store(key=id, record=known.as_record(), body=cause.body, patch=turn.marks)
@@ -335,9 +349,11 @@ class Cycles:
             turn.logger.debug("Handling cycle is finished, waiting for new changes.")
 
     def _has_room(self, turn: Turn, cause: ChangingCause, seen: SeenStates) -> bool:
-        """Whether the last handled state will fit; only when in doubt, it is prepared for that."""
+        """Whether the last handled state fits on the object. If that is in doubt, prepare and
+        measure it.
+        """
         if seen.size is not None and surely_has_room(cause.body, seen.size):
-            return True  # the current state is the last one of them
+            return True  # the seen states have the current one inside, so it is shorter
         turn.essence = self._plan_essence(cause, cause.new)
         if turn.essence is None or cause.reason is Reason.DELETE:
             return True
@@ -347,13 +363,13 @@ class Cycles:
             suggest_digests(size, turn.logger)
         if fits(size):
             return True
-        marks = merge_patches(turn.essence, self._plan_seen(cause, None))  # in place of those
+        marks = merge_patches(turn.essence, self._plan_seen(cause, None))  # without the seen states
         return not is_too_large(cause.body, marks, cause.logger)
 
     def _plan_essence(self, cause: ChangingCause, essence: BodyEssence) -> Patch | None:
-        """Prepare the last handled state; it will be stored only when everything is handled.
+        """Prepare the last handled state; it is stored only when all handlers have finished.
 
-        It is made of what was there before the handlers: they can modify what they are given.
+        It is taken before the handlers are called, as they can modify their arguments.
         """
         if cause.old is not None and not cause.diff:
             return None
@@ -362,7 +378,7 @@ class Cycles:
         return planned
 
     def _get_hold(self, memory: ObjectMemory, cause: ChangingCause, known: State) -> float:
-        """For how long not to handle the object anew, if it has lost our marks."""
+        """For how many seconds to leave the object alone, because others have removed our marks."""
         now, cycle = self._clock.monotonic(), memory.cycle
         if cause.reason is Reason.CREATE and cycle.stage is Stage.HANDLED:
             memory.cycle, memory.holds = cycle.at(Stage.LOST), memory.holds.lost(now)
@@ -392,12 +408,12 @@ class Cycles:
 
 
 def _find_step(turn: Turn) -> State | None:
-    """How far the cycle has got, if the object is as we have left it after its previous step."""
+    """The state of the cycle, if the object is exactly as its latest step has left it."""
     return turn.memory.write.get_state(turn.item.latest)
 
 
 def _tell_of_end(cause: ChangingCause, state: State) -> None:
-    # The records have the line they come from, and the shorter the function, the quicker it is.
+    # Log records look up their line: that is quicker in short functions.
     title = TITLES[cause.reason].capitalize()
     cause.logger.log(logging.INFO, f"{title} is processed: {state.summary}.")
 
@@ -405,7 +421,7 @@ def _tell_of_end(cause: ChangingCause, state: State) -> None:
 def find_renewed(
     state: State, cause: ChangingCause, handlers: list[ChangingHandler]
 ) -> frozenset[HandlerId]:
-    """Those who are over for something else under the same id, and so must start anew.
+    """Find the handlers that have finished for another reason under the same id: they start anew.
 
     A success of an update is not a success of a deletion.
     """
@@ -416,7 +432,7 @@ def find_renewed(
 
 
 def _measure_jump(stored_offset: float | None, offset: float) -> datetime.timedelta:
-    """By how much the wall clock was set forward or back since the progress was stored."""
+    """By how much the wall clock was set forward or back after the progress was stored."""
     if stored_offset is None:
         return NO_JUMP
     seconds = offset - stored_offset
@@ -424,6 +440,6 @@ def _measure_jump(stored_offset: float | None, offset: float) -> datetime.timede
 
 
 def sooner(one: float | None, other: float | None) -> float | None:
-    """Which of the delays is over first; ``None`` is for never."""
+    """The shorter of the delays; ``None`` stands for never."""
     delays = [delay for delay in (one, other) if delay is not None]
     return min(delays) if delays else None

@@ -1,12 +1,12 @@
 """The decisions: what is done for an object in a turn, as one table.
 
-A turn is one walk down the table. A row that applies names an act. Most acts end the turn: they
-say what the object waits for. The others make the next rows decidable, and the walk goes on below;
-so every turn ends. The last row applies always.
+A turn is one walk down the table. The first row that applies names an act. Most acts end the turn:
+they say what the object waits for. After the other acts, the walk goes on with the rows below. The
+last row always applies, so every turn ends.
 
-The conditions are pure: they look at the turn, i.e. at the item of the queue and at the record of
-the object, and at the rules, which do not change while the operator runs. Only the acts change
-anything: they are the methods of :class:`~kopf_core.reactor.object.reconciliation.Reconciler`.
+The conditions are pure. They look at the turn (the item of the queue, and the record of the object)
+and at the rules, which do not change while the operator runs. Only the acts change anything: they
+are the methods of :class:`~kopf_core.reactor.object.reconciliation.Reconciler`.
 """
 
 import enum
@@ -26,7 +26,7 @@ from kopf_core.reactor.object.idleness import Idleness
 from kopf_core.reactor.object.object_pauses import find_pause
 from kopf_core.reactor.object.turns import Background, Turn
 
-if TYPE_CHECKING:  # they take time to be imported, and most of the operators do without them
+if TYPE_CHECKING:  # their import takes time, and few operators need them
     from kopf_core.engines.desired.desired_states import DesiredStates
     from kopf_core.reactor.object.takeovers import Takeovers
 
@@ -62,7 +62,7 @@ class Act(enum.Enum):
 
 
 class Rules:
-    """What does not change while the objects of one kind are served."""
+    """The inputs of the decisions that stay the same while the objects of one kind are served."""
 
     def __init__(
         self,
@@ -91,21 +91,21 @@ class Rules:
         """Whether there are handlers that leave marks on objects."""
 
         self.idleness = Idleness(settings, handlers)
-        """What tells that only the status of an object has changed."""
+        """Recognises the objects of which only the status has changed."""
 
         self.rows = tuple(row for row in ROWS if row.given(self))
-        """Those rows of the table that are possible under these rules."""
+        """The rows of the table that are possible under these rules."""
 
         steps = tuple((number, row.when) for number, row in enumerate(self.rows))
         self.walks: tuple[Walk, ...] = tuple(steps[number:] for number, _ in steps)
-        """For each of them: the walk that begins there."""
+        """For each possible row: the walk that begins with it."""
 
     def can_be_marked(self, body: RawBody) -> bool:
-        """Whether we can have left something on the object, now or in the past."""
+        """Whether the object can have marks of ours, by our handlers or by its finalizers."""
         return self.leaves_marks or is_deletion_blocked(body, self.finalizer)
 
     def requires_finalizer(self, turn: Turn) -> bool:
-        """Whether somebody must see the deletion of the object."""
+        """Whether a handler, a daemon, or a reconciler must see the deletion of the object."""
         cause, key = turn.cause, turn.item.key
         if self.handlers.requires_finalizer(cause, self.background.get_finished(key)):
             return True
@@ -116,7 +116,7 @@ class Rules:
 
 Condition = Callable[[Turn, Rules], object]
 Walk = tuple[tuple[int, Condition], ...]
-"""The numbers of rows, and when each of them applies; from some row down to the last one."""
+"""The numbers and conditions of rows, from some row down to the last one."""
 
 
 class Row(NamedTuple):
@@ -127,7 +127,8 @@ class Row(NamedTuple):
     act: Act
     why: str
     given: Callable[[Rules], object] = lambda _: True
-    """Under which rules the row is possible at all; elsewhere, it costs nothing."""
+    """Under which rules the row is possible at all. Impossible rows are left out, and cost nothing.
+    """
 
 
 def _is_untouched(turn: Turn, rules: Rules) -> bool:
@@ -312,7 +313,7 @@ ROWS = (
         lambda turn, rules: rules.echoes.is_own(turn),
         Act.IGNORE,
         "the object is exactly as we have left it when everything was handled",
-        given=lambda rules: rules.echoes.are_final,
+        given=lambda rules: rules.echoes.rests_when_handled,
     ),
     Row(
         "it is the echo of a pass",
@@ -386,8 +387,8 @@ ROWS = (
 
 
 def decide(turn: Turn, rules: Rules, start: int = 0) -> int:
-    """The number of the first of the possible rows that applies, from that one on."""
-    for number, applies in rules.walks[start]:  # it is for each object several times
+    """The number of the first row that applies, among the possible rows from ``start`` on."""
+    for number, applies in rules.walks[start]:  # it runs several times for each object
         if applies(turn, rules):
             return number
     raise AssertionError("unreachable: the last row applies always")  # pragma: no cover

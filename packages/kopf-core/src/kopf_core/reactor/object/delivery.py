@@ -1,7 +1,7 @@
-"""Delivery: the changes of an object on their way to the API, and back in the stream.
+"""Delivery: sends the changes of an object to the API, and notices them in the stream.
 
-The response to a patch is the newest state of the object, known before the stream brings it.
-The state is called settled when the stream has brought it too, or its deadline has passed.
+The reply to a patch is the newest state of the object, before the stream brings that state. The
+object is settled when the stream has brought it, too, or when the deadline has passed.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from kopf_core.reactor.object.turns import Turn
 from kopf_core.reactor.streams.work import DONE, LAST_MOMENT, Requeue, TurnResult
 
 NOTHING_CHANGED_DELAY = 1.0
-"""The least delay in seconds before the next attempt if the progress cannot be stored."""
+"""The least delay in seconds before the next attempt if a patch has not changed the object."""
 
 
 class Delivery:
-    """Sends the changes of the objects of one resource, and tells them when they come back."""
+    """Sends the changes of the objects of one resource, and recognises them in the stream."""
 
     def __init__(
         self,
@@ -48,18 +48,20 @@ class Delivery:
         self._door = execution.door
 
     def redefine(self, resource: Resource) -> None:
-        """Send the changes as it is possible since now, e.g. to the subresources or not."""
+        """Use the new definition of the resource, e.g. with the status as a subresource or not."""
         self._resource = resource
 
     def notice(self, turn: Turn, event: RawEvent) -> None:
-        """Keep the newest state of the object: streams can lag behind our own patches."""
+        """Take the state from the event, unless the known state is newer: streams are behind
+        patches.
+        """
         item, memory = turn.item, turn.memory
         memory.write = memory.write.streamed(event["object"])
         is_restored = event["type"] is None and memory.write.are_versions_doubted
         if event["type"] == "DELETED" or is_restored:
             memory.write = memory.write.restored()
         elif item.latest is not None and is_same(item.latest, event["object"]):
-            # Ours is preferred: when it removes the last finalizer, the version can be the same.
+            # The known state is kept: with the last finalizer removed, the versions can be equal.
             item.is_contradicted = False
             return
         elif item.latest is not None and is_newer(item.latest, event["object"]):
@@ -67,21 +69,23 @@ class Delivery:
             return
         is_back = memory.cycle.stage is Stage.ABSENT and _is_present(turn, event)
         item.latest, item.type = event["object"], event["type"]
-        item.is_contradicted = is_back  # it was a mistake; or the stream, or the list is late
+        item.is_contradicted = is_back  # the reply or the stream is wrong: request the object
         if not is_back and (is_restored or memory.write.precedes(event["object"])):
             self._believe(turn, event["object"])
 
     def _believe(self, turn: Turn, body: RawBody) -> None:
-        """This state is surely later than all that we have done to the object."""
+        """Correct the stage of the object by a state that is surely later than all our changes."""
         is_blocked = is_deletion_blocked(body, self._settings.persistence.finalizer)
         turn.memory.cycle = turn.memory.cycle.shown(
             is_deleting=is_deletion_ongoing(body), is_blocked=is_blocked
         )
 
     async def look(self, turn: Turn) -> None:
-        """See how the object is. Usually, it is the stream that is late; but it can also be that
-        versions go down, as they do in some aggregated APIs; that a backup was restored, with
-        its old versions, and the versions of the API are raised; or that it is not absent.
+        """Request the object, and take the reply as its newest state.
+
+        Usually, the reply shows that the stream is late. But the versions of some aggregated APIs
+        go down; a restored backup brings old versions, while the API goes on with raised ones; and
+        an object that was reported as absent can exist.
         """
         item, metadata = turn.item, turn.body.metadata
         url = self._resource.get_url(namespace=metadata.namespace, name=metadata.name)
@@ -91,10 +95,10 @@ class Delivery:
         except APINotFoundError:
             body, is_absent = None, True
         except APIForbiddenError:
-            body = None  # then, the stream is to be believed
-        item.is_contradicted = False  # not earlier: the request can be interrupted
+            body = None  # without the permission, the stream is trusted
+        item.is_contradicted = False  # not before the request, as it can be interrupted
         if is_absent or (is_sane(body) and object_key(self._resource, body) != item.key):
-            return  # what is there, is another object of the same name
+            return  # it does not exist, or it is another object with the same name
         if is_sane(body):
             turn.memory.write = turn.memory.write.looked_up(body)
             item.latest, item.type = body, "MODIFIED"
@@ -103,9 +107,10 @@ class Delivery:
             turn.memory.cycle = turn.memory.cycle.at(Stage.HANDLED)
 
     def look_ahead(self, turn: Turn) -> bool:
-        """Keep the newest state of those that have come but are not handled as events yet.
+        """Take the state of the newest event, while its event is left to the next turn.
 
-        Get whether the changes can be handled by it, i.e. whether the object is still there.
+        Return whether the changes can be handled by that state, i.e. whether the object still
+        exists.
         """
         item, newest = turn.item, turn.item.events[-1]
         if newest["type"] == "DELETED" or item.type == "DELETED" or item.latest is None:
@@ -117,11 +122,11 @@ class Delivery:
         return True
 
     async def apply_early(self, turn: Turn) -> TurnResult:
-        """Send the changes made by handlers of events, while the state is not settled yet.
+        """Send the changes by handlers of events, though our previous patch has not come back.
 
-        What is waited for already is waited for still, and for no longer than it was: otherwise,
-        if every event leads to a patch, and every patch to an event, the wait would never end.
-        It is safe: the reply to the patch is the newest state, with all that was sent before.
+        The turn goes on to wait for the previous patch, and until the previous deadline. Otherwise,
+        if every event leads to a patch, and every patch to an event, the wait would never end. This
+        is safe: the reply to a patch is the newest state, with all earlier patches in it.
         """
         memory = turn.memory
         awaited = memory.write.awaited
@@ -133,7 +138,7 @@ class Delivery:
         return awaited or DONE
 
     async def apply(self, turn: Turn, delay: float | None = None) -> TurnResult:
-        """Send the changes to the API, and decide on when to get back to the object."""
+        """Send the changes to the API, and decide when the next turn of the object is."""
         if delay == FOREVER:
             delay = None
         if turn.memory.owed.carried:
@@ -146,7 +151,7 @@ class Delivery:
         if delay:
             turn.logger.debug(f"Sleeping was skipped because of the patch, {delay} seconds left.")
         source: RawBody | Any = turn.item.latest
-        if not self._door.is_open:  # e.g. a thread has ended in the middle of a pause
+        if not self._door.is_open:  # e.g. the thread of a handler has ended in a pause
             turn.memory.owed = turn.memory.owed.held(source)
             self._door.check()
         turn.item.is_sending = True
@@ -154,15 +159,15 @@ class Delivery:
             applied = await self._send(turn, source)
         finally:
             turn.item.is_sending = False
-        if applied.is_gone:  # what was on its way at that moment is not to be handled
+        if applied.is_gone:  # the states that come later, but are older, are not handled
             turn.memory.lose(source)
             return DONE
         patched = applied.body
         if patched is None or _get_version(patched) == _get_version(source):
             if applied.is_refused and delay is None:
-                # The newer state is usually on its way; if it is not, there is another reason.
+                # A conflict: the newer state is usually on its way. Otherwise, try again later.
                 return self._requeue(get_conflict_delay(turn.memory.owed))
-            # If nothing has changed though it should have, a new attempt would be the same.
+            # The patch has changed nothing: an immediate attempt would change nothing, too.
             return self._requeue(None if delay is None else max(delay, NOTHING_CHANGED_DELAY))
         timeout = self._settings.persistence.consistency_timeout
         turn.item.latest, turn.item.type = patched, "MODIFIED"
@@ -171,9 +176,10 @@ class Delivery:
         return write.awaited or DONE
 
     async def save(self, turn: Turn) -> None:
-        """Send what was done before the turn was interrupted, if that is possible.
+        """Send the changes of an interrupted turn, if that is possible.
 
-        It has a moment for that, whatever happens meanwhile: the interruptions can be repeated.
+        The sending has :data:`LAST_MOMENT` seconds, even if the turn is interrupted again
+        meanwhile.
         """
         if not turn.is_changing:
             return
@@ -185,7 +191,7 @@ class Delivery:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([sending])
         if not sending.cancelled():
-            sending.exception()  # what is not sent now is left to the next turn
+            sending.exception()  # the error does not matter: the next turn sends the changes
 
     def _requeue(self, delay: float | None) -> TurnResult:
         return DONE if delay is None else Requeue(at=self._clock.monotonic() + delay)
@@ -228,7 +234,7 @@ class Delivery:
 
 
 def _is_present(turn: Turn, event: RawEvent) -> bool:
-    """Whether the object that the API did not know is there: it is listed, or goes on to change."""
+    """Whether an object that was unknown to the API exists: it is listed, or goes on to change."""
     if event["type"] == "DELETED":
         return False
     known, version = turn.memory.write.floor, parse_version(event["object"])
@@ -238,7 +244,7 @@ def _is_present(turn: Turn, event: RawEvent) -> bool:
 def is_only_marked(before: RawBody, after: RawBody, turn: Turn) -> bool:
     """Whether nothing but our annotations differs in these two states of the object.
 
-    There is nothing to be handled then: neither by us, nor by anybody else's will.
+    If so, neither we nor others have changed anything that handlers can be interested in.
     """
     marks = turn.marks
     return (
@@ -259,7 +265,7 @@ _VOLATILE: Mapping[str, Any] = {
     "resourceVersion": None,
     "managedFields": None,
 }
-"""What differs in the metadata if only annotations are changed."""
+"""The fields of the metadata that differ if only annotations have changed."""
 
 
 def _merge(annotations: Mapping[str, str] | None, marks: Patch) -> Mapping[str, str]:

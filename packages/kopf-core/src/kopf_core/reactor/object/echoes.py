@@ -1,4 +1,4 @@
-"""Echoes: objects come back in the stream as we have left them, and there is nothing to be done."""
+"""Echoes: the stream brings an object exactly as our own patch has left it."""
 
 import logging
 from collections.abc import Mapping
@@ -15,15 +15,16 @@ from kopf_core.reactor.object.cycles import FOREVER
 from kopf_core.reactor.object.turns import Turn
 from kopf_core.reactor.streams.work import WorkItem
 
-if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
+if TYPE_CHECKING:  # its import takes time, and few operators need it
     from kopf_core.engines.desired.desired_states import DesiredStates
 
 
 class Echoes:
-    """Recognises the states in which we have left the objects of one resource ourselves.
+    """Recognises the echoes of our own patches for the objects of one resource.
 
-    Daemons and timers can end without any change of the object, so objects with these are always
-    checked. Passes are made for changes of others, and at their times.
+    Objects with daemons and timers are always checked in a turn, as these can end without any
+    change of the object. Objects with reconcilers are checked, unless only their status has
+    changed.
     """
 
     def __init__(
@@ -36,21 +37,24 @@ class Echoes:
         self._settings = settings
         self._memories = memories
         self._desired = desired
-        self.are_final = not (handlers.spawning or handlers.reconciling)
-        """Whether nothing happens to an object that is left as handled, but changes by others."""
+        self.rests_when_handled = not (handlers.spawning or handlers.reconciling)
+        """Whether a handled object needs nothing until others change it: no daemons, timers,
+        passes.
+        """
 
         has_others = handlers.changing or handlers.spawning
         self._is_status_free = bool(desired and desired.is_indifferent and not has_others)
-        """Whether nothing is ever to be done because of the status of an object."""
+        """Whether a change of the status alone never needs a pass or a handler."""
 
-        can_be_last = self.are_final or self._is_status_free
+        can_be_last = self.rests_when_handled or self._is_status_free
         self._are_skipped = can_be_last and not handlers.watching
 
     def absorb(self, item: WorkItem, event: RawEvent) -> bool:
-        """Take the event if the object waits only for it, and a turn for it would do nothing.
+        """Take the event without a turn, if it is the awaited echo and nothing is to be done for
+        it.
 
-        Most of the cycles end so, and turns are not cheap. They are still made
-        if people look at every detail in the log.
+        Most cycles end so, and turns are not cheap. Turns are still made if debug messages are
+        logged, so that people see each detail.
         """
         rest = item.rest
         if not self._are_skipped or not isinstance(rest, AwaitChange) or item.has_wishes:
@@ -69,20 +73,22 @@ class Echoes:
         return is_absorbed
 
     def is_own(self, turn: Turn) -> bool:
-        """Whether this is how we have left the object, so that there is nothing to be done."""
+        """Whether the object is exactly as our patch has left it when everything was handled."""
         return turn.memory.write.has_left(turn.item.latest)
 
     def get_rest(self, turn: Turn) -> float:
-        """For how long to do nothing: if passes have left the object so, with its new status."""
+        """In how many seconds the next pass is due, if this is the echo of a pass; zero if it is
+        not.
+        """
         is_settled = self._is_status_free and turn.memory.write.has_left(turn.item.latest)
         if self._desired is None or not is_settled:
             return 0.0
         return self._desired.get_rest(turn.item.key)
 
     def remember(self, turn: Turn, before: RawBody | None) -> None:
-        """Remember that nothing but the status was changed by the latest patch, if it is so.
+        """Remember the patched state as handled, if the latest patch has changed only the status.
 
-        With our finalizer on the object, it can be its turn to be removed.
+        Objects with our finalizer are not remembered: the finalizer can be due to be removed.
         """
         after = None if turn.applied is None else turn.applied.body
         if not self._is_status_free or before is None or after is None:
@@ -93,7 +99,7 @@ class Echoes:
 
 
 def _is_same_but_status(before: RawBody, after: RawBody) -> bool:
-    """Whether neither we nor anybody else has changed anything else in the object."""
+    """Whether the two states differ in the status only."""
     return {**before, **_REPORTED} == {**after, **_REPORTED} and (
         {**before["metadata"], **_VERSIONED} == {**after["metadata"], **_VERSIONED}
     )
@@ -101,4 +107,4 @@ def _is_same_but_status(before: RawBody, after: RawBody) -> bool:
 
 _REPORTED: Mapping[str, Any] = {"metadata": None, "status": None}
 _VERSIONED: Mapping[str, Any] = {"resourceVersion": None, "managedFields": None}
-"""What differs in the metadata if anything else is changed."""
+"""The fields of the metadata that differ after any change of the object."""

@@ -1,8 +1,8 @@
-"""Idle objects: only their status has changed since a turn that had nothing to do for them.
+"""Idle objects: only their status has changed since a turn that has found nothing to do for them.
 
-Most events of most kinds are such: controllers report in the status all the time. To find out that
-they change nothing for the handlers, the last handled state is parsed, and compared with all of
-the object. It is several times quicker to see that nothing but the status is different.
+Most events are such: controllers report in the status all the time. Without this module, each of
+them costs a parsed last handled state, and a comparison of it with the whole object. Here, it costs
+a digest of the object without its status, which is several times quicker.
 """
 
 from kopf_cogs.configs.diffbase import keeps_essence_as_is
@@ -25,10 +25,10 @@ class Idleness:
             and not any(handler.has_filters for handler in handlers.blocking)
             and not roots & {"metadata", "status"}
         )
-        """Whether nothing is ever to be done because of the status of an object."""
+        """Whether a change of the status alone can never need a handler."""
 
     def remember(self, turn: Turn) -> None:
-        """Nothing was to be done for the object in this turn, and nothing is to be done later."""
+        """Remember the state of the object, as this turn has found nothing to do, now or later."""
         latest = turn.item.latest
         if not self.is_possible or latest is None or turn.memory.cycle != HANDLED:
             return
@@ -36,7 +36,7 @@ class Idleness:
             turn.memory.idle = digest(latest)
 
     def has(self, turn: Turn) -> bool:
-        """Whether the object is the same as when nothing was to be done for it."""
+        """Whether nothing but the status differs from the remembered state."""
         memory, latest = turn.memory, turn.item.latest
         return (
             memory.idle is not None
@@ -48,6 +48,6 @@ class Idleness:
 
 
 def digest(body: RawBody) -> int:
-    """What tells the states of an object from each other, except for their status."""
+    """A digest of the object that does not depend on its status and its versions."""
     metadata = {**body["metadata"], "resourceVersion": "", "managedFields": ""}
     return hash(dumps({**body, "metadata": metadata, "status": ""}))

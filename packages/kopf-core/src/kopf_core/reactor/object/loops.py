@@ -1,7 +1,8 @@
 """Loops: handlers of status fields that change these very fields, and so are called again.
 
-A few rounds are fine: the value can settle. If it does not, each round waits longer than the one
-before it. Changes of others are never delayed.
+A few rounds are fine: the value can settle. If it does not settle, each round waits longer than the
+one before it. Changes by others are never delayed. A patch that sets the same value changes nothing
+in the API, so it begins no round.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,26 +18,26 @@ from kopf_core.intents.causes import ChangingCause
 from kopf_core.intents.handlers import ChangingHandler
 
 FREE_ROUNDS = 3
-"""How many rounds in a row are not delayed."""
+"""The number of rounds in a row that are not delayed."""
 
 MAX_DELAY = 600.0
 """In seconds: the longest delay between the rounds."""
 
 
 class _Write(NamedTuple):
-    """What the handlers have written last to the status fields that they are called for."""
+    """The latest values that handlers have written to the fields which they are called for."""
 
     values: Mapping[FieldPath, Any]
     by: HandlerId
     rounds: int
-    """How many rounds in a row were begun by such writes."""
+    """The number of rounds in a row that such writes have begun."""
 
     until: float | None = None
-    """When the next round can begin; ``None`` if it has not been seen yet."""
+    """When the next round can begin; ``None`` until the object comes back with these values."""
 
 
 class StatusLoops:
-    """Recognises the loops for the objects of one kind; only objects with loops are remembered."""
+    """Recognises the loops for the objects of one kind; remembers only objects with such writes."""
 
     def __init__(self, handlers: Iterable[ChangingHandler], clock: Clock) -> None:
         self._clock = clock
@@ -44,11 +45,11 @@ class StatusLoops:
         self._writes: dict[ObjectKey, _Write] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is anything to look for: in most operators, there is not."""
+        """Whether any handler is called for a field of the status; in most operators, none is."""
         return bool(self._fields)
 
     def get_hold(self, key: ObjectKey, cause: ChangingCause, logger: AnyLogger) -> float:
-        """For how long (in seconds) not to call the handlers for what they have written."""
+        """How many seconds to wait before the handlers are called for their own write."""
         write = self._writes.get(key)
         if write is None:
             return 0.0
@@ -72,7 +73,7 @@ class StatusLoops:
         handlers: Iterable[ChangingHandler],
         patches: Iterable[Patch],
     ) -> None:
-        """See whether the handlers have changed the fields that they are called for."""
+        """Remember the write, if handlers have changed the fields which they are called for."""
         callees = {h.field: h.id for h in handlers if h.field in self._fields and h.field}
         if not callees:
             return
@@ -98,7 +99,7 @@ class StatusLoops:
 
 
 def _is_caused_by(write: _Write, cause: ChangingCause) -> bool:
-    """Whether there is nothing in the change but what was written."""
+    """Whether the change of the object consists of this write only."""
     fields = write.values
     return all(
         any(item.field[: len(field)] == field for field in fields) for item in cause.diff

@@ -1,11 +1,11 @@
-"""Missed changes: those that come in the middle of a handling cycle.
+"""Missed changes: changes of an object that come in the middle of its handling cycle.
 
-A cycle can take several steps, and the object can be changed by others in between. The handlers
-that are not over see the newest state anyway. Those that are over have seen an older one.
+A cycle can take several steps, and others can change the object between them. Handlers that have
+not finished see the newest state. Handlers that have finished have seen an older state.
 
-When the cycle is over, and somebody has missed a change, the state that the earliest of them has
-seen is stored as the last handled one. What differs from it is then handled as an update.
-The progress of those who have seen more than that is kept until then: they are not called again.
+If a finished handler has missed a change, the end of the cycle stores the earliest state seen by
+such handlers as the last handled state. The difference to it is then handled as an update. Handlers
+that have seen a later state keep their progress until then: they are not called again.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -20,20 +20,20 @@ from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.reactor.object.seen_states import SeenStates
 
 Interests = Mapping[HandlerId, Collection[FieldPath | None]]
-"""The fields of those that handle updates; ``None`` stands for the whole object."""
+"""The fields of the handlers of updates; ``None`` stands for the whole object."""
 
 
 class Missed(NamedTuple):
-    """What remains to be handled when the cycle is over."""
+    """The rest that the next cycle must handle."""
 
     essence: BodyEssence
-    """What the earliest of the handlers has seen."""
+    """The earliest state after which a handler has missed a change."""
 
     kept: Mapping[HandlerId, HandlerState]
-    """The progress of those who have seen more than that."""
+    """The progress of the handlers that have seen a later state."""
 
     seen: SeenStates
-    """What exactly those have seen."""
+    """The states that those handlers have seen."""
 
 
 def find_missed(
@@ -43,9 +43,9 @@ def find_missed(
     handlers: Collection[ChangingHandler],
     load_subhandlers: Callable[[Collection[HandlerId]], Mapping[HandlerId, HandlerState]],
 ) -> Missed | None:
-    """See who has missed what in the cycle that is over; ``None`` if nobody has missed anything.
+    """Find what the handlers of an ended cycle have missed; ``None`` if they have missed nothing.
 
-    The current state is the last one of those seen.
+    The last one of the seen states is the current state.
     """
     if len(seen.items) <= 1 or cause.reason is Reason.DELETE:
         return None
@@ -63,7 +63,8 @@ def find_missed(
     late = [state[id] for id in kept if positions[id] < len(seen.items) - 1]
     for id in positions.keys() & interests.keys() - kept.keys():
         kept.update(_keep_subhandlers(id, state, load_subhandlers, seen, earliest))
-    subrefs = frozenset().union(*(known.subrefs for known in late))  # they tell what is missed
+    # The states that sub-handlers have seen tell what their parents have missed.
+    subrefs = frozenset().union(*(known.subrefs for known in late))
     kept.update((id, sub) for id, sub in load_subhandlers(subrefs).items() if sub.finished)
     if cause.reason is not Reason.CREATE:
         kept.update(_excuse(state, essence, seen.items[-1].essence, interests))
@@ -78,9 +79,10 @@ def _keep_subhandlers(
     seen: SeenStates,
     earliest: int,
 ) -> Iterator[tuple[HandlerId, HandlerState]]:
-    """Of the sub-handlers, only those are to be repeated that have missed something.
+    """Keep the progress of the sub-handlers that have missed nothing, so that they are not
+    repeated.
 
-    Their parent is to be called again anyway; but it starts with the others being over.
+    Their parent is called again anyway, but these sub-handlers are finished for it.
     """
     subrefs = state[id].subrefs
     ahead = {
@@ -107,10 +109,11 @@ def _find_earliest(
     cause: ChangingCause,
     interests: Interests,
 ) -> int | None:
-    """The position of the state after which there is something to be handled, if there is.
+    """The position of the state after which a change was missed; ``None`` if none was missed.
 
-    A creation is what the first of its handlers has seen; what comes later is an update of that,
-    also for those who handle only updates. In other cycles, they have their part in the cycle.
+    After a creation, the first of its handlers defines the created state. Later changes are updates
+    of that state, also for handlers of updates only, as those take no part in creations. In other
+    cycles, the handlers of updates take part themselves.
     """
     newest = seen.items[-1].essence
     outdated = [
@@ -133,7 +136,7 @@ def _excuse(
     newest: BodyEssence,
     interests: Interests,
 ) -> Iterator[tuple[HandlerId, HandlerState]]:
-    """Those who had no part in the cycle have missed nothing, whatever others have to repeat."""
+    """Mark the handlers that took no part in the cycle as finished: they have missed nothing."""
     done = HandlerState(started=state.now, stopped=state.now, success=True)
     for id, fields in interests.items():
         if id not in state.finished and _is_missed(essence, newest, fields):
@@ -143,7 +146,7 @@ def _excuse(
 def _is_missed(
     essence: BodyEssence, newest: BodyEssence, fields: Collection[FieldPath | None]
 ) -> bool:
-    """Whether the change from that state to the newest one is of interest for the handler."""
+    """Whether the change from that state to the newest one is in the fields of the handler."""
     return any(_is_changed(essence, newest, field) for field in fields)
 
 

@@ -1,4 +1,4 @@
-"""Objects that people ask to leave alone for a while, and what is done when they do so no more."""
+"""Pauses of single objects, which people ask for with an annotation; and the ends of the pauses."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def find_pause(turn: Turn) -> str | None:
-    """Why nothing is to be done for the object now; ``None`` if it is not paused, or is deleted."""
+    """The reason of the pause; ``None`` if the object is not paused, or is deleted."""
     item = turn.item
     newest = item.newest if turn.settings.execution.honor_pauses else None
     pause = None if newest is None else get_pause(newest)
@@ -35,7 +35,9 @@ class ObjectPauses:
     desired: "DesiredStates | None"
 
     def leave_alone(self, turn: Turn, resource: Resource, pause: str) -> Done:
-        """Do nothing for the object but keep its newest state, for as long as people ask so."""
+        """Keep the newest state of the paused object, stop its daemons and timers, and do nothing
+        else.
+        """
         item = turn.item
         while item.events:
             self.delivery.notice(turn, item.events.popleft())
@@ -49,14 +51,14 @@ class ObjectPauses:
         return DONE
 
     def go_on(self, turn: Turn) -> None:
-        """Have everything handled again, beginning with what has changed meanwhile."""
+        """End the pause: the turn goes on, and handles the changes that were made in the pause."""
         self.memories.unpause(turn.item.key)
         if not turn.item.is_deleted and turn.item.newest is not None:
             _tell(turn, "Unpaused", "The object is paused no more.")
 
 
 def _tell(turn: Turn, reason: str, message: str) -> None:
-    """Tell those who look at the operator, and those who look at the object."""
+    """Tell people: in the log of the operator, and with an event on the object."""
     body = Body(turn.item.newest or {})
     LocalObjectLogger(body=body, settings=turn.settings).info(message)
     post_event(body, type="Normal", reason=reason, message=message)

@@ -1,4 +1,4 @@
-"""Problems: what is said of the objects that are invalid for the models of their handlers."""
+"""Problems: reports on objects that are invalid for the models of their handlers."""
 
 from kopf_core.actions.conditions import Conditions
 from kopf_core.engines.complaints import REASON, complain
@@ -14,10 +14,10 @@ VALID = "Valid"
 def tell_of_problems(
     turn: Turn, handlers: ResourceHandlers, cause: ResourceCause, *, is_patched: bool = False
 ) -> None:
-    """Say that the object is invalid, or not anymore; in its conditions, too, if it is patched.
+    """Report that the object is invalid, or is valid again; with its conditions, if it is patched.
 
-    There are no conditions where the kind has no subresource for the status: then, everyone
-    who applies the object from a file would remove them, and the schema can be without them.
+    Conditions are set only if the kind has the status as a subresource. Otherwise, everyone who
+    applies the object from a file would remove them, and the schema can be without them.
     """
     problems = handlers.find_problems(cause)
     has_status = is_patched and "status" in cause.resource.subresources

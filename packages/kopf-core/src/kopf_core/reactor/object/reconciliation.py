@@ -1,9 +1,9 @@
 """The spine: what happens to an object, from an event to the requests to the API.
 
-A turn walks down :data:`~kopf_core.reactor.object.deciding.ROWS`: what applies there is done by the
-method of the same name here. To be read from top to bottom:
+A turn walks down :data:`~kopf_core.reactor.object.deciding.ROWS`. The act of a row is the method
+with the same name here. Read the class from top to bottom:
 
-* :meth:`Reconciler.process` makes a turn: it decides and acts until an act says what comes next.
+* :meth:`Reconciler.process` makes a turn: it decides and acts until an act ends the turn.
 * The acts before the cause is known: pauses, events, holds, our own patches on their way.
 * The acts by the cause: deletions, finalizers, handlers, passes.
 """
@@ -61,7 +61,7 @@ from kopf_core.reactor.object.turns import Background, Turn
 from kopf_core.reactor.streams.refusals import list_rights
 from kopf_core.reactor.streams.work import DONE, Done, TurnResult, WorkItem
 
-if TYPE_CHECKING:  # they take time to be imported, and most of the operators do without them
+if TYPE_CHECKING:  # their import takes time, and few operators need them
     from kopf_core.engines.desired.desired_states import DesiredStates
     from kopf_core.engines.desired.object_plans import Step
     from kopf_core.reactor.object.takeovers import Takeovers
@@ -69,10 +69,10 @@ if TYPE_CHECKING:  # they take time to be imported, and most of the operators do
 C = TypeVar("C", bound=ResourceCause)
 
 EVENTS_TIME = 0.1
-"""For how long (in seconds) to handle the events of one object while others wait for the place."""
+"""How many seconds to handle the events of one object while other objects wait for the place."""
 
 CLEANING_POLLING = 10.0
-"""How often (in seconds) to look for what is deleted but not gone: usually, it is told of."""
+"""How often (in seconds) to look for deleted children; usually, the stream tells earlier."""
 
 
 class Reconciler:
@@ -95,7 +95,7 @@ class Reconciler:
         self.settings: OperatorSettings = execution.settings
         self._handlers = handlers
         self.needs_events = bool(handlers.watching)
-        """Whether there is anybody who is promised every event, not only the newest state."""
+        """Whether there are handlers of events: they get every event, not only the newest state."""
 
         self._memories = memories
         self._execution = execution
@@ -125,17 +125,17 @@ class Reconciler:
         self._last_hold = acts.index(Act.WAIT)
 
     def redefine(self, resource: Resource) -> None:
-        """The definition of the same resource has changed, e.g. its subresources."""
+        """Take the new definition of the same resource, e.g. with other subresources."""
         self.resource = resource
         self._delivery.redefine(resource)
 
     def is_handled(self, event: RawEvent) -> bool:
-        """Whether there can be anything to be done for the event, but indexing."""
+        """Whether the event can need a turn. If not, it is only indexed."""
         is_gone = event["type"] == "DELETED"
         return self.needs_events or is_gone or self._rules.can_be_marked(event["object"])
 
     async def process(self, item: WorkItem) -> TurnResult:
-        """Process all that is there for the object, and say when to do it again."""
+        """Make a turn: process all that has come for the object, and return what it waits for."""
         memory = self._memories.recall(item.key, is_listed=item.is_listed)
         turn = Turn(item, memory, self.settings)
         number = -1
@@ -145,17 +145,17 @@ class Reconciler:
                 number = decide(turn, self._rules, number + 1)
                 act, is_async = self._acts[number]
                 result = await act(turn) if is_async else act(turn)
-        except asyncio.CancelledError:  # what was done until now must not be repeated
+        except asyncio.CancelledError:  # save the outcomes, so that no handler is repeated
             await self._delivery.save(turn)
             raise
-        except FencedError as e:  # it is going to be paused; then, it starts anew
+        except FencedError as e:  # the lease is lost: a pause is coming
             turn.logger.debug(f"The processing is interrupted: {e}")
             return DONE
         except APIError as e:
             return throttle(turn, await self._denials.explain(e, turn), self._clock.monotonic())
         except Exception as e:
             return throttle(turn, Failure(safe_repr(e), exc=e), self._clock.monotonic())
-        finally:  # what is not sent now is sent by the next turn: nothing is called again for it
+        finally:  # the next turn sends the rest; no handler is called again
             if turn.is_changing or memory.owed is not NOTHING_OWED:
                 memory.owed = memory.owed.unsent(turn.marks, turn.patch)
         if memory.holds.throttling is not None and number > self._last_hold:
@@ -182,10 +182,10 @@ class Reconciler:
         self._pauses.go_on(turn)
 
     async def _observe(self, turn: Turn) -> None:
-        """Handle the events in order; not those after a pause by people, as it has come with one.
+        """Handle the events in order, but not beyond an event that pauses the object.
 
-        If they come faster than they are handled, some are left for the next turn: the changes
-        are to be handled too, and the place to be given back from time to time.
+        If events come faster than they are handled, the rest is left to the next turn. The changes
+        must be handled, too, and the place must be given back from time to time.
         """
         item, until = turn.item, 0.0
         while item.events:
@@ -200,7 +200,8 @@ class Reconciler:
             self._delivery.notice(turn, event)
             if self.needs_events:
                 await self._call_watching(turn, event)
-            if self._handlers.spawning or event["type"] == "DELETED":  # in all versions of its kind
+            # The daemons of a deleted object can be of another version of its kind.
+            if self._handlers.spawning or event["type"] == "DELETED":
                 await self._adjust_background(turn)
             if item.events and not until:
                 until = self._clock.monotonic() + EVENTS_TIME
@@ -228,9 +229,9 @@ class Reconciler:
             await self._adjust_background(turn)
 
     async def _adjust_background(self, turn: Turn) -> None:
-        """Start and stop daemons and timers in accordance with the newest state of the object.
+        """Start and stop daemons and timers by the newest state of the object.
 
-        If the state is outdated, or can be, the object is to be looked at first.
+        If the state is outdated, or can be, nothing is adjusted: the object is requested first.
         """
         key, body = turn.item.key, turn.body
         if turn.is_outdated or self._is_late(turn):
@@ -331,12 +332,12 @@ class Reconciler:
         return await self._delivery.apply(turn)
 
     async def _handle(self, turn: Turn) -> TurnResult:
-        """Bring the object to the state where all its changes are handled. One step of that."""
+        """Make one step towards the state in which all changes of the object are handled."""
         cause, key = turn.cause, turn.item.key
         is_deleting = cause.reason is Reason.DELETE
         is_kept = is_deleting and self._background.is_running(key)
         delay = hold = get_finalizer_hold(turn, cause.reason, self._clock.monotonic())
-        is_ours = self._handlers.is_interested(cause)  # others are left without our marks
+        is_ours = self._handlers.is_interested(cause)  # objects of no interest get no marks
         if is_ours and turn.memory.cycle.stage is not Stage.RELEASED:
             delay = sooner(hold, await self._cycles.step(turn, cause, is_kept=is_kept))
             turn.is_finished &= hold is None
@@ -344,7 +345,7 @@ class Reconciler:
             delay = sooner(delay, await self._make_passes(turn, self.desired))
         if is_deleting and delay is None:
             self._release(turn, is_kept=is_kept)
-        if self._background.is_stopping(key):  # the last resort, as they tell when they end
+        if self._background.is_stopping(key):  # usually, they wake the object when they end
             delay = sooner(delay, self.settings.background.cancellation_polling)
         if self._handlers.viewing and not is_deleting:
             tell_of_problems(turn, self._handlers, cause, is_patched=True)
@@ -358,7 +359,7 @@ class Reconciler:
         return result
 
     async def _make_passes(self, turn: Turn, desired: "DesiredStates") -> float | None:
-        """Make the passes, but not before what is done already is sent: they can take long."""
+        """Make the passes; but send the changes of handlers first, as passes can take long."""
         if turn.is_changing:
             return 0.0
         return await desired.make_passes(self._make_step(turn))
@@ -377,13 +378,13 @@ class Reconciler:
         )
 
     def _release(self, turn: Turn, *, is_kept: bool) -> None:
-        """Everything is done about the deletion: let the object go, unless it is kept for now."""
+        """The deletion is handled: plan to remove the finalizer, unless daemons still run."""
         cycle = turn.memory.cycle
         turn.memory.cycle = cycle.at(Stage.RELEASED)
         if is_kept:
             return
         turn.logger.debug("Removing the finalizer, thus allowing the actual deletion.")
-        if cycle.stage is Stage.RELEASED:  # but the finalizer could not be removed until now
+        if cycle.stage is Stage.RELEASED:  # the finalizer could not be removed earlier
             self._cycles.purge(turn, turn.cause)
         plan_release(turn.marks, self._rules.finalizer)
 

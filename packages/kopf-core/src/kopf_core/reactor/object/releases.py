@@ -8,10 +8,10 @@ from kopf_cogs.structs.patches import Patch
 
 
 def plan_release(marks: Patch, finalizer: str) -> None:
-    """Have the progress removed together with the finalizer, in one request.
+    """Plan to remove the progress together with the finalizer, in one request.
 
-    If it were removed before, and the operator were killed in between, all the handlers
-    would be called again.
+    If the progress were removed first, and the operator were killed before the second request, all
+    handlers of the deletion would be called again.
     """
     fields = Patch({**marks})
     for field in fields:
@@ -20,6 +20,6 @@ def plan_release(marks: Patch, finalizer: str) -> None:
 
 
 def release(body: dict[str, Any], *, finalizer: str, fields: Patch) -> None:
-    """Let the object go, with the last changes by the framework, in place."""
+    """Remove our finalizer from the body, and apply the last changes by the framework, in place."""
     allow_deletion(body, finalizer=finalizer)
     fields.apply_fields(body)

@@ -1,9 +1,9 @@
-"""Seen states: what the finished handlers have seen, while the others of the cycle go on.
+"""Seen states: the states that finished handlers have seen, while other handlers go on.
 
-They are kept on the object beside the progress, in a form of which earlier versions know nothing:
-the states in the order of their appearance; for each, who of the handlers has seen it last.
-The last one is that of everybody else who is over. So it is only written when a cycle
-takes more than one step, and then when the object has really changed in the meantime.
+They are stored on the object beside the progress, in a form that earlier versions ignore: the
+states in their order, each with the handlers that have seen it last. No handlers are named for the
+last state: it is the one of all other finished handlers. So the states are written only if a cycle
+takes several steps, and are written again only if the object really changes.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,17 +18,17 @@ from kopf_core.engines.records.stages import PackedStates
 
 
 class SeenState(NamedTuple):
-    """One of the states of the object."""
+    """One state of the object."""
 
     essence: BodyEssence
     by: frozenset[HandlerId] = frozenset()
-    """Who has not seen anything newer; nobody is named for the last of the states."""
+    """The handlers that have seen nothing newer; empty for the last of the states."""
 
 
 class SeenStates:
-    """All the states of the object that were seen in the cycle, the earliest go first. Immutable.
+    """All states of the object that were seen in the cycle, the earliest first. Immutable.
 
-    Most of the steps only need to know that there are some, so they are unpacked when needed.
+    Most steps only need to know whether there are any, so the states are unpacked when needed.
     """
 
     __slots__ = ("_items", "_packed")
@@ -54,7 +54,7 @@ class SeenStates:
         return self._items
 
     def find(self, ids: Iterable[HandlerId]) -> int:
-        """The position of the earliest state that is the last one seen by any of these."""
+        """The position of the earliest state that is the last one seen by any of these handlers."""
         wanted = frozenset(ids)
         for position, item in enumerate(self.items):
             if not wanted.isdisjoint(item.by):
@@ -62,9 +62,10 @@ class SeenStates:
         return len(self.items) - 1
 
     def add(self, essence: BodyEssence, finished: Collection[HandlerId]) -> "SeenStates":
-        """The current state. Those who are over by now have seen only what was before it.
+        """Add the current state. Handlers that have finished by now have seen only the earlier
+        ones.
 
-        It is a copy: the handlers can modify what they are given.
+        The essence is copied: the handlers can modify their arguments.
         """
         if self.items and self.items[-1].essence == essence:
             return self
@@ -76,27 +77,27 @@ class SeenStates:
         return SeenStates((*(item for item in past if item.by), current))
 
     def change(self, essence: BodyEssence) -> "SeenStates":
-        """The current state is changed by ourselves: as if it always was so."""
+        """Replace the current state by the one after our own change: nobody has missed that."""
         return SeenStates((*self.items[:-1], SeenState(essence)))
 
     def keep(self, start: int, ids: Collection[HandlerId]) -> "SeenStates":
-        """Only the states from that position on, and only of these handlers."""
+        """Only the states from that position on, and only with these handlers."""
         past = [item._replace(by=item.by & frozenset(ids)) for item in self.items[start:-1]]
         return SeenStates((*(item for item in past if item.by), self.items[-1]))
 
     @property
     def size(self) -> int | None:
-        """In characters, if it was ever packed; it is not less than that of any of the states."""
+        """In characters, if the states were ever packed; no single state is longer."""
         return None if self._packed is None else len(self._packed.text)
 
     def pack(self, since: str) -> PackedStates:
-        """The text to be stored: it is the same for most of the steps of a cycle."""
+        """The text to be stored; it is the same for most steps of a cycle."""
         if self._packed is None or self._packed.since != since:
             self._packed = PackedStates(since, encode_json(self.as_json(since)))
         return self._packed
 
     def as_json(self, since: str) -> dict[str, Any]:
-        """The states to be stored, with what tells this cycle from others."""
+        """The states to be stored, with the mark of this cycle: the time of its begin."""
         states = [
             {"essence": item.essence} | ({"by": sorted(item.by)} if item.by else {})
             for item in self.items
@@ -105,14 +106,14 @@ class SeenStates:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any] | None, since: str) -> "SeenStates":
-        """The states stored; nothing if they are left from another cycle, or are broken."""
+        """Restore the states; without any if they belong to another cycle, or are broken."""
         if not stored or stored.get("since") != since or not isinstance(stored.get("states"), list):
             return cls()
         return cls(tuple(_iter_items(stored["states"])))
 
 
 NOTHING_SEEN = SeenStates()
-"""Nobody is over yet, or the cycle is."""
+"""No handler has finished yet, or the cycle is over."""
 
 
 def _iter_items(states: Iterable[Any]) -> Iterator[SeenState]:

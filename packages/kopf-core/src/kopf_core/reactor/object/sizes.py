@@ -1,4 +1,4 @@
-"""Sizes: objects with no place for our marks are found out before they are handled."""
+"""Sizes: finds objects with no room for our marks before their handlers are called."""
 
 from collections.abc import Mapping
 
@@ -7,21 +7,21 @@ from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.loggers import AnyLogger
 
 MAX_ANNOTATIONS_SIZE = 256 * 1024
-"""In bytes, all keys and values of an object. The API servers reject objects beyond that."""
+"""In bytes, all keys and values of an object. API servers reject larger annotations."""
 
 HEADROOM = 4 * 1024
 """How much of that (in bytes) is left for the progress of handlers."""
 
 ALWAYS_FITS = 32 * 1024
-"""In characters. So short annotations are within the limit, whatever characters they consist of."""
+"""In characters: annotations that are so short fit, whatever characters they consist of."""
 
 
 SUGGESTED = MAX_ANNOTATIONS_SIZE // 2
-"""In bytes: when another storage is suggested, as the objects are only going to grow."""
+"""In bytes: from this size on, another storage is suggested, as objects only grow."""
 
 
 def suggest_digests(size: int, logger: AnyLogger) -> None:
-    """Tell that the annotations become too large, and what can be done about that."""
+    """Tell that the annotations become too large, and suggest another storage."""
     logger.warning(
         f"Objects of this kind are large: their annotations take {size} bytes of at most "
         f"{MAX_ANNOTATIONS_SIZE}, and most of that is the last handled state. If the handlers "
@@ -36,15 +36,15 @@ def has_room(body: Body, marks: Patch) -> bool:
 
 
 def surely_has_room(body: Body, length: int) -> bool:
-    """Whether marks of this length in characters, of a few keys, will fit, whatever they are."""
+    """Whether a few marks of this length in characters fit, whatever characters they consist of."""
     annotations = get_annotations(body)
     return _is_short(annotations, length)
 
 
 def is_too_large(body: Body, marks: Patch, logger: AnyLogger) -> bool:
-    """Whether the object has no place for our marks. It must be found out before handling.
+    """Whether the object has no room for our marks. This must be known before the handling.
 
-    Otherwise, the handlers would succeed, but it would be impossible to remember that.
+    Otherwise, the handlers would succeed, but their success could not be stored.
     """
     size = measure(body, marks)
     if fits(size):

@@ -1,7 +1,7 @@
-"""Sub-handlers: handlers that are made on the fly by other handlers, and belong to them.
+"""Sub-handlers: handlers that other handlers declare while they run, as parts of themselves.
 
-They are executed within an attempt of their parent, one step at a time, with the progress stored
-on the object along with the parent's one. The parent is called again until all of them are over.
+They are executed within an attempt of their parent, one step at a time. Their progress is stored on
+the object beside that of the parent. The parent is called again until all of them finish.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from kopf_core.intents.registries import OperatorRegistry, deduplicate
 from kopf_core.intents.views import InvalidObjectError
 
 HELD_POLLING = 60.0
-"""How often (in seconds) to call the parent of those who wait until the object becomes valid."""
+"""How often (in seconds) to call the parent whose sub-handlers wait until the object is valid."""
 
 
 async def run_subhandlers(
@@ -68,16 +68,16 @@ async def run_subhandlers(
 
 
 def find_superseded(state: State, purpose: str) -> frozenset[HandlerId]:
-    """Those who are over, though not for this purpose: e.g. for an update, not for a deletion."""
+    """Find the handlers that have finished for another purpose: e.g. an update, not a deletion."""
     return frozenset(
         id for id, known in state.items() if known.finished and known.purpose not in (None, purpose)
     )
 
 
 def find_held(handlers: Iterable[ChangingHandler], cause: ChangingCause) -> frozenset[HandlerId]:
-    """Those who wait until the object changes, as it is invalid for their models.
+    """Find the handlers that wait until the object changes, as it is invalid for their models.
 
-    Deletions do not wait for that: their handlers fail, so that the deletion ends.
+    At deletions, such handlers do not wait: they fail, so that the deletion ends.
     """
     if cause.reason is Reason.DELETE:
         return frozenset()

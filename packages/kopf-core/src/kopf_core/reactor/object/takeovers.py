@@ -1,15 +1,15 @@
-"""Takeovers: a new leader acts on what there is, not on what it has heard of until now.
+"""Takeovers: a new leader requests objects before it handles them for the first time.
 
-The stream of a follower can be late: it has not brought yet what the previous leader has done.
-By what is known, such an object would be handled once more. So, when there is something to be done
-for an object for the first time since the lease is held, the object is looked at before that.
-It costs one request, and only for those objects; the quiet ones, usually most of them, cost none:
-unless they have daemons or timers, which begin only after that, too.
-If they are many, they are listed once, while the first of them are worked on already.
-No reply is waited for too long: those objects that cannot be looked at do not hold up the others.
+The stream of a follower can be late: it may not have brought the latest patches of the previous
+leader. By the known state, such an object would be handled once more. So when an object needs
+handling for the first time under a lease, its current state is requested before that. Objects that
+need no handling, usually most of them, cost no requests, unless they have daemons or timers: these
+begin after that request, too. If many objects are requested, they are listed once, while the first
+of them are handled already. The wait for each reply is limited, so
+that an unreachable object does not hold up the others.
 
-Nobody else can have handled the object since then: so it is not looked at again. And those states
-that are newer than the first thing written by the new leader itself are surely not late.
+Nobody else can handle the object during the lease, so it is requested only once. States newer than
+the first patch of the new leader are not requested at all: they are surely not late.
 """
 
 import asyncio
@@ -43,49 +43,52 @@ from kopf_core.reactor.object.turns import Turn
 from kopf_core.reactor.streams.work import DONE, Requeue, TurnResult
 
 MANY = 50
-"""How many objects are requested one by one; if there are more, they are listed."""
+"""How many objects are requested one by one. If there are more, they are listed."""
 
 DOUBTS = (1.0, 60.0)
-"""The first and the longest delay (in seconds) before those are looked at again that are said
-to be absent, while the stream does not say so. Each delay is twice as long as the previous one."""
+"""The first and the longest delay (in seconds) before a missing object is requested again.
+
+An object is missing if the API does not know it, but the stream has not brought its deletion. Each
+delay is twice as long as the previous one.
+"""
 
 PATIENCE = 0.5
-"""For how long a reply is waited for, as a share of the time for which the leader can act."""
+"""How long to wait for a reply, as a share of the time in which the leader can act."""
 
 T = TypeVar("T")
 Detect = Callable[[Turn], ChangingCause]
 
 
 class _Sight(enum.Enum):
-    """What has become of the object."""
+    """What the request has shown."""
 
     THERE = enum.auto()
     MISSING = enum.auto()
-    """It is said not to exist. Its deletion is on its way, or it is a mistake."""
+    """The API does not know it. Either its deletion is on its way, or the reply is wrong."""
 
     REPLACED = enum.auto()
-    """There is another object of that name, so this one does not exist for sure."""
+    """There is another object with that name, so this one surely does not exist."""
 
 
 @dataclass(slots=True)
 class _NamespaceReads:
-    """The objects of one namespace, or of all of them if they are watched so."""
+    """The requests for the objects of one stream: of one namespace, or of all namespaces."""
 
     namespace: str | None
     requested: int = 0
     newest: int = 0
-    """The newest of their known versions: whatever is not newer, was most likely seen."""
+    """The newest known version: older objects in the list have most likely come in the stream."""
 
     listed: dict[ObjectKey, RawBody | int] | None = None
-    """The objects as they were listed, if they were; only the versions if they are not new."""
+    """The listed objects, if they were listed; only the versions of those that are not newer."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     answered: asyncio.Event = field(default_factory=asyncio.Event)
-    """Whether the first of the requests is over: the list must not hold it up."""
+    """Whether the first request is answered: the list waits for it, so as not to slow it down."""
 
 
 class Takeovers:
-    """Gets the current states of objects before they are handled under a new lease."""
+    """Requests the current states of objects before they are handled under a new lease."""
 
     def __init__(
         self,
@@ -97,7 +100,7 @@ class Takeovers:
         is_clusterwide: bool,
     ) -> None:
         self._client = client
-        self._reader = client.without_fence()  # hanging requests must not hold up the others
+        self._reader = client.without_fence()  # hanging requests must not hold up other objects
         self._resource = resource
         self._handlers = handlers
         self._settings = settings
@@ -106,12 +109,12 @@ class Takeovers:
         self._written: str | None = None
         self._reads: dict[str | None, _NamespaceReads] = {}
         self._missing: dict[ObjectKey, int] = {}
-        """How many times they were said to be absent."""
+        """How many times each object was missing."""
 
     async def verify(self, turn: Turn, detect: Detect) -> TurnResult | None:
-        """Make the state of the object not older than this leadership, if anything is to be done.
+        """Request the object, if it needs handling and its state can be older than the leadership.
 
-        Get what to wait for, if the object is not there.
+        Return what to wait for, if the object is missing; ``None`` if the turn can go on.
         """
         self._follow_terms()
         turn.term = self._term
@@ -129,19 +132,21 @@ class Takeovers:
         return turn.term is None and known is not None and not self._is_current(turn, known)
 
     def notice(self, turn: Turn, result: TurnResult) -> None:
-        """The object was handled: what is newer than our first patch, is surely not late."""
+        """Remember the version after the first patch of this leader: newer states are not late."""
         if self._written is None and self._term == turn.term and isinstance(result, AwaitChange):
             self._written = result.version
 
     def _doubt(self, key: ObjectKey) -> TurnResult:
-        """Look again later, or when something happens to the object; unless it is its deletion."""
+        """Request the missing object again later, or at its next event, unless that is its
+        deletion.
+        """
         first, longest = DOUBTS
         count = self._missing[key] = self._missing.get(key, -1) + 1
         delay = min(longest, first * 2 ** min(count, 30))
         return Requeue(at=self._client.clock.monotonic() + delay)
 
     async def _prepare(self, turn: Turn, detect: Detect) -> _Sight:
-        """Make the state current if it matters; get whether the object exists, as far as known."""
+        """Make the state current if the object needs handling; return what was found."""
         known = turn.item.latest
         if known is None or self._is_current(turn, known) or not self._is_pending(detect(turn)):
             return _Sight.THERE
@@ -155,13 +160,13 @@ class Takeovers:
             self._missing.clear()
 
     def _is_current(self, turn: Turn, body: RawBody) -> bool:
-        """Whether whatever the previous leader has done is in this state for sure."""
+        """Whether this state surely has all patches of the previous leader."""
         if turn.memory.write.floor is not None:
             return True
         return self._written is not None and is_as_new(body, self._written)
 
     def _is_pending(self, cause: ChangingCause) -> bool:
-        """Whether anything is going to be called or sent for the object in this state."""
+        """Whether anything will be called or sent for the object in this state."""
         handlers, persistence = self._handlers, self._settings.persistence
         if cause.reason in (Reason.GONE, Reason.FREE):
             return False
@@ -182,7 +187,7 @@ class Takeovers:
         )
 
     async def _look(self, turn: Turn, known: RawBody) -> _Sight:
-        """Make the state current; get whether the object exists. Raises :class:`APIError`."""
+        """Make the state current; return what was found. Raises :class:`APIError`."""
         reads, key = self._get_reads(known), turn.item.key
         reads.requested += 1
         reads.newest = max(reads.newest, parse_version(known) or 0)
@@ -203,9 +208,9 @@ class Takeovers:
         return _Sight.THERE
 
     async def _bound(self, reading: Awaitable[T]) -> T:
-        """Wait for the reply, its retries included. Raises :class:`APIError` if it is not there.
+        """Wait for the reply, its retries included. Raises :class:`APIError` if it takes too long.
 
-        There must be time to act before the lease is to be renewed.
+        There must be time left to act before the lease is to be renewed.
         """
         timeout = self._settings.leasing.renew_deadline * PATIENCE
         try:
@@ -229,7 +234,7 @@ class Takeovers:
         return body
 
     async def _find(self, namespace: str | None, name: str) -> RawBody | None:
-        """The same by the right to list only, which is there for sure, as objects are watched."""
+        """Find the object in a list: this needs only the right to list, which every watcher has."""
         params = {"fieldSelector": f"metadata.name={name}"}
         pages = list_objects(self._reader, self._resource, namespace, params=params)
         found: list[RawBody] = [body async for page in pages for body in page.items]
@@ -238,9 +243,10 @@ class Takeovers:
     async def _find_listed(
         self, reads: _NamespaceReads, key: ObjectKey, known: RawBody
     ) -> RawBody | None:
-        """The state of the object in the list; none if it is not there, or nothing is listed.
+        """The state of the object in the list; ``None`` if it is not in the list, or nothing is
+        listed.
 
-        The first ones do not wait for the list, and those that are not there are requested.
+        The first objects do not wait for the list. Objects that are not in the list are requested.
         """
         if reads.requested <= MANY:
             return None
@@ -258,7 +264,7 @@ class Takeovers:
         return self._reads.setdefault(namespace, _NamespaceReads(namespace))
 
     async def _list(self, reads: _NamespaceReads) -> dict[ObjectKey, RawBody | int]:
-        """The objects; if it fails or takes too long, those that are not there are requested."""
+        """List the objects. If that fails or takes too long, the unlisted objects are requested."""
         watching, listed = self._settings.watching, dict[ObjectKey, RawBody | int]()
         pages = list_objects(
             self._reader,

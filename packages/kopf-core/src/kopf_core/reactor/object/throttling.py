@@ -13,19 +13,19 @@ from kopf_core.reactor.streams.work import DONE, Requeue, TurnResult
 
 
 class Failure(NamedTuple):
-    """Why an object cannot be processed, in words for the logs."""
+    """The reason why an object cannot be processed, in words for the logs."""
 
     reason: str
     kind: str = "an unexpected error"
     exc: Exception | None = None
-    """What to show the traceback of."""
+    """The error whose traceback is shown."""
 
     is_known: bool = False
-    """Whether the reason was told already, for another object."""
+    """Whether the reason was logged already for another object."""
 
 
 class Denials:
-    """What is forbidden to do with all the objects of a kind: to be told once, not for each."""
+    """The missing permissions for a kind, which are logged once, not for each object."""
 
     def __init__(self, client: Client, get_wanted: Callable[[], Collection[Right]]) -> None:
         self._client = client
@@ -33,9 +33,9 @@ class Denials:
         self._told: set[str] = set()
 
     async def explain(self, exc: APIError, turn: Turn) -> Failure:
-        """Say what is wrong, and what is missing in the role if it is about that.
+        """Explain the error; if permissions are missing, with the missing rules of the role.
 
-        Of what is wanted, all that is missing is told at once.
+        All missing permissions are named at once.
         """
         # As of RBAC: '<plural> "<name>" is forbidden: User "<who>" cannot <verb> resource <...>'.
         text = str(exc).partition("is forbidden: ")[2]
@@ -50,12 +50,12 @@ class Denials:
         return Failure(f"{exc}{hint}", "missing permissions")
 
     def clear(self) -> None:
-        """Something was permitted: if anything is forbidden later, it is another story."""
+        """Forget what was logged, as a request has succeeded: a later refusal is news."""
         self._told.clear()
 
 
 def throttle(turn: Turn, failure: Failure, now: float) -> TurnResult:
-    """Leave the object alone for a while: something is wrong with it, or with us."""
+    """Leave the object alone for a while after an error: each time in a row, for longer."""
     memory = turn.memory
     before = memory.holds.throttling or Throttling()
     throttling = before.failed(failure.reason)
@@ -74,7 +74,7 @@ def throttle(turn: Turn, failure: Failure, now: float) -> TurnResult:
 
 
 def unthrottle(turn: Turn, denials: Denials) -> None:
-    """The object is processed with no errors: the next one starts from the shortest delay."""
+    """End the throttling, as a turn had no errors. The next error has the shortest delay again."""
     if turn.memory.holds.throttling is not None:
         denials.clear()
         turn.memory.holds = turn.memory.holds._replace(throttling=None)

@@ -1,4 +1,4 @@
-"""What the spine works with: an object in the course of processing, and what lives beside it."""
+"""Turns: one object while it is processed; and the daemons and timers, as turns need them."""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -25,35 +25,35 @@ class Background(Protocol):
     """Daemons and timers, as the spine needs them."""
 
     def adjust(self, key: ObjectKey, cause: SpawningCause, handlers: ResourceHandlers) -> None:
-        """Spawn what matches and is not there yet, stop what does not match anymore."""
+        """Spawn matching handlers that are not spawned yet, and stop those that match no more."""
 
     def stop_deleted(self, key: ObjectKey, body: Body) -> None:
-        """Stop everything of the object that is being deleted."""
+        """Stop all daemons and timers of the object that is being deleted."""
 
     def suspend(self, key: ObjectKey, body: Body) -> None:
-        """Stop everything of the object that is paused; it can be spawned again later."""
+        """Stop all daemons and timers of the paused object; they can be spawned again later."""
 
     def is_running(self, key: ObjectKey) -> bool:
-        """Whether there is anything that must end before the object is let go."""
+        """Whether there are daemons or timers that must end before the finalizer is removed."""
 
     def is_stopping(self, key: ObjectKey) -> bool:
-        """Whether there is anything that is going to end; the object is woken up then."""
+        """Whether there are daemons or timers that will end soon; the object has a turn then."""
 
     def get_finished(self, key: ObjectKey) -> Collection[HandlerId]:
-        """Those that have ended on their own and will never run for the object again."""
+        """The daemons and timers that have ended on their own; they never run again."""
 
     async def settle(self, key: ObjectKey) -> None:
-        """Let those functions end that do so at once when asked."""
+        """Wait a moment for the daemons and timers that stop at once."""
 
     def forget(self, key: ObjectKey) -> None:
-        """Remember nothing of the object."""
+        """Forget the object."""
 
 
 NO_BODY = Body({})
 
 
 class Turn:
-    """An object in the course of processing. What most of the turns do not need is made lazily."""
+    """One object while it is processed. Parts that few turns need are made when needed."""
 
     __slots__ = (
         "_body",
@@ -83,25 +83,26 @@ class Turn:
         """What has happened to the object; not there until it is detected."""
 
         self.term: int | None = None
-        """The term of the leadership in which the object was looked at, if there is a lease."""
+        """The term of the leadership in which the object was verified, if there is a lease."""
 
         self.essence: Patch | None = None
-        """The last handled state to be stored when the handling cycle is over."""
+        """The patch with the last handled state, to be sent when the handling cycle is over."""
 
         self.clock_offset: float | None = None
-        """How far the wall clock is ahead of the monotonic one, since the execution is prepared."""
+        """How far the wall clock is ahead of the monotonic clock in this turn, if handlers are run.
+        """
 
         self.execution: Execution | None = None
-        """How the handlers of changes are run in this turn, if there is a need in them."""
+        """The execution of the handlers of changes in this turn, if any are run."""
 
         self.is_finished = False
-        """The handling cycle is over: there is nothing to come back for."""
+        """Whether the handling cycle is over in this turn, with nothing left to do."""
 
         self.state: State | None = None
-        """How far the handlers of the cycle have got, if it goes on."""
+        """The state of the handlers after this step, if the cycle goes on."""
 
         self.applied: Applied | None = None
-        """What has come of the latest patch, if there was any."""
+        """The outcome of the latest patch, if there was one."""
 
         self._patch: Patch | None = memory.owed.patch
         self._marks: Marks | None = memory.owed.marks
@@ -121,12 +122,12 @@ class Turn:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the newest state that has come is older than what is surely known."""
+        """Whether the newest state that has come is older than our own latest patch or request."""
         write, latest = self.memory.write, self.item.latest
         return write.floor is not None and latest is not None and write.outdates(latest)
 
     def take_owed(self) -> None:
-        """Begin with what was done for the object earlier, but is not on it yet."""
+        """Take over the changes that earlier turns have made, but could not send."""
         self._marks, self._patch = self.memory.owed.marks, self.memory.owed.patch
 
     @property
@@ -145,12 +146,12 @@ class Turn:
 
     @property
     def is_changing(self) -> bool:
-        """Whether there is anything to be sent to the API."""
+        """Whether there are changes to send to the API."""
         return bool(self._patch or self._marks)
 
     @property
     def logger(self) -> LocalObjectLogger:
-        """For the details that stay in the logs, and never become events of the object."""
+        """The logger of details: they never become Kubernetes events of the object."""
         if self._logger is not None:
             return self._logger
         latest = self.item.latest

@@ -1,4 +1,4 @@
-"""Warnings: what users should know of their handlers, once."""
+"""Warnings about the handlers of users, each of them once."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -38,7 +38,7 @@ def warn_of_exposed_secrets(
     storage: DiffBaseStorage,
     logger: AnyLogger,
 ) -> None:
-    """Tell that the data of Secrets will be copied to where everybody sees it."""
+    """Warn that data of Secrets will be copied to annotations, where more people can read them."""
     if resource.group == "" and resource.plural == "secrets" and _exposes_values(storage):
         logger.warning(
             "Secrets are handled, and their data are copied into annotations as the last handled "
