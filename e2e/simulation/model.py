@@ -257,7 +257,7 @@ class Operator:
             return False
         if world.wake_at is not None and world.wake_at <= world.time:
             return True
-        return item.generation != item.observed and self.queue._is_due(item)
+        return item.generation != item.seen_generation and self.queue._is_due(item)
 
     async def turn(self, world: World, variant: str = "") -> None:
         self._enter(world)
@@ -266,14 +266,14 @@ class Operator:
         self.variant = variant
         if world.wake_at is not None and world.wake_at <= world.time:
             item.rest = DONE  # as the timer of the queue does
-        item.observed = item.generation
+        item.seen_generation = item.generation
         try:
             item.rest = await self.reconciler.process(item)
         except Crash:
             world.crash()
             return
         self.variant = ""
-        if item.rest is DONE and item.generation == item.observed:
+        if item.rest is DONE and item.generation == item.seen_generation:
             world.item = None
 
     def _enter(self, world: World) -> None:
@@ -367,7 +367,7 @@ def identify(world: World) -> str:
     item = world.item
     if item is not None:
         parts.append([repr(item.rest), list(item.events), item.latest, item.type])
-        parts.append([item.generation - item.observed, item.is_contradicted, item.is_listed])
+        parts.append([item.generation - item.seen_generation, item.is_contradicted, item.is_listed])
     return json.dumps(parts, default=dict, sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""Informers: one watch-stream of one kind of objects, for whoever is interested in it."""
+"""Informers: one watch-stream of one kind of objects, with any number of subscribers."""
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
@@ -15,23 +15,23 @@ from kopf_cogs.structs.resources import Resource
 
 
 class Subscriber(Protocol):
-    """Whoever wants to know of all objects of a kind, and of everything that happens to them."""
+    """A receiver of all objects of a kind, and of all their events."""
 
     def on_event(self, key: ObjectKey, event: RawEvent) -> None:
-        """Take an event. The object is shared with other subscribers: it is not to be changed."""
+        """Take an event. The object is shared with other subscribers, and must not be changed."""
 
     def on_listed(self) -> None:
-        """All the objects that existed initially have been reported; after every list."""
+        """Every list has been reported to its end; this is called after each list."""
 
     def on_reversed(self) -> None:
-        """The cluster was restored from a backup: the versions are lower than before."""
+        """The cluster was restored from a backup: versions are lower than before."""
 
     async def drain(self) -> None:
         """Wait until more events can be taken; nothing is read from the stream meanwhile."""
 
 
 class StreamKey(NamedTuple):
-    """What is watched. The same things are watched once, however many subscribers they have."""
+    """What a stream watches. Equal keys share one stream, however many subscribers they have."""
 
     resource: Resource
     namespace: str | None = None
@@ -46,7 +46,7 @@ class StreamKey(NamedTuple):
 
 
 class Informer:
-    """One watch-stream and its subscribers, called in the order of their coming."""
+    """One watch-stream and its subscribers, which are called in the order of their subscription."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Informer:
     ) -> None:
         self.stream = stream
         self.is_listed = False
-        """Whether all the objects that existed initially were reported to the subscribers."""
+        """Whether the first list has been reported to the subscribers to its end."""
 
         self._resource = stream.resource
         self._subscribers: tuple[Subscriber, ...] = ()
@@ -79,44 +79,44 @@ class Informer:
 
     @property
     def is_begun(self) -> bool:
-        """Whether something has been reported already, maybe not everything."""
+        """Whether anything has been reported already, maybe not a whole list."""
         return self.is_listed or bool(self._reflector.known)
 
     @property
     def freshness(self) -> float:
-        """When the last sign of life was seen in the stream: monotonic, of the client's clock."""
+        """The time of the last sign of life in the stream: monotonic, of the client's clock."""
         return self._reflector.freshness
 
     @property
     def version(self) -> str | None:
-        """The resource version up to which everything has been reported, if it was listed."""
+        """The resource version up to which the stream has reported everything, if it was listed."""
         return self._reflector.version
 
     @property
     def complaint(self) -> str | None:
-        """What is wrong with the stream now, e.g. that it is not permitted."""
+        """What is wrong with the stream now, e.g. a missing permission; ``None`` if nothing is."""
         return self._reflector.complaint
 
     @property
     def count(self) -> int:
-        """How many objects there are, as far as it is known."""
+        """The number of existing objects, as far as the stream knows."""
         return len(self._reflector.known)
 
     @property
     def traffic(self) -> Traffic:
-        """How much has come so far."""
+        """The traffic of the stream so far."""
         return self._reflector.traffic
 
     @property
     def keys(self) -> Collection[ObjectKey]:
-        """All the objects that exist, as far as it is known."""
+        """The keys of all existing objects, as far as the stream knows."""
         return [
             key if isinstance(key, str) else (self._resource, *key) for key in self._reflector.known
         ]
 
     @property
     def names(self) -> Iterator[tuple[KnownName, ObjectKey]]:
-        """The same with their namespaces & names."""
+        """The same keys with the namespaces and names of the objects."""
         for key, name in self._reflector.names.items():
             yield name, key if isinstance(key, str) else (self._resource, *key)
 
@@ -126,7 +126,7 @@ class Informer:
         await self._reflector.run()
 
     def subscribe(self, subscriber: Subscriber, *, first: bool = False) -> None:
-        """Add to those who are told of what comes since now."""
+        """Report all later events to this subscriber, too."""
         others = self._subscribers
         self._subscribers = (subscriber, *others) if first else (*others, subscriber)
 

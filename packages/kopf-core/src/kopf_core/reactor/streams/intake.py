@@ -1,4 +1,4 @@
-"""The intake: how events of a stream get to the handlers: through the indices and the queue."""
+"""The intake: brings the events of a stream to the indices, and then to the work queue."""
 
 import asyncio
 from collections import deque
@@ -13,15 +13,15 @@ from kopf_core.reactor.streams.queueing import WorkQueue
 from kopf_core.reactor.streams.readiness import Readiness
 
 INDEXING_PORTION = 100
-"""How many objects are indexed in a row before everything else gets its turn."""
+"""The number of objects indexed in a row before other tasks of the loop get their turn."""
 
 
 class Intake:
-    """The subscriber that has all objects of a stream handled.
+    """The subscriber that has all objects of a stream indexed and handled.
 
-    The indices are filled right in the stream, one event after another: the work queue is not
-    involved in it, and so cannot block it, however small the limit of its workers is.
-    ``is_handled`` tells whether there is anything to be done for an event but indexing.
+    The indices are filled right in the stream, one event after another. The work queue has no part
+    in that, and so cannot block it, however small its limit of workers is. ``is_handled`` tells
+    whether an event can need more than indexing.
     """
 
     def __init__(
@@ -44,20 +44,20 @@ class Intake:
             readiness.hold(self)
 
     def reach(self, mode: Mode) -> None:
-        """Let the objects be handled or not, as the mode says; and if everything is ready."""
+        """Open or shut the queue as the mode says; never open it before all indices are full."""
         gate, _, forgets = MEANINGS[mode]
         if gate is Gate.OPEN and not self._readiness.is_ready:
             gate = Gate.SHUT
         self.queue.reach(gate, forget=forgets)
 
     def renew(self) -> None:
-        """Everything is going to be listed anew: until it is, the indices are not to be used."""
+        """Everything will be listed again: do not use the indices until the end of that list."""
         if self._indexer is not None:
             self._is_listed = False
             self._readiness.renew(self)
 
     def forget(self) -> None:
-        """Forget all the objects that were seen: the resource is not served anymore."""
+        """Forget all objects, as the resource is not served anymore."""
         self._readiness.release(self)
         self._indexing.clear()
         if self._indexer is not None:
@@ -76,11 +76,11 @@ class Intake:
         self._on_reversed()
 
     def on_interrupted(self) -> None:
-        """The stream is broken for now: those who are ready must not wait for it."""
+        """The stream is broken for now: do not let the other kinds wait for it."""
         self._readiness.release(self)
 
     async def drain(self) -> None:
-        """Index what has come since the last time, then let it be processed."""
+        """Index the latest events, and put them into the queue; wait if its backlog is large."""
         if self._indexer is not None:
             await self._index(self._indexer)
         if self.queue.backlog.is_large:
@@ -90,12 +90,12 @@ class Intake:
         count = 0
         while self._indexing:
             key, event = self._indexing[0]
-            await indexer.index(key, event)  # if cancelled here, it is to be indexed again
+            await indexer.index(key, event)  # if cancelled here, the event is indexed again later
             if self._is_handled(event) or key in self.queue:
                 self.queue.put(key, event)
             self._indexing.popleft()
             count += 1
             if count % INDEXING_PORTION == 0:
-                await asyncio.sleep(0)  # most functions never wait, but others should not starve
+                await asyncio.sleep(0)  # let other tasks run: most functions never wait
         if self._is_listed:
             self._readiness.release(self)

@@ -1,4 +1,4 @@
-"""Lateness: kinds that cannot be listed at the start must not hold up those who do without them."""
+"""Lateness: kinds that cannot be listed at the start must not hold up the handling of others."""
 
 import asyncio
 import logging
@@ -15,14 +15,15 @@ from kopf_core.reactor.streams.readiness import Readiness
 logger = logging.getLogger("kopf.reactor.lateness")
 
 PATIENCE = 10.0
-"""For how long (in seconds), at least, a kind can show no signs of life while it is waited for."""
+"""How long (in seconds), at least, to wait for a kind that shows no signs of life."""
 
 
 class Lateness:
-    """Stops waiting for observed kinds that show no signs of life; tells whom they hold.
+    """Stops the wait for observed kinds that show no signs of life, and logs which reconcilers
+    wait.
 
-    The owners of such objects wait further, as what is not known is not absent.
-    The indices are waited for by everybody: it is not known which functions use them.
+    The reconcilers of such kinds wait further: an object that is not listed can exist. Indexed
+    kinds hold up everything, as it is unknown which functions use their indices.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class Lateness:
         self._told: set[Resource] = set()
 
     async def run(self) -> None:
-        """Look after the kinds until nothing is waited for."""
+        """Check the kinds until the operator waits for none of them."""
         before: Mapping[StreamKey, float] = {}
         while not self._readiness.is_ready:
             await asyncio.sleep(PATIENCE)
@@ -48,7 +49,7 @@ class Lateness:
             before = now
 
     def _see_unlisted(self) -> Mapping[StreamKey, float]:
-        """The latest signs of life in those streams that are not listed, though they should be."""
+        """The times of the latest signs of life of the streams that are not listed yet."""
         if self._pool.is_suspended:
             return {}
         informers = self._pool.informers.items()
@@ -63,7 +64,7 @@ class Lateness:
                 self._tell(key)
 
     def _tell(self, key: StreamKey) -> None:
-        """Say whom the kind holds, if there is anybody; once for all its namespaces."""
+        """Log which reconcilers wait for the kind, if any do; once for all its namespaces."""
         held = self._describe_held(key.resource)
         if held:
             reason = self._pool.informers[key].complaint or "No list has come so far."

@@ -7,25 +7,26 @@ from kopf_core.reactor.streams.places import Gate
 
 
 class Mode(enum.IntEnum):
-    """The mode that is wanted follows from the reasons that hold now: the strictest of them wins.
+    """What the operator does for objects now: the strictest mode of all current reasons.
 
-    The parts are brought to it by one verb: ``reach()``. It can be repeated, in any order of modes.
+    The governor brings all parts to the mode by one verb: ``reach()``. It can be repeated, in any
+    order of modes.
     """
 
     RUNNING = enum.auto()
     """Objects are handled."""
 
     GATED = enum.auto()
-    """Nothing begins; what works has its time to end. The newest states are kept."""
+    """No turn begins; running turns have time to end. The newest states are kept."""
 
     COLD = enum.auto()
-    """The same, with no streams: everything is listed anew when they return."""
+    """As ``GATED``, but without streams: everything is listed again after the pause."""
 
     CUT = enum.auto()
-    """The objects are not ours anymore: what works is cancelled at once, and sends nothing."""
+    """Others can handle the objects: running turns are cancelled at once, and send nothing."""
 
     ENDED = enum.auto()
-    """The operator exits: nothing begins anymore; what works ends in its time, and sends that."""
+    """The operator exits: no turn begins; running turns have time to end and to be sent."""
 
 
 class Meaning(NamedTuple):
@@ -34,7 +35,7 @@ class Meaning(NamedTuple):
     gate: Gate
     is_watching: bool = True
     forgets: bool = False
-    """Whether the newest states are forgotten: they will be listed anew."""
+    """Whether the newest states are forgotten, as they will be listed again."""
 
 
 MEANINGS = {

@@ -1,7 +1,7 @@
-"""Observed kinds: those that reconcilers own or relate to. Their newest states are kept.
+"""Observed kinds: the kinds that reconcilers own or relate to. Their newest states are stored.
 
-They are watched in the same namespaces as all others, beside whatever else is watched there;
-and those who depend on them are told when they change.
+They are watched in the same namespaces as all other kinds, beside other watches of the same kind.
+When an observed object changes, the reconcilers that depend on it are told.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ class KindView:
         self.resource = resource
         self.stores: dict[str | None, ObjectStore] = {}
         self.unlisted: set[str | None] = set()
-        """In which namespaces it is not known what exists."""
+        """The namespaces that are not listed yet, or not since a backup was restored."""
 
-        self._homes: dict[str, set[str | None]] = {}  # of owners: where they have something
+        self._homes: dict[str, set[str | None]] = {}  # by owners: the namespaces of their objects
         self._on_change = on_change
         self._written: dict[ObjectKey, tuple[str, ...]] = {}
         self._held: dict[Name, list[RawBody]] = {}
@@ -44,16 +44,16 @@ class KindView:
 
     @property
     def is_synced(self) -> bool:
-        """Whether all objects that exist are known, in all the namespaces."""
+        """Whether all existing objects are known, in all namespaces."""
         return not self.unlisted
 
     @property
     def is_observed(self) -> bool:
-        """Whether the kind is served anywhere, as far as it is known."""
+        """Whether the kind is served and watched anywhere."""
         return bool(self.stores)
 
     def is_synced_in(self, namespace: str | None) -> bool:
-        """Whether all objects that exist in this namespace are known."""
+        """Whether all existing objects of this namespace are known."""
         store = self._select(namespace)
         return store is not None and store.is_synced
 
@@ -76,7 +76,7 @@ class KindView:
 
     def put(self, body: RawBody) -> None:
         store = self._select(body["metadata"].get("namespace"))
-        if store is None:  # what becomes of it, is not seen
+        if store is None:  # the stream will never bring its events
             self._on_change(self.resource, body, ObservedChange.OTHERS)
             return
         is_ahead = any(is_same(held, body) for held in self._held.get(_get_name(body), ()))
@@ -87,18 +87,19 @@ class KindView:
         self._tell_vanished(store)
 
     async def wait_for_others(self, namespace: str | None, name: str) -> None:
-        """Wait until nobody else is writing the object.
+        """Wait until no other reconciler is writing the object.
 
-        Otherwise, of two owners that want it when there is none, the last one would take it.
+        Otherwise, if two owners want it while it does not exist, the second would take it from the
+        first.
         """
         while (namespace, name) in self._held:
             await self._released.setdefault((namespace, name), asyncio.Event()).wait()
 
     @contextlib.contextmanager
     def writing(self, namespace: str | None, name: str) -> Iterator[None]:
-        """While the object is being written, its changes are held back: they can be our own.
+        """Hold the events of the object while it is being written: some can be of this very write.
 
-        The stream is often faster than the response, by which our own changes are recognised.
+        The stream is often faster than the reply, and only the reply tells which event is our own.
         """
         held = self._held[namespace, name] = []
         try:
@@ -125,13 +126,13 @@ class KindView:
             self._tell(key, body)
 
     def tell_vanished(self, namespace: str | None) -> None:
-        """Tell of those who are known to be gone, though no event has told that."""
+        """Report the objects that have vanished without an event of their deletion."""
         store = self.stores.get(namespace)
         if store is not None:
             self._tell_vanished(store)
 
     def leave(self, namespace: str | None) -> ObjectStore:
-        """Observe the namespace no more; get what was known of it."""
+        """Observe the namespace no more; return its store."""
         store = self.stores.pop(namespace)
         for key in store:
             self._written.pop(key, None)
@@ -149,7 +150,7 @@ class KindView:
             self._on_change(self.resource, body, ObservedChange.GONE)
 
     def _follow_owners(self, body: RawBody) -> None:
-        """Remember where the owners have something, so that it is looked for only there."""
+        """Remember in which namespaces the owners have objects, to look only there."""
         namespace = body["metadata"].get("namespace")
         home = namespace if namespace in self.stores else None
         for uid in get_owners(body):
@@ -165,7 +166,9 @@ class KindView:
             self._homes.pop(uid, None)
 
     def _tell_former_owners(self, body: RawBody) -> None:
-        """Tell of what they had if it is not theirs anymore: the new state does not name them."""
+        """Report the previous state to the owners that have lost the object: the new one names
+        others.
+        """
         store = self._select(body["metadata"].get("namespace"))
         former = None if store is None else store.former
         if former is None or is_same(former, body):
@@ -175,9 +178,10 @@ class KindView:
             self._on_change(self.resource, former, ObservedChange.OTHERS)
 
     def is_own_echo(self, key: ObjectKey, body: RawBody) -> bool:
-        """Whether it is our own write that comes back: it is known already.
+        """Whether the event brings back our own write, which is known already.
 
-        There can be several writes on their way; those before this one have come, or never will.
+        Several writes can be on their way. The writes before this one have come, or will never
+        come.
         """
         versions = self._written.pop(key, ())
         version = body["metadata"].get("resourceVersion")
@@ -189,12 +193,12 @@ class KindView:
         return True
 
     def _select(self, namespace: str | None) -> ObjectStore | None:
-        store = self.stores.get(namespace)  # it can be empty, which is also false
+        store = self.stores.get(namespace)  # not by its truth: it can be empty
         return self.stores.get(None) if store is None else store
 
 
 class _Watcher:
-    """The subscriber that tells of all changes, and holds the readiness until all is listed."""
+    """The subscriber that reports all changes, and holds the readiness until all is listed."""
 
     def __init__(
         self,
@@ -227,11 +231,11 @@ class _Watcher:
         self._readiness.release(self)
 
     async def drain(self) -> None:
-        """Everything is taken at once."""
+        """Return at once: all events are taken already."""
 
 
 class ObservedKinds:
-    """Which kinds are observed where; it is adjusted as resources and namespaces come and go."""
+    """The observed kinds and namespaces, adjusted as these come and go."""
 
     def __init__(
         self,
@@ -250,7 +254,7 @@ class ObservedKinds:
         self._on_change = on_change
         self._on_listed = on_listed
         self._views: dict[Resource, KindView] = {}
-        self._found: dict[tuple[Selector, ...], dict[Resource, KindView]] = {}  # asked for so far
+        self._found: dict[tuple[Selector, ...], dict[Resource, KindView]] = {}  # a cache
         self._watchers: dict[StreamKey, _Watcher] = {}
         self._broken: Collection[str] = ()
 
@@ -263,11 +267,11 @@ class ObservedKinds:
         namespaces: Collection[str | None],
         broken: Collection[str] = (),
     ) -> None:
-        """Observe what is served now, and nothing else; the broken groups can have more of it.
+        """Observe the served kinds, and no others; ``broken`` groups can have more of them.
 
-        Nothing looks as if it is known, and there is nothing of it, in between. Of what is not
-        observed anymore, those are told who depend on it; unless it is going to be listed in
-        another version of its kind.
+        In between, no kind looks as if it were listed and empty. The dependants of objects that are
+        observed no more are told, unless the objects will be listed in another version of their
+        kind.
         """
         wanted = dict.fromkeys(
             StreamKey(resource, namespace if resource.namespaced else None)
@@ -289,7 +293,7 @@ class ObservedKinds:
                 self._on_change(store.resource, body, ObservedChange.GONE)
 
     def get_sources(self, selectors: Iterable[Selector]) -> Mapping[Resource, Any]:
-        """The views on the kinds that are served under these selectors."""
+        """The views of the served kinds that match these selectors."""
         key = tuple(selectors)
         found = self._found.get(key)
         if found is None:
@@ -299,13 +303,13 @@ class ObservedKinds:
         return found
 
     def is_undiscovered(self, selector: Selector) -> bool:
-        """Whether no such kind is known, but only as some API groups cannot be discovered."""
+        """Whether no such kind is known because the discovery of its API group is broken."""
         if not self._broken or (selector.group is not None and selector.group not in self._broken):
             return False
         return not selector.select(self._views)
 
     def on_interrupted(self, key: StreamKey) -> None:
-        """The stream is broken or forbidden for now: those who are ready must not wait for it."""
+        """The stream is broken or forbidden for now: do not let the other kinds wait for it."""
         watcher = self._watchers.get(key)
         if watcher is not None:
             watcher.on_interrupted()
@@ -327,7 +331,7 @@ class ObservedKinds:
         self._pool.subscribe(key, watcher)
 
     async def _leave(self, key: StreamKey) -> ObjectStore:
-        """Observe it no more; get the objects which are not known since then."""
+        """Observe the stream no more; return the objects that nobody observes since then."""
         watcher, view = self._watchers.pop(key), self._views[key.resource]
         self._readiness.release(watcher)
         store = view.leave(key.namespace)
@@ -339,7 +343,11 @@ class ObservedKinds:
         return self._hand_over(key, store)
 
     def _hand_over(self, key: StreamKey, store: ObjectStore) -> ObjectStore:
-        """Let the same kind in another version notice what is gone; nothing is left then."""
+        """If the kind is observed in another version, let that view find out which objects are
+        gone.
+
+        The store is empty then.
+        """
         for resource, view in self._views.items():
             successor = view.stores.get(key.namespace)
             if resource.name == key.resource.name and successor is not None:

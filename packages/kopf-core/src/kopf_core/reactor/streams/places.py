@@ -1,4 +1,4 @@
-"""Places of workers: who gets the next one, and whether anybody gets them at all."""
+"""Places of workers: which object gets the next one, and whether any object gets one."""
 
 import asyncio
 import enum
@@ -10,48 +10,48 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.reactor.streams.work import Position, WorkItem
 
 LISTED_SHARE = 4
-"""One of so many places goes to what was listed initially, however many changes there are."""
+"""One of so many places goes to the initial list, however many changes wait."""
 
 RESTLESS_PATIENCE = 2.0
-"""How long (in seconds) those who come again and again let the others go first."""
+"""How long (in seconds) objects that come again and again let other objects go first."""
 
 HEADROOM = 250
-"""How many listed objects can wait for their first turn before more of them are listed."""
+"""The number of listed objects that can wait for their first turn before more are listed."""
 
 PATIENCE = 10.0
-"""How long (in seconds) to wait for the headroom while nobody of those waiting gets a place."""
+"""How long (in seconds) to wait for the headroom while no listed object gets a place."""
 
 WORKING_PATIENCE = 0.1
-"""The same, if all the listed objects are in work: they can be so for hours."""
+"""The same, if all listed objects have places: their handlers can take hours."""
 
 
 class Gate(enum.Enum):
     """What the queue does with its objects."""
 
     SHUT = enum.auto()
-    """Everything is taken, nothing is processed yet."""
+    """Events are taken; no turns begin."""
 
     OPEN = enum.auto()
-    """Everything is taken and processed."""
+    """Events are taken, and turns begin."""
 
     PAUSED = enum.auto()
-    """Only the newest states are kept, to be processed later."""
+    """Only the newest states are kept, for later turns."""
 
     CLOSED = enum.auto()
-    """Nothing is taken and kept anymore."""
+    """Events are not taken, and nothing is kept."""
 
 
 Waiters = tuple[tuple[Callable[[WorkItem], None], WorkItem], ...]
 
 
 class Occupancy:
-    """Which objects are worked on now, in all queues: an object can be seen by several streams."""
+    """The objects that have turns now, in all queues: several streams can bring one object."""
 
     def __init__(self) -> None:
         self._occupied: dict[ObjectKey, Waiters] = {}
 
     def enter(self, item: WorkItem, on_released: Callable[[WorkItem], None]) -> bool:
-        """Occupy the object; or be called when it is not occupied by others anymore."""
+        """Occupy the object. If it is occupied by another queue, call back when it is free."""
         key = item.key
         if key not in self._occupied:
             self._occupied[key] = ()
@@ -65,10 +65,12 @@ class Occupancy:
 
 
 class Line:
-    """Those who wait for a place: in the order of coming; changes go before the initial list.
+    """The objects that wait for a place, in the order of coming. Changes go before the initial
+    list.
 
-    Those who were changed during their own turns in a row let all others go first. Otherwise,
-    an object that is changed all the time, and takes long, makes them wait for it again and again.
+    Objects that change during their own turns, several times in a row, let all others go first.
+    Otherwise, an object that always changes, and takes long, would make others wait again and
+    again.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -76,7 +78,7 @@ class Line:
         self._changed: deque[WorkItem] = deque()
         self._listed: deque[WorkItem] = deque()
         self._restless: deque[WorkItem] = deque()
-        self._patience: deque[float] = deque()  # until when each of the restless waits for others
+        self._patience: deque[float] = deque()  # until when each of them lets others go first
         self._taken = 0
 
     def __bool__(self) -> bool:
@@ -96,7 +98,7 @@ class Line:
             self._changed.append(item)
 
     def take(self) -> WorkItem | None:
-        """The next one; ``None`` if it does not wait anymore, or waits elsewhere in the line."""
+        """The next object; ``None`` if it waits no more, or waits elsewhere in the line."""
         self._taken += 1
         source = self._choose()
         item = source.popleft()
@@ -120,7 +122,7 @@ class Line:
 
 
 class Backlog:
-    """Those of the listed objects that have not had their first turn yet."""
+    """The number of listed objects that have not had their first turn yet."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -135,16 +137,16 @@ class Backlog:
 
     def leave(self, item: WorkItem) -> None:
         item.is_backlog = False
-        if self.is_large:  # otherwise, nobody waits for it
+        if self.is_large:  # otherwise, nobody waits for progress
             self._progress.set()
         self._count -= 1
 
     def wake(self) -> None:
-        """Let those who wait look again whether there is anything to wait for."""
+        """Let the waiters check again whether they must wait."""
         self._progress.set()
 
     async def wait(self, timeout: float) -> bool:
-        """Wait until there is any progress; get whether there was any in so many seconds."""
+        """Wait until there is any progress; return whether there was any in so many seconds."""
         self._progress.clear()
         try:
             async with asyncio.timeout(timeout):

@@ -1,4 +1,4 @@
-"""The pool of informers: which watch-streams run now, whoever needs them."""
+"""The pool of informers: runs each watch-stream for as long as anybody needs it."""
 
 import asyncio
 import logging
@@ -25,11 +25,11 @@ class _Stream:
     backoff: Backoff = field(default_factory=lambda: Backoff(RESTART_BACKOFF))
     task: asyncio.Task[None] | None = None
     ending: set["asyncio.Task[None]"] = field(default_factory=set)
-    """Those cancelled, but not ended yet: there must be never more than one at work."""
+    """Cancelled tasks that have not ended yet: the next task waits for them."""
 
     store: ObjectStore | None = None
     readers: int = 0
-    """How many of those who have asked for the store still need it."""
+    """How many readers of the store have not released it yet."""
 
     complaint: str | None = None
 
@@ -37,11 +37,10 @@ class _Stream:
 class InformerPool:
     """Starts a watch when the first subscriber comes, and stops it when the last one has left.
 
-    A watch that has ended for whatever reason, but was not asked to, is started again:
-    an operator that is blind to some of the resources must not pretend to work.
-    ``on_lost`` is told when a resource is not served by the API, though somebody needs it.
-    ``on_interrupted`` is told of every stream that has ended.
-    ``on_forbidden`` is told of those that are not permitted, instead of the log.
+    A watch that ends without being asked to is started again: an operator that is blind to some
+    resources must not pretend to work. ``on_lost`` is called when the API does not serve a needed
+    resource; ``on_interrupted``, when a stream has ended; ``on_forbidden``, instead of a log
+    message, when a stream is not permitted.
     """
 
     def __init__(
@@ -69,17 +68,17 @@ class InformerPool:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether nothing is watched for now."""
+        """Whether all watches are stopped for now."""
         return self._is_suspended
 
     async def wait_failed(self) -> None:
-        """Wait for a failure that no restart can help with, and raise it."""
+        """Wait for a failure that no restart can repair, and raise it."""
         await asyncio.shield(self._failed)
 
     def subscribe(self, key: StreamKey, subscriber: Subscriber, *, first: bool = False) -> Informer:
-        """Tell the subscriber of all objects there are, and of whatever happens to them.
+        """Report all objects and all their events to the subscriber.
 
-        If the stream is there already, it lists everything anew, for all of its subscribers.
+        If the stream runs already, it lists everything again, for all of its subscribers.
         """
         stream = self._streams.get(key)
         if stream is None:
@@ -92,7 +91,7 @@ class InformerPool:
         return stream.informer
 
     async def unsubscribe(self, key: StreamKey, subscriber: Subscriber) -> None:
-        """Tell the subscriber nothing anymore, and stop the watch if nobody else needs it."""
+        """Report nothing more to the subscriber; stop the watch if it was the last subscriber."""
         stream = self._streams.get(key)
         if stream is None:
             return
@@ -107,10 +106,10 @@ class InformerPool:
         *,
         transform: Transform | None = without_managed_fields,
     ) -> ObjectStore:
-        """Keep the newest states of all the objects, until the store is released.
+        """Keep the newest states of all objects until the store is released.
 
-        The store is shared by all those who read it; the first of them says what is kept.
-        It goes before other subscribers: what they are told of, is in the store already.
+        All readers share the store; the first of them decides what of each object is kept. The
+        store is the first subscriber: it has the new states before other subscribers are called.
         """
         stream = self._streams.get(key)
         if stream is not None and stream.store is not None:
@@ -124,7 +123,7 @@ class InformerPool:
         return store
 
     async def release_store(self, key: StreamKey) -> None:
-        """The store is not needed by one of those who have acquired it."""
+        """Release the store, once for each time when it was acquired."""
         stream = self._streams.get(key)
         if stream is None or stream.store is None:
             return
@@ -134,12 +133,12 @@ class InformerPool:
             await self.unsubscribe(key, store)
 
     def find_store(self, key: StreamKey) -> ObjectStore | None:
-        """The store of these objects, if anybody has asked to keep it."""
+        """The store of these objects, if anybody has acquired it."""
         stream = self._streams.get(key)
         return None if stream is None else stream.store
 
     def reach(self, *, is_watching: bool) -> None:
-        """Watch or not. After a break, everything is listed anew: it shows what was not seen."""
+        """Start or stop all watches. After a break, they list everything again."""
         self._is_suspended = not is_watching
         for key, stream in self._streams.items():
             if is_watching:
@@ -148,13 +147,13 @@ class InformerPool:
                 self._detach(stream)
 
     async def settle(self) -> None:
-        """Wait until those streams that are stopped have ended."""
+        """Wait until the stopped streams have ended."""
         await self._wait(self._streams.values())
 
     async def stop(self, timeout: float | None = None) -> None:
-        """Stop all the streams for good: no others are started since then.
+        """Stop all streams for good, and start no others since then.
 
-        Those that do not end in so many seconds are left as they are.
+        Streams that do not end in so many seconds are left as they are.
         """
         self._is_stopped = True
         await self._cancel(self._streams.values(), timeout)
@@ -166,7 +165,7 @@ class InformerPool:
             stream.task.add_done_callback(lambda task: self._on_ended(key, stream, task))
 
     async def _run(self, key: StreamKey, stream: _Stream) -> None:
-        """Run the informer, and run it again after growing delays when it ends."""
+        """Run the informer; when it ends, run it again after growing delays."""
         while stream.ending:
             await asyncio.wait(stream.ending)
         while True:
@@ -187,7 +186,7 @@ class InformerPool:
 
     def _on_ended(self, key: StreamKey, stream: _Stream, task: "asyncio.Task[None]") -> None:
         if stream.task is not task:
-            return  # it was asked to
+            return  # it was detached
         stream.task = None
         if not self._failed.done():
             self._complain(stream, f"The watch-stream for {key} was cancelled; starting it again.")
@@ -211,7 +210,9 @@ class InformerPool:
                 logger.warning(f"Some watch-streams do not end, and are left as they are: {names}.")
 
     def _detach(self, stream: _Stream) -> None:
-        """Cancel the task of the stream, so that another one can be started after it."""
+        """Cancel the task of the stream. Another one can be started; it waits for the end of this
+        one.
+        """
         if stream.task is not None:
             task, stream.task = stream.task, None
             stream.ending.add(task)
@@ -219,6 +220,6 @@ class InformerPool:
             task.cancel()
 
     def _complain(self, stream: _Stream, text: str) -> None:
-        """Log the problem, but only once while it repeats."""
+        """Log the problem: while it repeats, only at the debug level."""
         logger.log(logging.DEBUG if text == stream.complaint else logging.WARNING, text)
         stream.complaint = text

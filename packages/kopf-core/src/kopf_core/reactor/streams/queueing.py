@@ -1,15 +1,15 @@
-"""The work queue: the objects that have something to be done for, one turn after another.
+"""The work queue: the objects that need work, one turn after another.
 
-As the work queues of client-go, it holds the keys of objects, each with the newest state only:
-whatever happens to an object while it waits, is throttled, or is worked on, is one more turn.
-Unlike them, it can also keep every event in order for the low-level handlers,
-which are promised every single one of them.
+As the work queues of client-go, it holds the keys of objects, each with the newest state only. All
+that happens to an object while it waits, is throttled, or has its turn, is one more turn. Unlike
+those queues, it can also keep all events in order: for handlers of events, which get every single
+one.
 
-The places of workers are given back after every turn, so that busy objects starve nobody:
-those who wait get theirs in the order of coming; changes go before what was listed initially.
+The places of workers are given back after every turn, so that busy objects starve no others. The
+waiting objects get places in the order of coming; changes go before the initial list.
 
-There is a task only for an object that is being worked on. An object that waits for its time
-costs a timer in the event loop; an object that waits for nothing costs nothing.
+A task exists only for an object that has its turn. An object that waits for its time costs a timer
+in the event loop. An object that waits for nothing costs nothing.
 """
 
 import asyncio
@@ -44,17 +44,17 @@ from kopf_core.reactor.streams.work import (
 logger = logging.getLogger("kopf._core.reactor.queueing")
 
 FAILURE_DELAY = 1.0
-"""How soon (in seconds) to repeat a turn that was broken by somebody else's cancellation."""
+"""How soon (in seconds) to repeat a turn that was cancelled from outside of the operator."""
 
 
 class WorkQueue:
     """The queue of one stream of events.
 
-    ``process`` makes a turn, and never raises: it takes all the events away from the item,
-    and says what comes next. Nothing is processed until the queue is opened.
-    ``lookup`` finds the states of objects that are to be processed with no events.
-    ``is_known`` tells whether an object was ever processed: its deletion must be noticed then.
-    ``absorb`` takes the event if an object waits only for it, with nothing to be done for it.
+    ``process`` makes a turn, and never raises: it takes all events from the item, and returns what
+    the object waits for. No turn begins until the queue is opened. ``lookup`` finds the state of an
+    object that is enqueued without events. ``is_known`` tells whether an object has ever had a
+    turn: then its deletion needs a turn, too. ``absorb`` takes an event if the object waits only
+    for it, and needs no turn for it.
     """
 
     def __init__(
@@ -93,22 +93,22 @@ class WorkQueue:
 
     @property
     def items(self) -> Collection[WorkItem]:
-        """Everything that there is to be done, whether it can be now or not."""
+        """All objects that need work, whether they can have turns now or not."""
         return self._items.values()
 
     @property
     def is_idle(self) -> bool:
-        """Whether no objects are worked on."""
+        """Whether no object has its turn now."""
         return not self._working
 
     def get(self, key: ObjectKey) -> WorkItem | None:
-        """What there is to be done for the object, if anything."""
+        """The item of the object, if it needs work."""
         return self._items.get(key)
 
-    # What comes in.
+    # Events and wishes.
 
     def put(self, key: ObjectKey, event: RawEvent) -> None:
-        """Take an event of the object: it gets its turn for it, or for it and those after it."""
+        """Take an event of the object, and let the object have a turn when it is due."""
         if self._gate is Gate.CLOSED:
             return
         known = item = self._items.get(key)
@@ -138,10 +138,10 @@ class WorkQueue:
         at: float | None = None,
         body: RawBody | None = None,
     ) -> bool:
-        """Process the object though nothing has happened to it: now, or at that monotonic time.
+        """Let the object have a turn without an event: now, or at that monotonic time.
 
-        The state is the newest one known to the queue; or, if the object is not there, the given
-        or the stored one. Get whether there is any: with no state, there is nothing to process.
+        The turn uses the state known to the queue. If the object is not in the queue, it uses the
+        given or the stored state. Return whether there is any state: without it, there is no turn.
         """
         item = self._items.get(key)
         if item is None:
@@ -161,10 +161,10 @@ class WorkQueue:
         return True
 
     async def wait_for_headroom(self) -> None:
-        """Wait until most of what is listed has had its first turn, so that more can be listed.
+        """Wait until most listed objects have had their first turn, so that more can be listed.
 
-        Those objects that take long do not hold the others back for long. While no turns are made,
-        there is nothing to wait for: the gate can be waiting for the end of this very list.
+        Objects that take long do not hold up the list for long. If no turns are made, the wait
+        ends: the gate can be shut until the end of this very list.
         """
         while self.backlog.is_large and self._gate is Gate.OPEN:
             patience = PATIENCE if self._line.has_listed else WORKING_PATIENCE
@@ -174,10 +174,10 @@ class WorkQueue:
     # The gate.
 
     def reach(self, gate: Gate, *, forget: bool = False) -> None:
-        """Take and process objects as the gate says. It can be said again, and in any order.
+        """Take events and make turns as the gate says. This can be repeated, in any order of gates.
 
-        If everything is going to be listed anew (``forget``), even the newest states of a paused
-        queue are forgotten; but not the deletions of objects that are known.
+        With ``forget``, even the newest states in a paused queue are forgotten, as everything will
+        be listed again. Deletions of known objects are never forgotten.
         """
         if self._gate is gate is Gate.OPEN:
             return
@@ -201,15 +201,15 @@ class WorkQueue:
             self._drop(item)
 
     async def close(self, timeout: float) -> None:
-        """Take no more work, wait for the current one to finish, and cancel what does not.
+        """Take no more events, wait for the current turns to end, and cancel the slow ones.
 
-        Everything else is forgotten. It can be opened again, when everything is listed anew.
+        All other work is forgotten. The queue can be opened again when everything is listed again.
         """
         self.reach(Gate.CLOSED)
         await self.finish(timeout)
 
     def cancel(self) -> Collection[asyncio.Task[None]]:
-        """Cancel the current work; get the tasks that are to end."""
+        """Cancel the current turns; return their tasks."""
         tasks = {item.task: item for item in self._working if item.task is not None}
         for task, item in tasks.items():
             item.interrupt(self._clock.monotonic())
@@ -217,13 +217,15 @@ class WorkQueue:
         return tasks.keys()
 
     def _ensure_released(self, item: WorkItem) -> None:
-        """If the task was cancelled before it has started, it does nothing for itself."""
+        """Release the item of a task that was cancelled before it has started."""
         if item in self._working:
             item.generation += 1
             self._release(item)
 
     async def finish(self, timeout: float) -> None:
-        """Wait for those in work, and cancel those who take longer, unless it is opened again."""
+        """Wait for the current turns, and cancel the slow ones, unless the queue is opened
+        meanwhile.
+        """
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()
@@ -231,7 +233,7 @@ class WorkQueue:
             if self._gate is Gate.OPEN:
                 return
             tasks = self.cancel()
-            if tasks:  # they could end at the same moment
+            if tasks:  # there are none if they have ended at the same moment
                 await asyncio.wait(tasks, timeout=max(timeout, LAST_MOMENT))
             if self._working:
                 count = len(self._working)
@@ -240,7 +242,7 @@ class WorkQueue:
     # The stages.
 
     def _reconsider(self, item: WorkItem) -> None:
-        """Something has come for an object that waits: is it what it waits for?"""
+        """Something has happened to a waiting object: let it have a turn if it waits for that."""
         if self._is_due(item):
             if item.rest is not DONE and item.is_leaving:
                 item.rest = DONE  # a deletion is never held
@@ -259,7 +261,7 @@ class WorkQueue:
         return True
 
     def _line_up(self, item: WorkItem) -> None:
-        """The object is ready for its turn: let it wait for a place, or take one at once."""
+        """The object is ready for its turn: give it a place at once, or let it wait in the line."""
         item.position = Position.QUEUED
         if self._gate is not Gate.OPEN:
             return
@@ -286,35 +288,35 @@ class WorkQueue:
             item.task = asyncio.create_task(self._work(item))
 
     def _retry(self, item: WorkItem) -> None:
-        """The object is not worked on in another queue anymore."""
+        """The turn of the object in another queue has ended."""
         if item.position is Position.QUEUED:
             self._line_up(item)
 
     async def _work(self, item: WorkItem) -> None:
-        """Make turns until there is nothing to do, or somebody else waits for the place."""
+        """Make turns until no turn is due, or another object waits for the place."""
         while True:
-            item.observed = item.generation
+            item.seen_generation = item.generation
             if item.wanted_at is not None and item.wanted_at <= self._clock.monotonic():
                 item.wanted_at = None
             try:
                 item.rest = await self._process(item)
             except (Exception, asyncio.CancelledError) as e:
                 item.rest = self._recover(item, e)
-            if item.events and self._absorb(item, item.events[-1]):  # it has come already
+            if item.events and self._absorb(item, item.events[-1]):  # the echo came in the turn
                 item.events.clear()
-                item.rest, item.observed = DONE, item.generation
+                item.rest, item.seen_generation = DONE, item.generation
             if item.is_backlog:
                 self.backlog.leave(item)
-            if item.generation == item.observed or not self._is_to_continue(item):
+            if item.generation == item.seen_generation or not self._is_to_continue(item):
                 break
         self._release(item)
 
     def _recover(self, item: WorkItem, exc: BaseException) -> TurnResult:
-        """The turn was broken: by a cancellation, or by a defect of ours."""
+        """Decide what follows a turn that was cancelled, or has failed by a defect of ours."""
         if not isinstance(exc, asyncio.CancelledError):
             logger.error(f"The processing of {item.key} has failed: {exc!r}", exc_info=exc)
             return DONE
-        item.generation += 1  # whatever it was, it is not done
+        item.generation += 1  # the work of the turn is not done
         item.reasons |= {"interrupted"}
         if self._gate is not Gate.OPEN or isinstance(exc, TakenBack):
             return DONE
@@ -331,7 +333,7 @@ class WorkQueue:
         )
 
     def _release(self, item: WorkItem) -> None:
-        """Give the place back, and see what comes next for the object."""
+        """Give the place back, and decide what the object waits for."""
         item.task = item.last_moment = None
         self._working.discard(item)
         if not self._working:
@@ -343,10 +345,11 @@ class WorkQueue:
             self._grant_places()
 
     def _settle(self, item: WorkItem) -> None:
-        if item.rest is DONE and item.wanted_at is None and item.generation == item.observed:
-            return self._drop(item)  # what is the most frequent, goes first
+        has_news = item.generation != item.seen_generation
+        if item.rest is DONE and item.wanted_at is None and not has_news:
+            return self._drop(item)  # the most frequent case goes first
         item.position = Position.DELAYED if item.held is None else Position.HELD
-        item.interruptions = item.interruptions + 1 if item.generation != item.observed else 0
+        item.interruptions = item.interruptions + 1 if has_news else 0
         if item.interruptions:
             self._reconsider(item)
         if item.position is Position.QUEUED or item.position is Position.WORKING:
@@ -365,7 +368,7 @@ class WorkQueue:
             self._drop(item)
 
     def _schedule(self, item: WorkItem, at: float) -> None:
-        """Process the object at that time, if not earlier for whatever other reason."""
+        """Let the object have a turn at that time, or earlier for another reason."""
         item.wanted_at = at if item.wanted_at is None else min(at, item.wanted_at)
         if item.position is Position.DELAYED:
             now, loop = self._clock.monotonic(), asyncio.get_running_loop()

@@ -1,15 +1,16 @@
-"""Readiness: no handler of objects runs until all the indices are filled.
+"""Readiness: no handler of objects runs until all indices are full.
 
-It is a counter: every stream of indexed objects holds it until its initial listing is over.
+Every stream of indexed objects holds the readiness until the end of its initial list.
 """
 
 import asyncio
 
 
 class Readiness:
-    """What holds the operator from handling objects.
+    """The streams that keep the operator from handling objects.
 
-    Once it was ready, only those can hold it that are to be listed anew, e.g. after a pause.
+    After the operator was ready for the first time, only streams that list everything again, e.g.
+    after a pause, can hold it.
     """
 
     def __init__(self) -> None:
@@ -27,17 +28,17 @@ class Readiness:
         await self._ready.wait()
 
     async def wait_for_doubts(self) -> None:
-        """Wait until it is not ready, or not anymore."""
+        """Wait until the operator is not ready."""
         await self._unready.wait()
 
     def renew(self, blocker: object) -> None:
-        """Not ready until this one releases it, be it ready before or not."""
+        """Be not ready until this one releases the readiness, even if all was ready before."""
         self._blockers.add(blocker)
         self._ready.clear()
         self._unready.set()
 
     def hold(self, blocker: object) -> None:
-        """Not ready until this one releases it, too. Of no effect once it was ready."""
+        """Be not ready until this one releases the readiness. No effect if all was ready once."""
         if not self._ready.is_set():
             self._blockers.add(blocker)
 
@@ -46,7 +47,7 @@ class Readiness:
         self._check()
 
     def arm(self) -> None:
-        """All initial blockers are known by now."""
+        """All initial streams hold the readiness by now: from here on, it can come."""
         self._is_armed = True
         self._check()
 

@@ -1,4 +1,4 @@
-"""Refusals by RBAC: all that is missing is told at once, with the rules to be added."""
+"""Refusals by RBAC: all missing permissions are logged at once, with the rules to add."""
 
 import asyncio
 import logging
@@ -14,11 +14,11 @@ from kopf_core.reactor.streams.informers import StreamKey
 logger = logging.getLogger("kopf.reactor.rights")
 
 PAUSE = 0.5
-"""How long (in seconds) to wait for other kinds to be refused, too: usually, all are at once."""
+"""How long (in seconds) to wait for refusals of other kinds: they usually come together."""
 
 
 def list_rights(resource: Resource, handlers: ResourceHandlers) -> Collection[Right]:
-    """What is needed to serve the resource."""
+    """The permissions that are needed to serve the resource."""
     group, plural = resource.group, resource.plural
     verbs = ["list", "watch"]
     if handlers.requires_patching:
@@ -30,7 +30,7 @@ def list_rights(resource: Resource, handlers: ResourceHandlers) -> Collection[Ri
 
 
 class Refusals:
-    """Tells which kinds may not be watched, and what of all that they need is missing."""
+    """Logs which kinds may not be watched, and which of their needed permissions are missing."""
 
     def __init__(
         self, client: Client, find_handlers: Callable[[Resource], ResourceHandlers]
@@ -41,13 +41,13 @@ class Refusals:
         self._telling: asyncio.Task[None] | None = None
 
     def add(self, stream: StreamKey, exc: APIForbiddenError) -> None:
-        """Tell of it soon, with those that are refused together with it."""
+        """Log the refusal soon, together with others of the same moment."""
         self._refused[stream] = exc
         if self._telling is None:
             self._telling = asyncio.create_task(self._tell_soon(), name="kopf-refusals")
 
     async def close(self) -> None:
-        """Tell what is not told yet, but ask nobody about that anymore."""
+        """Log the remaining refusals at once, with no more requests for them."""
         if self._telling is not None:
             self._telling.cancel()
             await asyncio.wait([self._telling])

@@ -1,6 +1,6 @@
-"""Sharing: what is the same in many objects is kept in memory once.
+"""Sharing: equal parts of many objects are kept in memory once.
 
-It is worth that only where objects are kept in thousands. Only what nobody ever modifies is shared:
+This pays off only where objects are kept in thousands. Only parts that nobody modifies are shared:
 texts, and managed fields.
 """
 
@@ -11,19 +11,20 @@ from kopf_cogs.structs.bodies import RawBody
 from kopf_core.reactor.streams.stores import Transform
 
 SHARED_LIMIT = 10_000
-"""How many different texts, and branches of managed fields, to remember. Those which are worth that
-are usually a few dozens; the rest is forgotten from time to time.
+"""How many different texts, and branches of managed fields, to remember. Usually, a few dozens are
+shared. When there are more than the limit, all are forgotten, and remembered again.
 """
 
 _TELLING = ("namespace", "name", "uid", "creationTimestamp")
-"""What is also in other objects: e.g. the names and uids of owners are in all that they own."""
+"""The fields whose texts repeat in other objects: e.g. all children name their owners."""
 
 
 def keep_fields_of(get_manager: Callable[[], str]) -> Transform:
-    """Keep only those managed fields that are of this manager: the rest is big, and is not ours.
+    """Make a function that drops the managed fields of other managers: they are big, and not
+    needed.
 
-    What is kept is nearly the same in all objects, so it is shared between them.
-    The manager is not known until the operator is configured, so it is asked for each time.
+    The kept fields are nearly the same in all objects, so they are shared. The manager is asked for
+    each time, as it is unknown until the operator is configured.
     """
     branches: dict[Any, Any] = {}
     texts: dict[str, str] = {}
@@ -50,7 +51,7 @@ def keep_fields_of(get_manager: Callable[[], str]) -> Transform:
 
 
 def _share_texts(body: dict[str, Any], texts: dict[str, str]) -> None:
-    """Replace the texts by those equal to them: where they are usually the same in many objects."""
+    """Replace texts by equal ones that are remembered, in the fields where texts repeat."""
     share, meta = texts.setdefault, body["metadata"]
     for field in _TELLING:
         text = meta.get(field)
@@ -65,16 +66,16 @@ def _share_texts(body: dict[str, Any], texts: dict[str, str]) -> None:
 
 
 def _share_branches(tree: Any, known: dict[Any, Any]) -> tuple[Any, bool]:
-    """The same tree made of the known branches, where possible; and whether all of it is known.
+    """The same tree made of known branches, if possible; and whether all its branches are known.
 
-    The keys with values of the object's lists in them (``k:``, ``v:``) are hardly ever the same.
+    Keys with values of the object's lists in them (``k:``, ``v:``) are hardly ever the same.
     """
     if not isinstance(tree, dict):
         return tree, False
     branches, is_common = {}, True
     leaf = known.setdefault((), {})
     for key, branch in tree.items():
-        if branch == leaf:  # so are most of them
+        if branch == leaf:  # as most branches are
             branches[key] = leaf
         else:
             branches[key], is_shared = _share_branches(branch, known)

@@ -1,7 +1,7 @@
 """The object store: the newest state of every object of one kind, to be read with no requests.
 
-A store is kept only for those kinds that somebody reads. It is fed by a watch-stream,
-and by the responses to our own requests: what is read is never older than our own last write.
+A store exists only for kinds that somebody reads. Its states come from a watch-stream, and from the
+replies to our own requests: a read state is never older than our own last write.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from kopf_core.engines.desired.ownership import get_owners, is_leaving
 Transform = Callable[[RawBody], RawBody]
 
 REMEMBERED_DELETIONS = 1000
-"""How many of the latest deletions are remembered: a late response must not revive an object."""
+"""The number of remembered deletions: a late reply must not revive a deleted object."""
 
 
 def without_managed_fields(body: RawBody) -> RawBody:
-    """Drop what is usually the biggest part of the metadata, and of use to very few."""
+    """Drop the managed fields: usually the biggest part of the metadata, and rarely read."""
     if "managedFields" not in body["metadata"]:
         return body
     meta = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
@@ -30,9 +30,8 @@ def without_managed_fields(body: RawBody) -> RawBody:
 class ObjectStore(Mapping[ObjectKey, RawBody]):
     """The newest states of objects: by their keys, by names, and by uids of their owners.
 
-    The states belong to the store: they must not be modified by those who read them.
-    ``transform`` makes of an object what is to be kept of it; it must keep its identity,
-    its version, and its owners.
+    The states belong to the store: readers must not modify them. ``transform`` reduces an object to
+    the part that is kept; it must keep the identity, the version, and the owners.
     """
 
     def __init__(self, resource: Resource, *, transform: Transform | None = None) -> None:
@@ -40,15 +39,15 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         self._transform = transform
         self._get_version: Callable[[], str | None] = lambda: None
         self.former: RawBody | None = None
-        """What the object of the latest event was like before it, if it was there."""
+        """The state of the latest event's object before the event, if the object was known."""
 
         self._bodies: dict[ObjectKey, RawBody] = {}
         self._by_name: dict[tuple[str | None, str | None], ObjectKey] = {}
         self._by_owner: dict[str, dict[ObjectKey, None]] = {}
-        self._unconfirmed: set[ObjectKey] = set()  # put by us, not seen in the stream yet
+        self._unconfirmed: set[ObjectKey] = set()  # written by us, but not in the stream yet
         self._expected: dict[ObjectKey, RawBody] = {}  # known before, not listed yet
         self._vanished: list[RawBody] = []
-        self._deleted: dict[ObjectKey, str | None] = {}  # for those vanished: their versions
+        self._deleted: dict[ObjectKey, str | None] = {}  # with the versions of the vanished ones
         self._synced = asyncio.Event()
 
     def __getitem__(self, key: ObjectKey) -> RawBody:
@@ -62,14 +61,15 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
 
     @property
     def is_synced(self) -> bool:
-        """Whether all the objects that existed initially are here."""
+        """Whether all initially existing objects are in the store."""
         return self._synced.is_set()
 
     def follow(self, get_version: Callable[[], str | None]) -> None:
-        """Let it be known how far the stream has got, once it is listed.
+        """Set the function that returns the version which the stream has reached, once it is
+        listed.
 
-        What was written by us before that, and has never come, has vanished unseen: it was
-        deleted while nobody watched.
+        If we have written an object before that version, and the stream has never brought it, it
+        was deleted unseen, while nobody watched.
         """
         self._get_version = get_version
 
@@ -82,34 +82,34 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         return None if key is None else self._bodies[key]
 
     def owned_by(self, uid: str) -> Collection[RawBody]:
-        """The objects which have that owner: by their owner references, or by our annotation."""
+        """The objects of that owner: by their owner references, or by our annotation."""
         return [self._bodies[key] for key in self._by_owner.get(uid, ())]
 
     def owns(self, uid: str) -> bool:
-        """Whether there is any object which has that owner."""
+        """Whether the owner has any objects."""
         return uid in self._by_owner
 
     def put(self, body: RawBody) -> bool:
-        """Take the response to our own request; get whether it is news.
+        """Take the reply to our own request; return whether it is news.
 
-        The stream can lag behind: what it brings later does not replace this state, if older.
+        The stream can be late: older states that it brings later do not replace this one.
         """
         key = object_key(self.resource, body)
         known = self._bodies.get(key)
         if known is not None and is_same(known, body) and is_leaving(known) == is_leaving(body):
-            return False  # the stream was faster
+            return False  # the stream has brought it already
         if (known is None and self._is_gone(key, body)) or not self._set(key, body):
             return False
         self._unconfirmed.add(key)
         return True
 
     def take_vanished(self) -> Collection[RawBody]:
-        """Those found to be gone since the last time, though no event has ever told of that."""
+        """The objects that have vanished since the last call, without events of their deletion."""
         vanished, self._vanished = self._vanished, []
         return vanished
 
     def expect(self, bodies: Mapping[ObjectKey, RawBody]) -> None:
-        """Those which are not listed of these, have vanished unseen."""
+        """Expect these objects in the list: those that are not listed have vanished unseen."""
         self._expected = {key: body for key, body in bodies.items() if key not in self._bodies}
         if self.is_synced:
             self._lose_expected()
@@ -122,7 +122,7 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
             self._unlink(key, body)
 
     def clear(self) -> None:
-        """Forget all the objects."""
+        """Forget all objects."""
         for key in list(self._bodies):
             self.discard(key)
 
@@ -137,8 +137,8 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
             self.discard(key)
             self._remember_deletion(key, None)
         else:
-            self._deleted.pop(key, None)  # those with no uids can be re-created
-            # What streams bring is in order, also where versions are not; but they can be late.
+            self._deleted.pop(key, None)  # objects without uids can be created again
+            # Streams bring states in order, even if versions are not; but they can be late.
             is_next = event["type"] is not None and key not in self._unconfirmed
             is_late = known is not None and is_newer(known, body) and not is_next
             if not is_late and (known is None or not is_same(known, body)):
@@ -148,26 +148,26 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
 
     def on_listed(self) -> None:
         self._lose_expected()
-        for key in list(self._unconfirmed):  # created by us, and deleted before it was listed
+        for key in list(self._unconfirmed):  # created by us, and deleted before the list
             if self._is_passed(body := self._bodies[key]):
                 self._lose(key, body)
         self._synced.set()
 
     async def drain(self) -> None:
-        """Stores take everything at once, and hold nobody."""
+        """Return at once: stores take all events immediately."""
 
     def on_reversed(self) -> None:
-        """The cluster was restored from a backup: whatever comes, it is newer."""
+        """The cluster was restored from a backup: the states that come next are newer."""
         self._synced.clear()
         expected = self._expected | self._bodies
         self.clear()
         self.expect(expected)
 
     def _is_gone(self, key: ObjectKey, body: RawBody) -> bool:
-        """Whether the response is late: the object has been deleted since then.
+        """Whether the reply is late: the object was deleted after it.
 
-        What has vanished once is there nevertheless if it is returned again: some do not come
-        in the stream, e.g. as it has selectors. They are told of only once after each list.
+        If the API returns a vanished object again, it exists nevertheless: some objects do not come
+        in the stream, e.g. because of its selectors. These are reported once after each list.
         """
         if key not in self._deleted:
             if self.is_synced and self._is_passed(body):
@@ -182,7 +182,9 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         return True
 
     def _is_passed(self, body: RawBody) -> bool:
-        """Whether the stream has surely got so far: this state has come, unless it is gone."""
+        """Whether the stream is surely past this state: it has brought the object, unless that is
+        gone.
+        """
         return is_as_old(body, self._get_version())
 
     def _lose_expected(self) -> None:
@@ -215,14 +217,14 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
     def _link(self, key: ObjectKey, body: RawBody) -> None:
         name = _get_name(body)
         namesake = self._bodies.get(self._by_name.get(name, key))
-        if namesake is None or not is_newer(namesake, body):  # the stream can lag behind
+        if namesake is None or not is_newer(namesake, body):  # the stream can be late
             self._by_name[name] = key
         for uid in get_owners(body):
             self._by_owner.setdefault(uid, {})[key] = None
 
     def _unlink(self, key: ObjectKey, body: RawBody) -> None:
         name = _get_name(body)
-        if self._by_name.get(name) == key:  # it can be of a newer object with the same name
+        if self._by_name.get(name) == key:  # not if a newer object has the same name
             del self._by_name[name]
         for uid in get_owners(body):
             owned = self._by_owner.get(uid, {})

@@ -1,7 +1,7 @@
-"""Work items: the objects that have something to be done for, and what comes of a turn on them.
+"""Work items: the objects that need work; and the results of turns.
 
-A turn is one pass of a worker over one object. What it results in says what comes next,
-and only the work queue waits.
+A turn is one pass of a worker over one object. Its result says what the object waits for. Only the
+work queue waits.
 """
 
 import asyncio
@@ -16,23 +16,23 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.engines.records.writes import AwaitChange
 
 LAST_MOMENT = 1.0
-"""For how long (in seconds) an interrupted turn can send what was done in it before that."""
+"""How long (in seconds) an interrupted turn can send the changes that it has made."""
 
 
 class Done:
-    """Nothing to come back for, until something happens to the object."""
+    """The result of a turn: nothing to do until something happens to the object."""
 
     __slots__ = ()
 
 
 class Requeue(NamedTuple):
-    """To be processed again at that time, even if nothing happens to the object."""
+    """The result of a turn: another turn at that time, even if nothing happens to the object."""
 
     at: float
     """The monotonic time of the operator's clock."""
 
     is_held: bool = False
-    """Whether to wait for that time even if something happens to it before; but a deletion."""
+    """Whether to wait until that time even if something happens to the object, but its deletion."""
 
 
 TurnResult: TypeAlias = Done | Requeue | AwaitChange
@@ -44,23 +44,23 @@ class Position(enum.Enum):
     """Where an object is in the queue."""
 
     QUEUED = enum.auto()
-    """There is work for it, and it waits for its turn."""
+    """It needs a turn, and waits for a place."""
 
     WORKING = enum.auto()
-    """Its turn is now. What comes meanwhile is for the next one."""
+    """It has its turn now. Meanwhile, events are kept for the next turn."""
 
     DELAYED = enum.auto()
     """It waits for its time, or for a change."""
 
     HELD = enum.auto()
-    """It waits for its time, whatever changes."""
+    """It waits for its time, even if it changes."""
 
     DROPPED = enum.auto()
-    """It is not in the queue anymore."""
+    """It has left the queue."""
 
 
 class WorkItem:
-    """One object in the work queue, from the first thing to be done for it to the last one."""
+    """One object in the work queue, for as long as it needs work."""
 
     __slots__ = (
         "events",
@@ -73,10 +73,10 @@ class WorkItem:
         "key",
         "last_moment",
         "latest",
-        "observed",
         "position",
         "reasons",
         "rest",
+        "seen_generation",
         "task",
         "timer",
         "type",
@@ -87,43 +87,43 @@ class WorkItem:
         self.key = key
         self.position = Position.DELAYED
         self.events: deque[RawEvent] = deque()
-        """What has come from the stream since the last turn, in order; or the newest of that."""
+        """The events since the last turn, in order; or only the newest event."""
 
         self.latest: RawBody | None = None
-        """The newest known state of the object: streamed or returned from our own patch."""
+        """The newest known state of the object: from the stream, or from the reply to our patch."""
 
         self.type: RawEventType = None
-        """How that state has come."""
+        """The type of the event that has brought that state."""
 
         self.is_listed = is_listed
         """Whether the object existed before it was watched."""
 
         self.is_backlog = is_listed
-        """Whether it waits for its first turn, and nothing but the initial list is behind that."""
+        """Whether it waits for its first turn, and only the initial list has brought it."""
 
         self.is_contradicted = False
-        """The stream has brought a state older than the known one, and no newer one since then."""
+        """Whether the stream has brought a state older than the known one, and no newer one yet."""
 
         self.is_sending = False
-        """Its changes are on their way to the API right now."""
+        """Whether its changes are on their way to the API right now."""
 
         self.interruptions = 0
-        """In how many turns in a row something has happened to the object in the middle of them."""
+        """The number of turns in a row during which something has happened to the object."""
 
         self.generation = 0
-        """How many things have happened to the object, or were asked for."""
+        """The number of events of the object, and of wishes for its turns."""
 
-        self.observed = 0
-        """The generation that was taken into account by the latest turn."""
+        self.seen_generation = 0
+        """The generation at the begin of the latest turn: if it differs, another turn is due."""
 
         self.reasons: frozenset[str] = frozenset()
-        """Why it was put into the queue, except for its own changes."""
+        """The reasons of other parts for the next turn, apart from events."""
 
         self.rest: TurnResult = DONE
-        """What the latest turn has resulted in: how the object waits for the next one."""
+        """The result of the latest turn: what the object waits for."""
 
         self.wanted_at: float | None = None
-        """When somebody wants it to be processed, even if nothing happens."""
+        """When another part wants a turn for it, even if nothing happens."""
 
         self.last_moment: float | None = None
         """Until when an interrupted turn can send its changes, by the operator's clock."""
@@ -132,19 +132,21 @@ class WorkItem:
         self.timer: asyncio.TimerHandle | None = None
 
     def take(self, event: RawEvent, *, keep: bool) -> None:
-        """Remember the event: beside those before it if they are kept, or instead of them."""
+        """Remember the event: after the earlier ones if they are kept, or instead of them."""
         if not keep:
             self.events.clear()
         self.events.append(event)
         self.generation += 1
 
     def take_reasons(self) -> frozenset[str]:
-        """Why it is processed, except for its own changes; they are not kept here then."""
+        """Return the reasons for the turn, apart from events, and remember them no more."""
         reasons, self.reasons = self.reasons, frozenset()
         return reasons
 
     def interrupt(self, now: float) -> None:
-        """Cancel the turn; not yet if its changes are on their way: if cut, they are sent again."""
+        """Cancel the turn. If its changes are on their way, wait a little: otherwise, they are sent
+        again.
+        """
         if self.last_moment is None:
             self.last_moment = now + LAST_MOMENT
         if not self.is_sending:
@@ -164,40 +166,40 @@ class WorkItem:
 
     @property
     def newest(self) -> RawBody | None:
-        """The newest known state of the object, whether it is noticed already or not."""
+        """The newest known state of the object, even if no turn has taken it yet."""
         return self.events[-1]["object"] if self.events else self.latest
 
     @property
     def namespace(self) -> str | None:
-        """Where the object is, if it is known; the text is shared by all objects from there."""
+        """The namespace of the object, if it is known; all its objects share the text."""
         newest = self.newest
         name = None if newest is None else newest["metadata"].get("namespace")
         return None if name is None else sys.intern(name)
 
     @property
     def is_restless(self) -> bool:
-        """Whether it comes again and again. Once is not enough: our own patch can come so, too."""
+        """Whether it comes again and again. Once does not count: that can be our own patch."""
         return self.interruptions > 1
 
     @property
     def held(self) -> Requeue | None:
-        """Until when nothing but events is to be handled, if so."""
+        """The hold, in which only the events of the object are handled; ``None`` without it."""
         rest = self.rest
         return rest if isinstance(rest, Requeue) and rest.is_held else None
 
     @property
     def has_wishes(self) -> bool:
-        """Whether somebody wants it to be processed, now or later, even if nothing happens."""
+        """Whether another part wants a turn for it, now or later, even if nothing happens."""
         return self.wanted_at is not None or bool(self.reasons)
 
     @property
     def is_deleted(self) -> bool:
-        """Whether the object does not exist anymore."""
+        """Whether the object is deleted."""
         return (self.events[-1]["type"] if self.events else self.type) == "DELETED"
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it is news that the object is deleted, or is going to be."""
+        """Whether the latest event brings the deletion: its request as news, or its end."""
         if not self.events:
             return False
         event = self.events[-1]
