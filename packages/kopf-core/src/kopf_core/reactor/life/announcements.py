@@ -1,4 +1,4 @@
-"""Announcements of the start: which version works, where, and who it is there."""
+"""Announcements of the start: the version, the cluster, and the identity of the operator."""
 
 import logging
 import urllib.parse
@@ -14,7 +14,7 @@ logger = logging.getLogger("kopf._core.reactor.running")
 
 
 def announce_start(options: OperatorOptions) -> None:
-    """Say the version and the scope; if the scope is not chosen, there is a warning already."""
+    """Log the version and the scope. If the scope is not chosen, there is a warning already."""
     logger.debug(f"Starting Kopf {get_version()}.")
     if options.clusterwide:
         logger.debug("The scope is the whole cluster.")
@@ -24,9 +24,9 @@ def announce_start(options: OperatorOptions) -> None:
 
 
 class ConnectionAnnouncer:
-    """Says where the operator works, and who it is there: by names, with no secrets. Once.
+    """Logs once the cluster of the operator, and its identity there: names, with no secrets.
 
-    In the election of a leader, it has a name of its own, which is said there.
+    The name of the operator in the election of a leader is logged by the election.
     """
 
     def __init__(self, vault: Vault, settings: OperatorSettings, identity: str) -> None:
@@ -36,7 +36,7 @@ class ConnectionAnnouncer:
         self._is_over = False
 
     def observe(self, _: Collection[Resource]) -> None:
-        """The cluster has answered."""
+        """Log the connection, as the cluster has answered."""
         if self._is_over:
             return
         self._is_over = True

@@ -1,4 +1,4 @@
-"""Assembly: all that handles the objects of one resource, put together."""
+"""Assembly: puts together the parts that handle the objects of one resource."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -56,8 +56,8 @@ class HandlingFactory:
             errors=ErrorsMode.IGNORED,
             subhandling=None,
             executor=essentials.indexing_threads,
-            endures=False,  # their outcomes change nothing: the objects are indexed again
-            door=Door(),  # the indices are filled in pauses, and by followers, too
+            endures=False,  # interrupted calls lose nothing: the objects are indexed again
+            door=Door(),  # always open: indices are filled in pauses, and by followers
         )
 
     def make_reconciler(self, resource: Resource, handlers: ResourceHandlers) -> Reconciler:
@@ -86,7 +86,7 @@ class HandlingFactory:
     def _make_desired(self, handlers: ResourceHandlers) -> "DesiredStates | None":
         if not handlers.reconciling:
             return None
-        # It takes time to be imported, and most of the operators do without it.
+        # Its import takes time, and few operators need it.
         from kopf_core.engines.desired.desired_states import DesiredStates
 
         return DesiredStates(
@@ -125,7 +125,7 @@ class HandlingFactory:
         )
 
     def _get_process(self, reconciler: Reconciler) -> Process:
-        """How to make a turn: as it is, unless somebody traces it."""
+        """The function that makes a turn; with a trace around it, if turns are traced."""
         process: Process = reconciler.process
         instruments = self._execution.panel.instruments
         if instruments is not None and instruments.is_tracing:

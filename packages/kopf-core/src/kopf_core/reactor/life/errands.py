@@ -1,4 +1,4 @@
-"""Errands: something short to be done in the cluster, with no operator running."""
+"""Errands: short work in the cluster, with no operator running."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,26 +18,26 @@ from kopf_core.intents.registries import OperatorRegistry
 T = TypeVar("T")
 
 MAX_LOGINS = 2
-"""How many times to log in if the credentials are refused: once more, as they can just expire."""
+"""How many times to log in if the credentials are refused: once more, as they can expire."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How to get to the cluster."""
+    """The means to reach the cluster."""
 
     settings: OperatorSettings
     registry: OperatorRegistry
-    """Where the login handlers are, if there are any."""
+    """The registry with the login handlers, if there are any."""
 
     vault: Vault | None = None
     clock: Clock = field(default_factory=get_clock)
 
 
 async def run_errand(access: Access, errand: Callable[[Client], Awaitable[T]]) -> T:
-    """Log in, do what is to be done with the client, and get its result.
+    """Log in, run the errand with the client, and return its result.
 
-    Raises :class:`ActivityError` if logging in fails, :class:`LoginError` if the credentials
-    are refused again and again, and whatever the errand itself raises.
+    Raises :class:`ActivityError` if logging in fails, :class:`LoginError` if the credentials are
+    refused again and again, and all errors of the errand itself.
     """
     vault = access.vault or Vault(clock=access.clock)
     activities = ActivityRunner(access.settings, Memo(), {}, access.clock)

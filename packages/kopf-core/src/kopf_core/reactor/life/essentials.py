@@ -1,4 +1,4 @@
-"""The essentials of an operator: what all of its parts share."""
+"""The essentials of an operator: the values that all its parts share."""
 
 import asyncio
 from collections.abc import Collection
@@ -31,12 +31,12 @@ from kopf_core.reactor.shape.observation import Insights
 from kopf_core.reactor.streams.readiness import Readiness
 
 INDEXING_THREADS = "kopf-index"
-"""How the names of the threads of sync index functions begin."""
+"""The prefix of the names of threads for sync index functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorOptions:
-    """How to run an operator. Everything has a default suitable for most operators."""
+    """The options of an operator. All of them have defaults, suitable for most operators."""
 
     registry: OperatorRegistry = field(default_factory=get_default_registry)
     settings: OperatorSettings = field(default_factory=OperatorSettings)
@@ -55,7 +55,7 @@ class OperatorOptions:
 
 
 class Essentials:
-    """What is made of the options first, and is given to all the parts then."""
+    """The parts that are made first, of the options, and are given to all other parts."""
 
     def __init__(self, options: OperatorOptions) -> None:
         self.options = options
@@ -73,7 +73,7 @@ class Essentials:
         self.readiness = Readiness()
         self.ongoing = Ongoing()
         self.exit = Exit(self.settings, lambda: options.registry.handlers, self.ongoing)
-        # Apart from all other functions: those of indices that hang must not take their threads.
+        # Hanging index functions must not take the threads of other functions.
         self.indexing_threads = get_threads().make_pool(name=INDEXING_THREADS)
         self.activities = ActivityRunner(
             self.settings, options.memo, self.indices, options.clock, self.ongoing, self.is_dry
@@ -90,11 +90,11 @@ class Essentials:
 
     @property
     def is_dry(self) -> bool:
-        """Whether it is a rehearsal: nothing is to be committed."""
+        """Whether this is a rehearsal: the server commits no writes."""
         return self.options.once is not None and self.options.once.dry_run
 
     def plug_in(self, instruments: Collection[Instruments]) -> None:
-        """Let these measure and trace everything since now."""
+        """Let these instruments measure and trace everything from now on."""
         if instruments:
             joint = JointInstruments(instruments)
             chosen = joint if len(instruments) > 1 else next(iter(instruments))
@@ -102,7 +102,7 @@ class Essentials:
             self.execution.panel.instruments = chosen
 
     def make_context(self) -> OperatorContext:
-        """What is there for those who run inside of the operator, wherever they are."""
+        """The context of the operator for all functions that run inside of it."""
         return OperatorContext(
             self.settings,
             self.recorder,
@@ -112,7 +112,7 @@ class Essentials:
         )
 
     async def close(self) -> None:
-        """Let everything go: nothing works anymore."""
+        """Close everything, as nothing runs anymore."""
         self.activities.close()
         self.settings.execution.close()
         self.indexing_threads.shutdown(wait=False, cancel_futures=True)
@@ -124,7 +124,7 @@ class Essentials:
 def _make_client(options: OperatorOptions, vault: Vault) -> Client:
     if options.once is None or not options.once.dry_run:
         return Client(vault, options.settings, clock=options.clock)
-    # It takes time to be imported, and most of the operators do without it.
+    # Its import takes time, and few operators need it.
     from kopf_cogs.clients.rehearsal.client import RehearsalClient
 
     return RehearsalClient(vault, options.settings, clock=options.clock)

@@ -1,7 +1,7 @@
-"""The exit of an operator: one bound for everything, and the names of what is left in the end.
+"""The exit of an operator: one time bound for all stages, and the names of the unfinished work.
 
-The bound begins when the exit is requested, by whatever reason: a signal, a flag, a cancellation,
-a failure of a part. The stages of the exit do not add up: each takes what the others have left,
+The bound begins with the request of the exit: by a signal, a flag, a cancellation, or a failure of
+a part. The stages of the exit do not add up: each has the time that the earlier stages have left,
 except for a reserve for the cleanup handlers.
 """
 
@@ -26,47 +26,49 @@ from kopf_core.reactor.streams.work import LAST_MOMENT
 logger = logging.getLogger("kopf._core.reactor.running")
 
 GRACE = 25.0
-"""In seconds: less than what Kubernetes grants to pods by default (30), to exit on our own."""
+"""In seconds: the default bound. It is less than the time that Kubernetes grants to pods (30)."""
 
 RESERVE = 5.0
-"""In seconds: how much of the bound is left for the cleanup handlers, whatever happens before."""
+"""In seconds: the part of the bound that is kept for the cleanup handlers."""
 
 HASTE = 2.0
-"""In seconds: how long the exit can take after it is requested again."""
+"""In seconds: the bound after the exit is requested for the second time."""
 
 MARGIN = 2.5
-"""In seconds: how much later the exit is considered failed as such, with all its stages."""
+"""In seconds: how long after the bound the operator is abandoned, with all stages of its exit."""
 
 YEAR = 366 * 24 * 60 * 60.0
 
 POLLING = 0.05
-"""In seconds: how often to look if the threads have ended."""
+"""In seconds: how often to check whether the threads have ended."""
 
 
 class ProcessOwner(Protocol):
-    """Who runs the operator as a process of its own, and so can end the process."""
+    """The part that runs the operator as a process of its own, and so can end the process."""
 
     def on_signal(self, timeout: float, describe: Callable[[], str]) -> None:
-        """A signal has come, and the exit must not take longer than that, in seconds.
+        """End the process after that many seconds, if the exit after a signal takes longer.
 
-        It is called in the handler of the signal. ``describe`` says what works still.
+        It is called in the handler of the signal. ``describe`` names the unfinished work.
         """
 
     def on_wish(self, timeout: float, describe: Callable[[], str], code: object) -> None:
-        """Users' code asks to exit with that code; the exit must not take longer than that."""
+        """End the process with that code, as users' code asks for it; after that many seconds at
+        most.
+        """
 
 
 process_owner: ContextVar[ProcessOwner | None] = ContextVar("process_owner", default=None)
-"""Who ends the process: set by the command line. Nobody for embedded operators: they never do."""
+"""The owner of the process, set by the command line. Embedded operators have none."""
 
 
 class AbandonedError(Exception):
-    """The operator has exited, but something of users' code works still, and is left as is."""
+    """The operator has exited, but some users' code still runs, and is left as it is."""
 
     expected = True
 
     leaves_work = True
-    """The process is not to wait for anything else: it has used up its time."""
+    """The process must not wait for threads: it has used up its time."""
 
     def __init__(self, names: Collection[str], bound: float) -> None:
         super().__init__(
@@ -78,7 +80,7 @@ class AbandonedError(Exception):
 class WishedExit(Exception):
     """The operator has exited because users' code asked for that by ``SystemExit``.
 
-    That one cannot be raised itself in the tasks of the operator: it would break the loop.
+    ``SystemExit`` itself would break the event loop, if it were raised in a task.
     """
 
     expected = True
@@ -92,8 +94,8 @@ class WishedExit(Exception):
 def get_bound(settings: OperatorSettings, handlers: Iterable[BaseHandler]) -> float:
     """How long the whole exit can take, in seconds.
 
-    It is :data:`GRACE`, or more if the settings and handlers declare longer times for themselves;
-    or as much as ``settings.process.ultimate_exiting_timeout`` says, if it is set by the user.
+    It is :data:`GRACE`, or more if settings and handlers declare longer times for themselves. If
+    users set ``settings.process.ultimate_exiting_timeout``, it is that.
     """
     if settings.process.is_customized:
         ultimate = settings.process.ultimate_exiting_timeout
@@ -108,7 +110,7 @@ def get_bound(settings: OperatorSettings, handlers: Iterable[BaseHandler]) -> fl
 
 
 def tell_of_wish(who: str, wish: SystemExit) -> None:
-    """Say in the log who asks to exit, and where."""
+    """Log which code asks to exit, and its place."""
     place = "".join(
         f" ({frame.f_code.co_filename}:{line})"
         for frame, line in [*traceback.walk_tb(wish.__traceback__)][-1:]
@@ -136,17 +138,17 @@ class Exit:
         self._unfinished: list[str] = []
         self.requested = asyncio.Event()
         self.hastened = asyncio.Event()
-        """It is requested again: what works is to be interrupted."""
+        """The exit was requested again: running work is interrupted."""
 
         self.wish: SystemExit | None = None
-        """What users' code has raised to exit, with the code for the process; the latest one."""
+        """The latest ``SystemExit`` of users' code, with the exit code for the process."""
 
         self.over = asyncio.Event()
-        """There is no time anymore, even if the exit has not ended."""
+        """The time of the exit is over, even if the exit has not ended."""
 
     @property
     def bound(self) -> float:
-        """In seconds since the request; infinity if there is no limit."""
+        """In seconds since the request; infinite if there is no limit."""
         return get_bound(self._settings, self._handlers())
 
     def request(self) -> None:
@@ -157,7 +159,7 @@ class Exit:
             self._shorten(self.bound)
 
     def grant(self, wish: SystemExit) -> None:
-        """Begin the exit, as users' code asks for it. It can be called in threads, too."""
+        """Begin the exit, as users' code asks for it. Can be called in threads, too."""
         self.wish = wish
         invocation = invocation_var.get(None)
         who = describe_call(invocation.handler, invocation.cause) if invocation else "A function"
@@ -168,7 +170,7 @@ class Exit:
         self._loop.call_soon_threadsafe(self.request)
 
     def hasten(self) -> None:
-        """Leave the time only to interrupt what works."""
+        """Shorten the exit: there is only time to interrupt the running work."""
         self.request()
         self.hastened.set()
         self._shorten(HASTE)
@@ -178,7 +180,7 @@ class Exit:
                 timeout.reschedule(soon)
 
     def get_left(self) -> float:
-        """How many seconds are left; a year if there is no limit: loops cannot wait for ever."""
+        """How many seconds are left; a year if there is no limit, as loops need a finite number."""
         return min(max(0.0, self._deadline - self._loop.time()), YEAR)
 
     def get_left_for_work(self) -> float:
@@ -201,27 +203,27 @@ class Exit:
                 self._limits.discard(timeout)
 
     async def wait_for(self, is_ended: Callable[[], bool], get_left: Callable[[], float]) -> bool:
-        """Wait while there is time; get whether it has ended."""
+        """Wait while there is time; return whether the work has ended."""
         while not is_ended() and get_left() > 0:  # noqa: ASYNC110  # threads set no events
             await asyncio.sleep(POLLING)
         return is_ended()
 
     def leave(self, name: str) -> None:
-        """Remember what has not ended."""
+        """Remember the name of a part that has not ended."""
         self._unfinished.append(name)
 
     def check(self) -> None:
-        """Raise :class:`AbandonedError` if there is something left."""
+        """Raise :class:`AbandonedError` if any work has not ended."""
         names = [*self._ongoing.describe(), *self._unfinished]
         if names:
             raise AbandonedError(names, self._loop.time() - self._since)
 
     def describe(self) -> str:
-        """Name what works right now."""
+        """Name the calls of users' code that run right now."""
         return ", ".join(self._ongoing.describe())
 
     def end(self) -> None:
-        """The exit is over in time."""
+        """Stop the timer, as the exit is over in time."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,4 +1,4 @@
-"""External happenings in one operator: where they come to, and the functions they come from."""
+"""External happenings in one operator: their receiver, and the functions that produce them."""
 
 import asyncio
 import contextlib
@@ -32,16 +32,16 @@ EXTERNAL = "external"
 """The kind of the triggers."""
 
 STOPPING_TIMEOUT = 2.0
-"""How long (in seconds) to wait for the functions that are cancelled."""
+"""How long (in seconds) to wait for the cancelled functions."""
 
 _Served = Callable[[], "Iterable[tuple[Resource, DesiredStates]]"]
 
 
 class Happenings:
-    """Brings external happenings to the reconcilers of the objects they are about.
+    """Brings external happenings to the reconcilers of their objects.
 
-    Those that come at about the same time are looked up together: in the objects that
-    the streams know, so that nothing is kept for that, and nothing is requested.
+    Happenings of about the same time are looked up together among the objects that the streams
+    know. Nothing is stored or requested for that.
     """
 
     def __init__(self, pool: InformerPool, served: _Served) -> None:
@@ -51,7 +51,7 @@ class Happenings:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def open(self) -> None:
-        """Listen to the whole process since now."""
+        """Accept happenings from the whole process from now on."""
         self._loop = asyncio.get_running_loop()
         audience.join(self.accept)
 
@@ -61,7 +61,7 @@ class Happenings:
     def accept(self, happening: Happening) -> None:
         """Take a happening, in any thread."""
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed in the meantime
+            with contextlib.suppress(RuntimeError):  # the loop is closed meanwhile
                 self._loop.call_soon_threadsafe(self._take, happening)
 
     def _take(self, happening: Happening) -> None:
@@ -70,7 +70,7 @@ class Happenings:
         self._waiting[happening] = None
 
     def _tell(self) -> None:
-        # It takes time to be imported, and most of the operators do without it.
+        # Its import takes time, and few operators need it.
         from kopf_core.engines.desired.triggers import Trigger
 
         happenings, self._waiting = self._waiting, {}
@@ -105,7 +105,7 @@ class Happenings:
 class ExternalSources:
     """Runs the functions of ``@kopf.on.external`` while the operator handles objects.
 
-    In pauses, they do not run: what another operator has to know is not taken away from it.
+    They do not run in pauses: they could take messages that another operator must get.
     """
 
     def __init__(self, essentials: Essentials, accept: Accept) -> None:
@@ -127,7 +127,7 @@ class ExternalSources:
         (self._on if is_running else self._off).set()
 
     async def run(self) -> None:
-        """Run them until cancelled, and stop them for the time of pauses."""
+        """Run the functions until cancelled, and stop them for the time of pauses."""
         while True:
             await self._on.wait()
             tasks = [
@@ -165,7 +165,7 @@ class ExternalSources:
             progress: list[Happening] = []
             pump = partial(self._pump, handler, progress)
             outcome = await execution.attempt(handler, cause, state[handler.id], pump)
-            if progress and not outcome.final:  # the attempts are counted from the last success
+            if progress and not outcome.final:  # attempts are counted from the latest success
                 state = self._begin(handler, execution)
             state = state.with_outcomes({handler.id: outcome}, now=execution.clock.now())
             if not state.done and not self._off.is_set():
@@ -192,5 +192,5 @@ class ExternalSources:
             task = asyncio.current_task()
             if task is None or not self._off.is_set():
                 raise
-            while task.cancelling():  # it is stopped by us, which is not worth a warning
+            while task.cancelling():  # it was stopped by us: no warning
                 task.uncancel()

@@ -33,22 +33,22 @@ DOCS = "https://nolar.github.io/kopf/peering.html#set-up"
 
 
 class PeeringError(Exception):
-    """There is no peering as requested, so there is nobody to be frozen or resumed."""
+    """There is no such peering, so there are no operators to be frozen or resumed."""
 
     expected = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peerings:
-    """Where the operators are to be frozen, and how to get there."""
+    """The peerings of the operators to be frozen, and the means to reach them."""
 
     name: str
     settings: OperatorSettings
     registry: OperatorRegistry
-    """Where the login handlers are, if there are any."""
+    """The registry with the login handlers, if there are any."""
 
     namespaces: Collection[NamespacePattern] = ()
-    """Names or patterns. If there are none, the peering of the whole cluster is meant."""
+    """Names or patterns. Without any, it is the peering of the whole cluster."""
 
     vault: Vault | None = None
     clock: Clock = field(default_factory=get_clock)
@@ -56,20 +56,20 @@ class Peerings:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """A peering object that was written to, and who else is there."""
+    """A peering object that was written to, and its other living members."""
 
     place: PeeringObject
     others: Collection[Peer]
-    """Those who seem to be alive: operators, and other people."""
+    """The members that seem to be alive: operators, and other people."""
 
 
 async def freeze(peerings: Peerings, peer: Peer) -> Collection[Gathering]:
-    """Take part as this peer; get where it is so. Raises :class:`PeeringError` if nowhere."""
+    """Join the peerings as this peer; return them. Raises :class:`PeeringError` without any."""
     return await _write(peerings, peer.identity, make_record(peer))
 
 
 async def resume(peerings: Peerings, identity: str) -> Collection[Gathering]:
-    """Take part no more; get where it is so. Raises :class:`PeeringError` if nowhere."""
+    """Leave the peerings; return them. Raises :class:`PeeringError` without any."""
     return await _write(peerings, identity, None)
 
 
@@ -118,7 +118,7 @@ async def _find_resource(client: Client, *, is_clusterwide: bool) -> Resource:
 
 
 def _describe_absence(peerings: Peerings, resource: Resource) -> str:
-    """Say what is absent, and where else the operators can be."""
+    """Say which peering is absent, and where else the operators can be."""
     text = f"There is no {resource.kind} named {peerings.name!r}"
     if not peerings.namespaces:
         return f"{text}. For operators that serve some namespaces (-n), name those: -n NAMESPACE."
@@ -127,7 +127,7 @@ def _describe_absence(peerings: Peerings, resource: Resource) -> str:
 
 
 def _find_others(body: RawBody, identity: str, clock: Clock) -> Collection[Peer]:
-    """Who is there besides, by the times of their records: there is no time to watch them."""
+    """The other living members, by the times of their records: there is no time to watch them."""
     records = parse_records(cast("Mapping[str, Any]", body).get("status"))
     peers = {key: peer for key, peer in records.peers.items() if key != identity}
     roster = Roster()
@@ -147,7 +147,7 @@ async def _write_once(
 async def _find_namespaces(
     client: Client, patterns: Collection[NamespacePattern]
 ) -> Collection[str]:
-    """Those named, with no requests for them; and those matching the patterns, if there are any."""
+    """The named namespaces, with no requests; and the matching ones, if there are patterns."""
     names = {*select_specific_namespaces(patterns)}
     if not all(pattern in names for pattern in patterns):
         async for page in list_objects(client, NAMESPACES, None):

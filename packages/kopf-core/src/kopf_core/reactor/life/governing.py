@@ -1,4 +1,4 @@
-"""The governor: it brings all parts of an operator to the mode that is wanted of it."""
+"""The governor: it brings all parts of an operator to the wanted mode."""
 
 import asyncio
 from typing import Protocol, cast
@@ -15,22 +15,22 @@ PEERING = "peering"
 """The reason to pause when there are other operators."""
 
 EXIT = "exit"
-"""The reason that is never over."""
+"""The reason that never ends."""
 
 
 class Part(Protocol):
-    """What works only in some of the modes."""
+    """A part of the operator that runs in some modes only."""
 
     def reach(self, mode: Mode) -> None:
-        """Be in this mode since now."""
+        """Change to this mode."""
 
 
 class Governor:
-    """Knows the reasons for the modes of one operator, and brings its parts to the wanted mode.
+    """Knows the reasons for the modes of one operator, and brings its parts to the strictest mode.
 
-    Whatever is wanted is so at once, in the same step of the event loop: gates are shut or open,
-    streams are cancelled or started. Only the end of what works already takes time: it is waited
-    for in a task, which changes nothing else, and is over with the pause.
+    The change is complete in one step of the event loop: gates are shut or opened, and streams are
+    cancelled or started. Only running work takes time to end. A task waits for that; the task
+    changes nothing else, and is cancelled when the operator runs again.
     """
 
     def __init__(
@@ -52,21 +52,24 @@ class Governor:
         self._settling: set[asyncio.Task[None]] = set()
 
     def include(self, part: "Part") -> None:
-        """Bring this part to the modes, too, since now."""
+        """Bring this part to the modes, too, from now on."""
         self._others.append(part)
         part.reach(self._mode)
 
     @property
     def is_paused(self) -> bool:
-        """Whether there is any reason not to handle objects, except for the exit."""
+        """Whether there is any reason for a pause; the exit is not a pause."""
         return bool(self._reasons.keys() - {EXIT})
 
     async def impose(self, reason: str, mode: Mode) -> None:
-        """Be in that mode, or in a stricter one, for that reason; wait until that is reached."""
+        """Demand the mode for that reason, and wait until the running work has ended."""
         await self.settle(self.demand(reason, mode))
 
     def demand(self, reason: str, mode: Mode) -> "asyncio.Task[None]":
-        """The same, without waiting: get the task of what works still."""
+        """Demand the mode for that reason; return the task that waits for the running work.
+
+        Another reason can demand a stricter mode.
+        """
         self._reasons[reason] = mode
         self._reach()
         task = asyncio.create_task(self._settle(), name="kopf-pausing")
@@ -75,17 +78,17 @@ class Governor:
         return task
 
     def lift(self, reason: str) -> None:
-        """The reason is over: be in the mode that the other reasons demand."""
+        """Remove the reason, and change to the mode that the other reasons demand."""
         if self._reasons.pop(reason, None) is not None:
             self._reach()
 
     def end(self) -> None:
-        """Begin nothing since now, as the operator exits."""
+        """Change to the mode of the exit for good: nothing begins anymore."""
         self._reasons[EXIT] = Mode.ENDED
         self._reach()
 
     async def settle(self, task: "asyncio.Task[None]") -> None:
-        """Wait until what works still is over, or until the pause is."""
+        """Wait until the running work has ended, or the pause is over."""
         await asyncio.wait([task])
         if not task.cancelled():
             task.result()
@@ -111,7 +114,7 @@ class Governor:
             self._restart_background()
 
     def _restart_background(self) -> None:
-        """Have the objects noticed that have lost daemons or timers, unless all are listed anew."""
+        """Enqueue objects that have lost daemons or timers, unless everything is listed again."""
         suspended = self._background.take_suspended()
         if not self._is_listed_anew:
             for key, (resource, body) in suspended.items():
@@ -120,7 +123,9 @@ class Governor:
         self._is_listed_anew = False
 
     async def _settle(self) -> None:
-        """Wait for what works; what does not end in time begins and sends nothing since then."""
+        """Wait for the running work. After the timeout, shut the door: the rest begins and sends
+        nothing.
+        """
         loop, timeout = asyncio.get_running_loop(), self._settings.queueing.exit_timeout
         timer = loop.call_later(timeout, self._shut)
         try:
@@ -142,9 +147,9 @@ _STOPPING_REASONS = {
 
 
 class PeeringBrakes:
-    """What the peering stops and starts the operator with.
+    """Pauses and resumes the operator for the peering.
 
-    The pauses are cold: when they are over, everything is listed anew, as it is documented.
+    These pauses are cold: everything is listed again after them, as it is documented.
     """
 
     def __init__(self, governor: Governor) -> None:

@@ -1,4 +1,4 @@
-"""The handling of objects: streams, queues, daemons, desired states; and pauses of all of that."""
+"""The handling of objects in one operator: streams, queues, daemons, reconcilers, and pauses."""
 
 import asyncio
 import logging
@@ -27,14 +27,14 @@ from kopf_core.reactor.streams.work import LAST_MOMENT
 logger = logging.getLogger("kopf._core.reactor.running")
 
 STALE_AFTER = 300.0
-"""How long (in seconds) a stream can show no signs of life until the probes fail."""
+"""How long (in seconds) a stream can show no signs of life before the probes fail."""
 
 HURRY = 0.5
-"""How long (in seconds) handlers can work when the exit is requested again: most are quick."""
+"""How long (in seconds) handlers can run after the exit is requested again: most are quick."""
 
 
 class Handling:
-    """Everything that is done for the objects of one operator."""
+    """All parts of one operator that handle objects."""
 
     def __init__(self, essentials: Essentials) -> None:
         self._essentials = essentials
@@ -105,7 +105,7 @@ class Handling:
         )
 
     async def observe_namespaces(self) -> None:
-        """Follow which namespaces are served, for as long as the operator runs."""
+        """Follow which namespaces exist and are served, for as long as the operator runs."""
         options, insights = self._essentials.options, self._essentials.insights
         if options.clusterwide or not options.namespaces:
             insights.set_namespaces([None])
@@ -118,10 +118,10 @@ class Handling:
         ).run()
 
     async def finish(self) -> None:
-        """Let the handlers finish, and interrupt those that do not; wait for those that cannot.
+        """Let the handlers finish, interrupt the slow ones, and wait for threads.
 
-        The latter are in threads. What they have done is remembered on the objects, if in time.
-        What waits for a thread yet is never called.
+        Threads cannot be interrupted. If they end in time, their outcomes are stored on the
+        objects. Calls that still wait for a thread never begin.
         """
         exit = self._essentials.exit
         self.governor.end()
@@ -141,19 +141,19 @@ class Handling:
                 await asyncio.wait(tasks, timeout=min(LAST_MOMENT, exit.get_left_for_work()))
 
     def abort(self) -> None:
-        """Interrupt what works now, and wait for nothing; but what is about to end, can."""
+        """Interrupt the running work soon, and wait for nothing."""
         self.governor.end()
         self._essentials.client.rush()
         asyncio.get_running_loop().call_later(HURRY, self.orchestrator.cancel)
         self.background.abort()
 
     def find_problems(self) -> Collection[str]:
-        """Because of what the operator does not serve, so that the probes must fail."""
+        """The problems that keep the operator from serving: the probes must fail."""
         stale = ", ".join(self._find_stale())
         return [f"There are no signs of life from the watch-streams: {stale}."] if stale else []
 
     def _find_stale(self) -> Collection[str]:
-        """The streams that show no signs of life for so long that the operator does not serve."""
+        """The streams that have shown no signs of life for too long."""
         if self.pool.is_suspended:
             return []
         limit = max(STALE_AFTER, 3 * self._essentials.settings.watching.inactivity_timeout)
@@ -170,7 +170,9 @@ class Handling:
     def _forget(
         self, resource: Resource, namespace: str | None, keys: Collection[ObjectKey]
     ) -> None:
-        """The objects are not served anymore: stop everything, remember nothing."""
+        """Stop the daemons and timers of objects that are not served anymore, and forget the
+        objects.
+        """
         self.background.stop_resource(resource, namespace)
         for key in keys:
             if not self.background.is_running(key):

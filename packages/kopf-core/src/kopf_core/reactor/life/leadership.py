@@ -1,9 +1,9 @@
-"""Leadership: only one of several replicas acts, the others are warm and ready to go on.
+"""Leadership: only one of several replicas acts; the others are ready to go on.
 
-A follower is logged in, and watches; its indices and stores are filled; but it handles nothing and
-sends nothing. When it becomes the leader, it handles at once, with no relisting. When the lease is
-lost, everything that was known of the handled objects is forgotten, as after a restart: by then,
-others have changed them.
+A follower is logged in, and watches; its indices and stores are filled. But it handles nothing and
+sends nothing. When it becomes the leader, it handles objects at once, with no relisting. When the
+lease is lost, the operator forgets the records of all objects, as after a restart: others can have
+handled the objects by the time when it leads again.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from kopf_core.reactor.life.essentials import Essentials
 from kopf_core.reactor.life.handling import Handling
 from kopf_core.reactor.streams.modes import Mode
 
-if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
+if TYPE_CHECKING:  # its import takes time, and few operators need it
     from kopf_core.engines.leasing.elector import Elector
 
 logger = logging.getLogger("kopf.leasing")
 
 PAUSE = "lease"
-"""Why nothing is handled: the lease is not held."""
+"""The reason of the pause: the lease is not held."""
 
 POD_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
 class Leadership:
-    """Takes part in the election, if there is one, and lets the operator work or wait."""
+    """Takes part in the election, if there is one; pauses and resumes the operator."""
 
     def __init__(self, essentials: Essentials, handling: Handling) -> None:
         self._essentials = essentials
@@ -44,7 +44,7 @@ class Leadership:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is an election at all."""
+        """Whether there is an election."""
         return self._essentials.settings.leasing.name is not None
 
     @property
@@ -54,21 +54,21 @@ class Leadership:
 
     @property
     def identity(self) -> str:
-        """Who this operator is among the candidates; empty if it is none of them."""
+        """The name of this operator in the election; empty if there is no election."""
         return "" if self._elector is None else self._elector.identity
 
     @property
     def holder(self) -> str:
-        """Who leads, as far as it is known."""
+        """The name of the leader, as far as it is known."""
         return "" if self._elector is None else self._elector.holder
 
     @property
     def obstacle(self) -> str:
-        """Why this operator could never become the leader until now; empty if it could."""
+        """The reason why this operator could never lead until now; empty if it could."""
         return "" if self._elector is None else self._elector.obstacle
 
     async def start(self) -> None:
-        """Begin as a follower; to be called before anything is handled."""
+        """Begin as a follower. Call this before anything is handled."""
         if not self.is_needed:
             return
         from kopf_core.engines.leasing.elector import Elector
@@ -89,7 +89,7 @@ class Leadership:
         self._task = asyncio.create_task(self._take_part(self._elector), name="kopf-leadership")
 
     async def run(self) -> None:
-        """Wait for a failure, and raise it. The election goes on until it is stopped."""
+        """Wait for a failure, and raise it. The election goes on until :meth:`stop`."""
         if self._task is None:
             await asyncio.Event().wait()
         else:
@@ -97,7 +97,7 @@ class Leadership:
             self._task.result()
 
     async def stop(self) -> None:
-        """Take part no more, and let others lead at once; if nothing works here anymore."""
+        """Leave the election. Release the lease, unless some work still runs here."""
         if self._task is None or self._elector is None:
             return
         self._task.cancel()
@@ -123,7 +123,7 @@ class Leadership:
         await self._handling.governor.impose(PAUSE, Mode.CUT)
         self._essentials.memories.restart(self._handling.background.restart())
         self._handling.orchestrator.forget_plans()
-        self._handling.governor.demand(PAUSE, Mode.GATED)  # with the streams, as a follower
+        self._handling.governor.demand(PAUSE, Mode.GATED)  # a follower has streams again
         try:
             await self._run(Activity.FOLLOWING)
         except ActivityError as e:
@@ -135,7 +135,7 @@ class Leadership:
             await self._essentials.activities.run(activity, handlers)
 
     async def _detect_namespace(self) -> str:
-        """The namespace of this pod; outside of pods, that of the current context."""
+        """The namespace of this pod; outside of pods, of the current context."""
         try:
             text = await asyncio.to_thread(pathlib.Path(POD_NAMESPACE).read_text, "utf-8")
         except OSError as e:

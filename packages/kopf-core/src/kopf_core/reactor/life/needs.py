@@ -1,4 +1,4 @@
-"""Needs: all the rights that an operator needs for what is declared in it. And what is missing."""
+"""Needs: all rights that an operator needs for its handlers and options; and the missing ones."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ logger = logging.getLogger("kopf.reactor.rights")
 WATCHING = ("list", "watch")
 KEEPING = ("create", "patch")
 MAX_NAMESPACES = 10
-"""In how many of the namespaces the rights are reviewed: usually, these are the same in all."""
+"""The number of namespaces where the rights are reviewed: usually, all have the same."""
 
 Needs = Mapping[str | None, Mapping[Right, Collection[str]]]
 """The rights by namespaces, and what each of them is for; ``None`` stands for the cluster scope,
@@ -38,7 +38,7 @@ and for all namespaces."""
 
 
 class Need(NamedTuple):
-    """One right, wherever the objects of the kind are."""
+    """One right in all namespaces where objects of the kind are."""
 
     kind: Resource
     right: Right
@@ -46,7 +46,7 @@ class Need(NamedTuple):
 
 
 async def review_rights(essentials: Essentials) -> None:
-    """Once, when all kinds are known, tell of all the missing rights in one line. Never ends."""
+    """Once, when all kinds are known, log all missing rights in one line. Never ends."""
     await essentials.insights.known.wait()
     insights = essentials.insights
     namespaces = sorted(insights.namespaces, key=lambda name: name or "")[:MAX_NAMESPACES]
@@ -70,7 +70,7 @@ def list_needs(
     resources: Collection[Resource],
     namespaces: Collection[str | None],
 ) -> Needs:
-    """Everything that is needed, whether it is granted or not."""
+    """All needed rights, granted or not."""
     settings = options.settings
     scopes = [None] if None in namespaces else sorted(filter(None, namespaces))
     needs: dict[str | None, dict[Right, dict[str, None]]] = {}
@@ -143,7 +143,7 @@ def _list_leasing(settings: LeasingSettings) -> Iterator[Right]:
 
 
 def _list_observed(options: OperatorOptions) -> Iterator[tuple[Right, str]]:
-    """What is looked at, or kept, for the whole cluster."""
+    """The rights for resources that are watched or maintained for the whole cluster."""
     settings, patterns = options.settings, options.namespaces
     kinds = [] if settings.scanning.disabled else [(CRDS, "New and changed kinds are noticed")]
     if len({*select_specific_namespaces(patterns)}) < len({*patterns}) and kinds:
@@ -156,7 +156,7 @@ def _list_observed(options: OperatorOptions) -> Iterator[tuple[Right, str]]:
             for verb in ("get", "patch"):
                 right = Right(CRDS.group, CRDS.plural, verb)
                 yield right, "The webhook of conversions is kept in the definitions"
-        for kind in (VALIDATING_WEBHOOK, MUTATING_WEBHOOK):  # those not declared are cleaned up
+        for kind in (VALIDATING_WEBHOOK, MUTATING_WEBHOOK):  # undeclared ones are removed
             for verb in (*WATCHING, *KEEPING):
                 right = Right(kind.group, kind.plural, verb)
                 yield right, "The configurations of webhooks are kept"

@@ -1,4 +1,4 @@
-"""A run that ends by itself: what it is to wait for, and what has come of it."""
+"""Runs that end by themselves: their options and their results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,38 +9,38 @@ from kopf_core.actions.instruments import Instruments
 from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message
 
-if TYPE_CHECKING:  # it takes time to be imported, and most of the operators do without it
+if TYPE_CHECKING:  # its import takes time, and few operators need it
     from kopf_cogs.clients.rehearsal.overlay import Difference
 
 
 @dataclass(slots=True)
 class Once:
-    """Handle what there is, until all is quiet, and exit: an option of :func:`kopf.operator`."""
+    """Handle existing objects until all is quiet, and exit: an option of :func:`kopf.operator`."""
 
     dry_run: bool = False
-    """Whether it is a rehearsal: the server checks all writes, but commits none of them."""
+    """Whether this is a rehearsal: the server checks all writes, but commits none of them."""
 
     patience: float = 5.0
-    """In seconds: retries and other delays are waited for if they are not longer than that."""
+    """In seconds: the run waits for retries and other delays that are not longer than that."""
 
     settle: float = 1.0
-    """In seconds: for how long nothing must happen in the cluster until it is taken for quiet."""
+    """In seconds: the cluster is quiet if nothing has happened for so long."""
 
     timeout: float | None = 300.0
-    """In seconds: for how long it may be restless; ``None`` is for no limit."""
+    """In seconds: how long the run may have something to do; ``None`` is for no limit."""
 
     is_quiet: bool = False
-    """A result of any run: whether it has ended by itself, as there was nothing more to do."""
+    """A result of any run: whether it has ended by itself, with nothing left to do."""
 
     differences: "list[Difference]" = field(default_factory=list)
-    """The result of a rehearsal: what would become of the objects."""
+    """The result of a rehearsal: how the objects would change."""
 
     unfinished: list[str] = field(default_factory=list)
-    """The result of any run: what has failed, or is to be retried later, one line for each."""
+    """The result of any run: failed handlers and later retries, one line for each."""
 
 
 class Failures(Instruments):
-    """Remembers those handlers whose latest attempts have not succeeded."""
+    """Remembers the handlers whose latest attempts have not succeeded."""
 
     def __init__(self) -> None:
         self._failures: dict[tuple[str | None, str], str] = {}

@@ -53,7 +53,7 @@ INTERRUPTION_TIMEOUT = 1.0
 class Operator:
     """One operator: a set of handlers that serves a set of resources in a cluster.
 
-    To be created and run in one event loop, once.
+    Create it and run it once, in one event loop.
     """
 
     def __init__(self, options: OperatorOptions) -> None:
@@ -66,7 +66,7 @@ class Operator:
         self._authenticator = Authenticator(
             vault=essentials.vault,
             registry=options.registry,
-            # The exit does not wait for logins, be they late or hung: nobody needs them then.
+            # The exit does not wait for logins: nobody needs them then.
             activities=replace(essentials.activities, ongoing=Ongoing()),
         )
         self._admission: AdmissionEngine | None = None
@@ -87,9 +87,9 @@ class Operator:
     async def run(self) -> None:
         """Start, serve until stopped, and clean up.
 
-        Raises the error of whatever part has failed if it cannot be recovered from.
-        Stopping by the flag is a normal exit. Cancelling is re-raised after the clean-up.
-        Raises :class:`AbandonedError` if some of the handlers cannot be stopped in time.
+        Raises the error of a failed part, if that error cannot be recovered from. A stop by the
+        flag is a normal exit. A cancellation is raised again after the clean-up. Raises
+        :class:`AbandonedError` if some handlers cannot be stopped in time.
         """
         announce_start(self._options)
         operator_var.set(self.essentials.make_context())
@@ -119,7 +119,7 @@ class Operator:
             self.exit.check()
 
     def _report(self) -> None:
-        """Keep what has come of the run, if it is the one that ends by itself."""
+        """Store the results of the run, if it is a run that ends by itself."""
         once, client = self._options.once, self.essentials.client
         if once is not None and self._failures is not None:
             once.unfinished += self._failures.describe()
@@ -136,7 +136,7 @@ class Operator:
         self.exit.request()
 
     def abort(self) -> None:
-        """Request to exit at once: what works now is cancelled, and is not waited for."""
+        """Request to exit at once: running work is cancelled, and is not waited for."""
         self.exit.hasten()
         self.handling.abort()
 
@@ -145,25 +145,25 @@ class Operator:
         return self.handling.governor.is_paused
 
     async def pause(self, reason: str = "", *, is_cold: bool = False) -> None:
-        """Stop handling and stop all daemons until resumed. The process lives on.
+        """Handle nothing, and stop all daemons, until resumed. The process lives on.
 
         The streams, indices, and stores go on, so that resuming is instant, and nothing is missed.
-        A cold pause stops the streams, too, so that everything is listed anew when resumed.
+        A cold pause stops the streams, too; everything is listed again when it ends.
 
-        There can be several reasons to pause. It lasts until all of them are over.
+        There can be several reasons to pause. The pause lasts until all of them are over.
         """
         await self.handling.governor.impose(reason, Mode.COLD if is_cold else Mode.GATED)
 
     def resume(self, reason: str = "") -> None:
         """Continue after the pause, unless there are other reasons for it.
 
-        What has changed meanwhile is handled, from the newest state; and daemons start again.
+        Changes from the pause are handled, by the newest state; and daemons start again.
         """
-        # Turns begin in it, and handlers must find their operator in the context of their turns.
+        # Turns begin in this context, and their handlers must find the operator in it.
         self._context.run(self.handling.governor.lift, reason)
 
     async def _serve(self) -> None:
-        """Run all the parts until the stop-flag is raised or any of the parts fails."""
+        """Run all parts until the stop-flag is raised, or any of the parts fails."""
         if self._peering.start():
             self.essentials.execution.door.add_guard(self._peering.is_sure)
             self.handling.observer.include(PEERING_GROUPS)
@@ -178,7 +178,7 @@ class Operator:
             task.result()
 
     def _make_parts(self) -> dict[str, Coroutine[Any, Any, Any]]:
-        """What works at the same time, each for as long as the operator serves."""
+        """The parts that run at the same time, for as long as the operator serves."""
         options, essentials, handling = self._options, self.essentials, self.handling
 
         def find_problems() -> Collection[str]:
@@ -206,16 +206,16 @@ class Operator:
         } | ({} if self._admission is None else {"admission": self._admission.run()})
 
     def _make_admission(self) -> "AdmissionEngine | None":
-        """Prepare to serve the webhooks, or to remove those that are left, if it is needed."""
+        """Make the part that serves webhooks, or removes the ones left by earlier versions."""
         registry, settings = self._options.registry, self._options.settings
         if self._options.once is not None:
-            return None  # they are not to be served, but others can serve them meanwhile
+            return None  # this run serves none, but others can serve them meanwhile
         hooks = [h for h in registry.resource_handlers if isinstance(h, WebhookHandler)]
         are_there = bool(hooks or registry.conversions)
         admission, essentials = settings.admission, self.essentials
         if not are_there and admission.server is None and admission.managed is None:
             return None
-        # It takes time to be imported, and most of the operators do without it.
+        # Its import takes time, and few operators need it.
         from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
 
         check_admission(registry, settings)
@@ -236,7 +236,7 @@ class Operator:
         return engine
 
     def _make_sources(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """Listen to what happens outside of the cluster, if there are functions for that."""
+        """Make the part that runs the functions of external happenings, if there are any."""
         handling = self.handling
         sources = ExternalSources(self.essentials, handling.happenings.accept)
         if self._options.once is not None or not sources.handlers:
@@ -245,7 +245,7 @@ class Operator:
         return {"sources": sources.run()}
 
     def _make_end(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """What ends when there is nothing to do anymore, if it is to be run once."""
+        """Make the part that ends when nothing is left to do, for a run that ends by itself."""
         once = self._options.once
         if once is None:
             return {}
@@ -256,13 +256,13 @@ class Operator:
     def _make_endpoints(
         self, find_problems: Callable[[], Collection[str]]
     ) -> dict[str, Coroutine[Any, Any, None]]:
-        """Plug in those who measure, and make what shows that at the endpoints, if any."""
+        """Plug in the instruments, and make the endpoints that show their results."""
         own = [one for one in (make_traces(), self._failures) if one is not None]
         serving = self._options.settings.serving
         if not serving.endpoint and not serving.status:
             self.essentials.plug_in(own)
             return {}
-        # It takes time to be imported, and most of the operators do without it.
+        # Its import takes time, and few operators need it.
         from kopf_core.engines.serving import Endpoint, StatusEndpoint, make_metrics
         from kopf_core.reactor.life.operator_status import OperatorStatus
 
@@ -300,9 +300,9 @@ class Operator:
         _log_stopped("Core", left)
 
     async def _close_admission(self) -> None:
-        """The webhooks are the last to go: until then, everything is checked as declared.
+        """Close the webhooks as the last part: until then, the API needs their answers.
 
-        However little time is left, they are released: the API refuses changes if nobody answers.
+        They are released even if there is little time: the API refuses changes if nobody answers.
         """
         if self._admission is None:
             return
@@ -321,7 +321,7 @@ class Operator:
         await asyncio.wait(waiters, timeout=INTERRUPTION_TIMEOUT)
 
     async def _start_up(self) -> bool:
-        """Prepare to serve; or not, if the operator is stopped meanwhile."""
+        """Run the startup handlers; return false if the operator is stopped meanwhile."""
         return await self._run_activity(
             Activity.STARTUP,
             self.exit.requested.wait(),
@@ -351,14 +351,11 @@ class Operator:
         )
 
     def _has_no_threads(self) -> bool:
-        """Whether all calls have ended, except for the daemons: those had their time already."""
+        """Whether all calls have ended, except for daemons: those have had their time already."""
         return all(isinstance(call.handler, DaemonHandler) for call in self.essentials.ongoing)
 
     async def _run_activity(self, activity: Activity, *stoppers: Coroutine[Any, Any, Any]) -> bool:
-        """Run the activity unless any of the stoppers ends earlier: get whether it is complete.
-
-        Raises the errors of the stoppers.
-        """
+        """Run the activity until any of the stoppers ends; return whether it is complete."""
         handlers = self._options.registry.get_activity_handlers(activity)
         activities = self.essentials.activities
         running = asyncio.create_task(
@@ -369,7 +366,7 @@ class Operator:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 if task.done() and task is not running:
-                    task.result()  # there can be no credentials for it
+                    task.result()  # e.g. raise the error of the login
             if not running.done():
                 logger.warning(
                     f"The {activity.value} activity is interrupted: the operator is stopping."
@@ -385,13 +382,13 @@ class Operator:
 
 
 def _stand_alone(settings: OperatorSettings) -> None:
-    """Neither wait for other operators, nor let them wait: rehearsals are of no concern to them."""
+    """Take part in no peering and in no election: rehearsals do not concern other operators."""
     settings.peering.standalone = True
     settings.leasing.name = None
 
 
 def _log_stopped(title: str, left: Collection[asyncio.Task[Any]]) -> None:
-    """Say that a stage of the exit is over. People and their tests wait for these lines."""
+    """Log the end of a stage of the exit. People and their tests wait for these lines."""
     names = {task.get_name() for task in left}
     state = "not stopped" if names else "stopped"
     logger.debug(f"{title} tasks are {state}: finishing normally; tasks left: {names!r}")

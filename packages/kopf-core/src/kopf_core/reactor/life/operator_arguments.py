@@ -1,4 +1,4 @@
-"""The options of an operator, as applications give them, and what is chosen by them."""
+"""The arguments of an operator, as applications give them; and the options chosen by them."""
 
 import dataclasses
 import inspect
@@ -20,10 +20,10 @@ from kopf_core.reactor.life.once import Once
 
 
 class OperatorArguments(TypedDict, total=False):
-    """What :func:`operator` can be given; everything is optional."""
+    """The arguments of :func:`operator`; all of them are optional."""
 
     lifecycle: Lifecycle | None
-    """Which of the handlers go first; ``asap`` by default."""
+    """The order of the handlers; ``asap`` by default."""
 
     registry: OperatorRegistry | None
     """The handlers; by default, those of the decorators that name no other registry."""
@@ -74,7 +74,7 @@ class OperatorArguments(TypedDict, total=False):
     """Is set by the operator when its startup handlers have succeeded."""
 
     once: Once | None
-    """Whether to exit when there is nothing to do anymore; what has come of it, is told there."""
+    """Whether to exit when nothing is left to do; the results of the run are stored there."""
 
     identity: str | None
     """The key of this operator in the peering object; unique for each run by default."""
@@ -86,7 +86,7 @@ class OperatorArguments(TypedDict, total=False):
     """The indices of the operator, if the application reads them; of the private class only."""
 
     memories: object | None
-    """Accepted for compatibility, as well as all the rest below."""
+    """Accepted for compatibility, as all arguments below."""
 
     insights: object | None
     _command: object | None
@@ -109,14 +109,14 @@ SIGNATURE = inspect.Signature(
 
 
 def show_options(fn: Callable[..., Any], *own: inspect.Parameter) -> None:
-    """Have the options shown by ``help()``, which does not look into typed dictionaries."""
+    """Let ``help()`` show the arguments: by itself, it does not look into typed dictionaries."""
     vars(fn)["__signature__"] = SIGNATURE.replace(parameters=[*own, *SIGNATURE.parameters.values()])
 
 
 def choose_options(given: OperatorArguments) -> OperatorOptions:
-    """Choose what is given, and the defaults for the rest. Arguments win over settings.
+    """Take the given arguments, and the defaults for the rest. Arguments win over settings.
 
-    Raises :class:`TypeError` if there are no such options, or if they contradict each other.
+    Raises :class:`TypeError` if there are no such arguments, or if they contradict each other.
     """
     SIGNATURE.bind(**given)
     settings, indices = given.get("settings"), given.get("indexers")

@@ -1,4 +1,4 @@
-"""The status: what the operator is doing now, collected from all its parts when asked for."""
+"""The status: what the operator does now, collected from its parts on request."""
 
 import datetime
 from collections import Counter
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from kopf_core.engines.admission import AdmissionEngine
 
 CACHE_TIME = 1.0
-"""For how long (in seconds) a snapshot is good: however many ask, it is not taken more often."""
+"""How long (in seconds) a snapshot is reused, however many requests come."""
 
 MAX_RETRIES = 100
-"""How many of those who are going to be retried are named."""
+"""The number of named objects that wait for a retry."""
 
 MAX_PAUSED = 100
-"""The same, of those who are paused."""
+"""The number of named objects that are paused."""
 
 
 SECRETS = "secrets"
@@ -70,18 +70,18 @@ class OperatorStatus:
         self._deadline = float("-inf")
 
     def take(self) -> Snapshot:
-        """Take the snapshot; it can be of a second ago."""
+        """Take the snapshot; it can be a second old."""
         now = self._clock.monotonic()
         if self._taken is None or now >= self._deadline:
             self._taken, self._deadline = self._take(now), now + CACHE_TIME
         return self._taken
 
     def find_unready(self) -> Iterator[str]:
-        """What is missing until the operator is ready, by one phrase for each; never cached."""
+        """The obstacles to the readiness of the operator, a phrase for each; never cached."""
         return (what for what, _ in self._find_unready())
 
     def _find_unready(self) -> Iterator[tuple[str, str]]:
-        """The same with the reasons: those can be texts of errors."""
+        """The same obstacles with their reasons, which can be texts of errors."""
         essentials, handling = self._essentials, self._handling
         if essentials.vault.select() is None:
             yield "not logged in", ""
@@ -176,7 +176,7 @@ class OperatorStatus:
     def _find_failing(
         self, body: Body, now: datetime.datetime
     ) -> Iterator[tuple[str, HandlerState]]:
-        """The handlers that are not finished, as it is remembered on the object."""
+        """The unfinished handlers, by the progress on the object."""
         storage = self._essentials.settings.persistence.progress_storage
         for id in dict.fromkeys(h.id for h in self._essentials.registry.resource_handlers):
             record = storage.fetch(key=id, body=body)
@@ -203,7 +203,7 @@ def _snap_paused(paused: PausedObject) -> PausedSnapshot:
 
 
 def _select_retried(queue: WorkQueue) -> list[WorkItem]:
-    """The objects that wait for their time, though not for our own patch to come back."""
+    """The objects that wait for a time, but not for our own patch to come back."""
     waiting = (Position.DELAYED, Position.HELD)
     return [
         item

@@ -1,4 +1,4 @@
-"""Quietness: whether there is anything left to be done by a run that ends by itself."""
+"""Quietness: whether a run that ends by itself has anything left to do."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from kopf_core.reactor.life.once import Once
 from kopf_core.reactor.streams.work import Position, Requeue, WorkItem
 
 POLLING = 0.05
-"""In seconds: how often to look. Nothing else depends on it, as it must be quiet for longer."""
+"""In seconds: how often to check. It must be quiet for longer, so nothing else depends on this."""
 
 
 class Quietness:
-    """Looks if an operator has something to do: it asks, so that nobody has to tell."""
+    """Checks whether an operator has something to do, by asking all its parts."""
 
     def __init__(self, essentials: Essentials, handling: Handling, once: Once) -> None:
         self._essentials = essentials
@@ -24,13 +24,13 @@ class Quietness:
         self._clock = essentials.options.clock
 
     async def wait(self) -> None:
-        """Wait until it is quiet for long enough, or until the time is out."""
+        """Wait until the operator is quiet for long enough, or until the time is out."""
         began = before = self._clock.monotonic()
         seen, quiet = self._count_events(), 0.0
         while True:
             now, count = self._clock.monotonic(), self._count_events()
             busy = next(self.find_work(), None)
-            # While the process itself is suspended, or starves, nobody knows what has happened.
+            # A process that was suspended, or starves, has not noticed what has happened.
             quiet = quiet + min(now - before, 2 * POLLING) if busy is None and count == seen else 0
             before, seen = now, count
             if quiet >= self._once.settle:
@@ -43,7 +43,7 @@ class Quietness:
             await asyncio.sleep(POLLING)
 
     def find_work(self) -> Iterator[str]:
-        """What goes on, or is to be soon: in words; nothing if it is quiet."""
+        """The current and the coming work, in words; nothing if all is quiet."""
         if not self._essentials.insights.is_complete:
             yield "the resources of the cluster are not discovered"
         if not self._essentials.readiness.is_ready:
@@ -79,7 +79,7 @@ class Quietness:
         return at - self._clock.monotonic() <= self._once.patience
 
     def _count_events(self) -> int:
-        """How much has come from the cluster so far."""
+        """The number of events from the cluster so far."""
         informers = self._handling.pool.informers.values()
         return sum(informer.traffic.events + informer.traffic.lists for informer in informers)
 

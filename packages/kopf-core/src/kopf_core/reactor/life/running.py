@@ -23,7 +23,7 @@ from kopf_core.reactor.life.signals import install_signals
 logger = logging.getLogger("kopf._core.reactor.running")
 
 TASKS_TIMEOUT = 2.0
-"""How long (in seconds) the cancelled tasks of users are waited for."""
+"""How long (in seconds) to wait for the cancelled tasks of users."""
 
 
 Tasks = Collection["asyncio.Task[None]"]
@@ -58,7 +58,7 @@ def run(
 
 
 def _refuse_nesting() -> None:
-    if operator_var.get(None) is not None:  # each operator would handle the same, and run others
+    if operator_var.get(None) is not None:  # each operator would handle the same objects
         raise RuntimeError("kopf.run() is called in a handler: there is an operator already.")
     try:
         asyncio.get_running_loop()
@@ -76,9 +76,9 @@ def _run_in_loop(loop: asyncio.AbstractEventLoop, kwargs: OperatorArguments) -> 
 
 
 def _run_until_over(loop: asyncio.AbstractEventLoop, main: "asyncio.Task[None]") -> None:
-    """Run the operator. If a task of users breaks the loop by ``SystemExit``, go on to the end.
+    """Run the operator to its end, even if a task of users breaks the loop by ``SystemExit``.
 
-    This is a wish to exit, the same as of handlers: the operator is stopped gracefully.
+    This is a wish to exit, as in handlers: the operator stops gracefully.
     """
     try:
         loop.run_until_complete(main)
@@ -92,7 +92,7 @@ def _run_until_over(loop: asyncio.AbstractEventLoop, main: "asyncio.Task[None]")
 
 
 async def _cancel_others(foreign: Collection["asyncio.Task[Any]"]) -> None:
-    """Cancel the tasks which handlers have started while the operator was running."""
+    """Cancel the tasks that handlers have started while the operator was running."""
     tasks = asyncio.all_tasks() - {*foreign, asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -146,7 +146,7 @@ async def run_tasks(
     is_cancelled |= await _wait_patiently(root_tasks, asyncio.ALL_COMPLETED)
     if is_cancelled:
         for task in root_tasks:
-            task.cancelled() or task.exception()  # those are not raised, but are not lost either
+            task.cancelled() or task.exception()  # not raised, but not lost either
         raise asyncio.CancelledError
     for task in root_tasks:
         if not task.cancelled():
@@ -161,10 +161,10 @@ async def _wait_patiently(
     until: str,
     on_cancelled: Callable[[], None] | None = None,
 ) -> bool:
-    """Wait for the tasks, though cancelled meanwhile; get whether it was cancelled.
+    """Wait for the tasks, even if cancelled meanwhile; return whether it was cancelled.
 
-    Cancellations can be repeated (AnyIO does so), so all of them are put off, and none is lost.
-    Without the ``on_cancelled``, the tasks are cancelled by the first of them.
+    Cancellations can be repeated (AnyIO does so): all of them are delayed, and none is lost.
+    Without ``on_cancelled``, the first of them cancels the tasks.
     """
     is_cancelled = False
     pending = set(tasks)
@@ -209,30 +209,30 @@ async def _supervise(operator: Operator) -> None:
 
 
 def _is_left(task: "asyncio.Task[None]") -> bool:
-    """Whether something works still, so that the process must not wait for it."""
+    """Whether some work still runs, so that the process must not wait for it."""
     return not task.done() or task.cancelled() or isinstance(task.exception(), AbandonedError)
 
 
 async def _settle(task: "asyncio.Task[None]") -> None:
-    """Let the task end; if it does not, the loop must not wait for it either."""
+    """Let the task end. If it does not end, hide it from the loop, which would wait for it."""
     _, hung = await asyncio.wait([task], timeout=1.0)
     if hung:
         disown(task)
 
 
 def _log_failure(task: "asyncio.Task[None]") -> None:
-    """The error is not raised in favour of something else, but it must be known."""
+    """Log the error of the task, as another error is raised instead."""
     exc = task.exception() if task.done() and not task.cancelled() else None
-    if exc is not None and not isinstance(exc, ActivityError):  # those are logged already
+    if exc is not None and not isinstance(exc, ActivityError):  # its errors are logged already
         logger.error(f"{exc}" if isinstance(exc, AbandonedError) else f"The operator failed: {exc}")
 
 
 def _relax_garbage_collector() -> None:
     """Collect the garbage less often, unless the application has tuned it already.
 
-    The operator allocates much and leaves few cycles behind; with the thresholds that suit
-    small programs, the collector takes up to a fifth of all the time when objects are many.
-    Other implementations of Python, such as PyPy, have other collectors, with no thresholds.
+    The operator allocates much memory, and leaves few cycles. With the default thresholds, which
+    suit small programs, the collector takes up to a fifth of the time when objects are many. Other
+    implementations of Python, such as PyPy, have other collectors, with no thresholds.
     """
     if not hasattr(gc, "get_threshold"):
         return

@@ -1,4 +1,4 @@
-"""Signals of the process, as operators handle them: each of those in the main thread gets all."""
+"""Signals of the process: every operator in the main thread gets all of them."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StoppableOperator(Protocol):
-    """What the signals stop: an operator."""
+    """An operator, as far as the signals need it."""
 
     @property
     def exit(self) -> Exit: ...
@@ -29,8 +29,8 @@ class StoppableOperator(Protocol):
 class OperatorSignals:
     """The handler of signals of one operator, which passes them on to the earlier operators.
 
-    The loop's own handlers are not used: on removal, they leave a moment with the default
-    handlers, when a signal would kill the process in the middle of its graceful exit.
+    The handlers of asyncio are not used. For a moment at their removal, the default handlers are
+    active, and a signal would kill the process in the middle of its graceful exit.
     """
 
     def __init__(self, operator: StoppableOperator, owner: ProcessOwner | None) -> None:
@@ -46,10 +46,10 @@ class OperatorSignals:
             self._previous[signum] = signal.signal(signum, self._handle)
 
     def uninstall(self) -> None:
-        """Let those handle the signals who did it before; the later operators go on doing it."""
+        """Restore the previous handlers of signals; keep those of later operators."""
         for signum, previous in self._previous.items():
             current = _find_operator(signal.getsignal(signum))
-            if current is self and previous is not None:  # it can be installed not from Python
+            if current is self and previous is not None:  # None is not of Python
                 signal.signal(signum, previous)
             while current is not None and current is not self:
                 below = _find_operator(current._previous[signum])
@@ -58,7 +58,7 @@ class OperatorSignals:
                 current = below
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._pid:  # a fork of ours; the loop is not its one
+        if os.getpid() != self._pid:  # this is a fork of our process, without the loop
             signal.signal(signum, signal.SIG_DFL)
             signal.raise_signal(signum)
             return
@@ -74,7 +74,7 @@ class OperatorSignals:
 
 
 def install_signals(operator: StoppableOperator, owner: ProcessOwner | None) -> OperatorSignals:
-    """Have the signals stop the operator, if it runs in the main thread: others get none."""
+    """Let the signals stop the operator, if it runs in the main thread."""
     signals = OperatorSignals(operator, owner)
     if threading.current_thread() is threading.main_thread():
         signals.install()
@@ -82,7 +82,7 @@ def install_signals(operator: StoppableOperator, owner: ProcessOwner | None) -> 
 
 
 def _find_operator(handler: Any) -> OperatorSignals | None:
-    """Whose handler of signals it is, if of any operator."""
+    """The operator's signals that the handler belongs to, if it does to any."""
     owner = getattr(handler, "__self__", None)
     return owner if isinstance(owner, OperatorSignals) else None
 

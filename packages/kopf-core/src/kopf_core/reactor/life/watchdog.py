@@ -1,6 +1,6 @@
-"""A watchdog of the event loop: names the handler that blocks it, instead of mysterious timeouts.
+"""A watchdog of the event loop: names the handler that blocks the loop.
 
-It is a thread that looks if the loop turns, as the blocked loop cannot tell that itself.
+It checks from a thread whether the loop turns, as a blocked loop cannot tell that itself.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ from kopf_core.actions.ongoing import describe_call
 logger = logging.getLogger("kopf.reactor.watchdog")
 
 PERIOD = 1.0
-"""In seconds: how often the loop shows that it is alive, and how often it is checked."""
+"""In seconds: how often the loop gives its pulse, and how often the thread checks it."""
 
 PATIENCE = 5
-"""How many checks in a row must fail until it is worth a warning. A suspended process fails one."""
+"""The number of failed checks in a row before a warning. A suspended process fails one."""
 
 OWN_PACKAGES = frozenset({"kopf", "kopf_kits", "kopf_core", "kopf_cogs"})
-"""Where nothing is to be repaired by users."""
+"""Our own packages: users cannot repair their code."""
 
 
 class Watchdog:
-    """Watches the loop it is started in, until it is stopped."""
+    """Watches the loop in which it is started, until it is stopped."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -50,7 +50,7 @@ class Watchdog:
             self._handle.cancel()
 
     def check(self) -> None:
-        """Compare the pulse of the loop with that of the last time; warn if it is lost for long."""
+        """Compare the pulse of the loop with the previous one; warn if there is none for long."""
         if self._beats != self._seen:
             if self._failures >= PATIENCE:
                 logger.warning(f"The event loop was blocked for {self._failures} seconds.")
@@ -70,10 +70,10 @@ class Watchdog:
 
 
 def describe_blocker(frame: FrameType | None) -> str:
-    """Name the handler with its object, and the place in the code, by what is executed."""
+    """Name the handler with its object, and the place in the code, by the executed frame."""
     innermost, theirs = frame, None
     while frame is not None:
-        # Users can misuse our functions, e.g. forget to await a flag: the place is theirs then.
+        # Users can misuse our functions, e.g. forget to await a flag: name their place then.
         theirs = frame if theirs is None and not _is_ours(frame) else theirs
         handler, cause = frame.f_locals.get("handler"), frame.f_locals.get("cause")
         if isinstance(handler, BaseHandler) and cause is not None:

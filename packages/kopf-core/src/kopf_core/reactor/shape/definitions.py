@@ -1,6 +1,6 @@
-"""Definitions of custom resources: what the discovery is going to tell, sooner or later.
+"""Definitions of custom resources, as a forecast of the discovery.
 
-The API servers notify of definitions at once, but publish what is made of them a bit later.
+API servers report changed definitions at once, but publish the resources a bit later.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -11,7 +11,7 @@ from kopf_cogs.structs.resources import Resource
 
 
 class ServedVersion(NamedTuple):
-    """One version of a custom resource, to the extent to which the operator depends on it."""
+    """One served version of a custom resource, with the fields that matter to the operator."""
 
     version: str
     kind: str | None
@@ -25,9 +25,9 @@ Versions = frozenset[ServedVersion]
 
 
 class Definitions:
-    """What is known of the definitions from their watch-stream.
+    """The definitions, as their watch-stream reports them.
 
-    ``notify`` is called when any of them has come, changed, or gone after they were listed.
+    ``notify`` is called when any of them comes, changes, or goes after they were listed.
     """
 
     def __init__(self, notify: Callable[[], None]) -> None:
@@ -41,7 +41,7 @@ class Definitions:
         is_gone = event["type"] == "DELETED"
         name, uid = obj["metadata"]["name"], obj["metadata"].get("uid")
         if is_gone and self._uids.get(name, uid) != uid:
-            return  # it was made anew while nobody watched: then, the new one comes first
+            return  # it was created again unseen: then, the new one comes first
         self._versions[name], self._uids[name] = (
             (Versions(), None) if is_gone else (get_versions(obj), uid)
         )
@@ -56,7 +56,7 @@ class Definitions:
         pass
 
     def agree_with(self, resources: Collection[Resource], groups: Collection[str] | None) -> bool:
-        """Whether exactly these custom resources are discovered, as far as groups are scanned."""
+        """Whether the definitions match the discovered resources of the scanned groups."""
         found: dict[str, set[ServedVersion]] = {}
         for resource in resources:
             found.setdefault(resource.name, set()).add(_describe(resource))
@@ -68,7 +68,7 @@ class Definitions:
         ]
         for name in [name for name, versions in self._versions.items() if not versions]:
             if name not in disagreed:
-                del self._versions[name]  # it is gone from everywhere
+                del self._versions[name]  # no resource of it is discovered anymore
         return not disagreed
 
 
@@ -93,7 +93,7 @@ def get_versions(definition: RawBody) -> Versions:
     }
     if conditions.get("Established") != "True":
         return Versions()
-    # While new names are not accepted (e.g. they are taken by others), the old ones are served.
+    # While new names are not accepted (e.g. others have them), the old ones are served.
     names = status.get("acceptedNames") or spec.get("names") or {}
     return Versions(
         ServedVersion(

@@ -1,4 +1,4 @@
-"""Descriptions of kinds for people: which are served, and what was meant by those not found."""
+"""Descriptions of kinds for people: the served kinds, and guesses for the kinds not found."""
 
 import dataclasses
 import logging
@@ -13,7 +13,7 @@ from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 logger = logging.getLogger("kopf._core.reactor.running")
 
 MAX_ITEMS = 10
-"""How many resources are named in one line: there are many of them if everything is served."""
+"""The number of resources named in one line: operators of everything have many."""
 
 SIMILARITY = 0.75
 """How similar the names must be to suggest one for another, from 0 to 1."""
@@ -22,7 +22,7 @@ SIMILARITY = 0.75
 def announce_served(
     served: Mapping[Resource, ResourceHandlers], before: Collection[Resource]
 ) -> None:
-    """Say which resources are served by how many handlers, and which are not anymore."""
+    """Log which resources are served by how many handlers, and which are not served anymore."""
     added = {f"{res}": count_handlers(served[res]) for res in served if res not in before}
     removed = {f"{res}" for res in before if res not in served}
     if added:
@@ -33,7 +33,7 @@ def announce_served(
 
 
 def count_handlers(handlers: ResourceHandlers) -> int:
-    """How many handlers there are of all kinds."""
+    """The number of handlers of all kinds."""
     values = [getattr(handlers, field.name) for field in dataclasses.fields(handlers) if field.init]
     return sum(len(value) for value in values if isinstance(value, tuple))
 
@@ -41,7 +41,7 @@ def count_handlers(handlers: ResourceHandlers) -> int:
 def describe_unresolved(
     selector: Selector, registry: OperatorRegistry, resources: Collection[Resource]
 ) -> str:
-    """Whose resources they are, and what was probably meant."""
+    """Name the handlers of the resources, and the resources that were probably meant."""
     ids = [repr(str(h.id)) for h in registry.resource_handlers if _is_needed(selector, h)]
     title = "handler" if len(ids) == 1 else "handlers"
     needed = f", needed by {title} {_join(ids)}" if ids else ""
@@ -57,7 +57,7 @@ def _is_needed(selector: Selector, handler: ResourceHandler) -> bool:
 
 
 def _guess_meant(selector: Selector, resources: Collection[Resource]) -> str | None:
-    """The nearest name; with its version and group if it is them that are wrong."""
+    """The nearest name; with its version and group if these are wrong."""
     known = {name: res for res in resources for name in (res.plural, res.kind, res.singular)}
     wanted = [name for name in selector.names if isinstance(name, str)]
     close = [find_similar(name, filter(None, known), similarity=SIMILARITY) for name in wanted]

@@ -1,4 +1,4 @@
-"""Observation: which resources and namespaces exist in the cluster now, and which are served."""
+"""Observation: finds the existing resources and namespaces, and the served ones of them."""
 
 import asyncio
 import logging
@@ -35,28 +35,28 @@ BROKEN_GROUPS_DELAY = 30.0
 """How soon (in seconds) to retry the API groups that could not be discovered."""
 
 PERMISSIONS_DELAY = 60.0
-"""How often (in seconds) to ask at least whether what was forbidden is permitted."""
+"""The longest delay (in seconds) before a missing permission is checked again."""
 
 FIRST_DOUBT_DELAY = 0.1
-"""How soon (in seconds) to scan again when the discovery differs from what is known otherwise.
+"""How soon (in seconds) to scan again when the discovery contradicts other signs.
 
-The delays are doubled up to those for broken groups.
+The delay is doubled each time, up to the delay for broken groups.
 """
 
 Notify = Callable[[], None]
 
 
 class Insights:
-    """What is known of the cluster. The changes are signalled to those who wait for them."""
+    """The known resources and namespaces of the cluster. Waiters are told of changes."""
 
     def __init__(self) -> None:
         self.resources: frozenset[Resource] = frozenset()
         self.broken_groups: frozenset[str] = frozenset()
-        """The API groups of which it is not known what they have now."""
+        """The API groups that could not be discovered."""
 
         self.namespaces: frozenset[str | None] = frozenset()
         self.known = asyncio.Event()
-        """Whether both are known, as far as it is possible."""
+        """Set when both resources and namespaces are known, as far as possible."""
 
         self._revised = asyncio.Event()
         self._pending = {"resources", "namespaces"}
@@ -69,20 +69,20 @@ class Insights:
         return not self._pending
 
     def listen(self, listener: Callable[[Collection[Resource]], None]) -> None:
-        """Let it be called with the resources every time when they are discovered."""
+        """Call the listener with the resources after every discovery."""
         self._listeners.append(listener)
 
     def listen_namespaces(self, listener: Callable[[Collection[str | None]], None]) -> None:
-        """The same for the namespaces: it is called before they are served."""
+        """Call the listener with the namespaces when they change, before they are served."""
         self._namespace_listeners.append(listener)
 
     async def wait(self) -> None:
-        """Wait for a change since the last time. The first one is when everything is known."""
+        """Wait for a change since the previous call. The first one comes when all is known."""
         await self._revised.wait()
         self._revised.clear()
 
     def revise(self) -> None:
-        """Let those who follow the changes look at everything once more."""
+        """Report a change, though there is none, so that everything is checked again."""
         self._revised.set()
 
     def set_resources(
@@ -109,9 +109,9 @@ class Insights:
 
 @dataclass(slots=True)
 class _Sink:
-    """Remembers the names of objects, and tells when they change.
+    """Remembers the names of objects, and reports when they change.
 
-    If an object is deleted and made anew while nobody watches, the new one comes first.
+    If an object is deleted and created again unseen, the new one comes before the deletion.
     """
 
     notify: Notify
@@ -162,12 +162,12 @@ class ResourceObserver:
         self._failure: str | None = None
 
     def include(self, groups: Collection[str]) -> None:
-        """Discover these API groups, too; to be called before it runs."""
+        """Discover these API groups, too. Call this before :meth:`run`."""
         if self._groups is not None:
             self._groups = {*self._groups, *groups}
 
     def doubt(self) -> None:
-        """Scan again soon, as what is discovered is not what is really there."""
+        """Scan again soon, as the discovered resources differ from the real ones."""
         self._doubts += 1
         delay = min(FIRST_DOUBT_DELAY * 2 ** min(self._doubts - 1, 20), BROKEN_GROUPS_DELAY)
         asyncio.get_running_loop().call_later(jittered(delay), self._wakeup.set)
@@ -177,10 +177,10 @@ class ResourceObserver:
         self._wakeup.set()
 
     async def run(self) -> None:
-        """Discover for as long as the operator runs.
+        """Discover resources for as long as the operator runs.
 
-        Raises the errors of the first discovery if there is no API to talk to, or if it rejects
-        the credentials. If it only refuses to tell what it has, it can be permitted later.
+        Raises the errors of the first discovery if there is no API, or if it rejects the
+        credentials. A refusal to list the resources is not raised: it can be permitted later.
         """
         broken = await self._discover_first()
         watcher: asyncio.Task[None] | None = None
@@ -211,7 +211,7 @@ class ResourceObserver:
         finally:
             waiter.cancel()
         if watcher is not None and watcher.done():
-            await watcher  # raises its error: nobody watches for new resources anymore
+            await watcher  # raise its error: without it, new resources would go unnoticed
         self._wakeup.clear()
 
     async def _watch(self) -> None:
@@ -233,14 +233,14 @@ class ResourceObserver:
             await asyncio.sleep(backoff.advance())
 
     def _complain(self, error: APIError) -> None:
-        """Warn when the discovery fails as a whole; once until it fails in some other way."""
+        """Warn when the whole discovery fails; once while it fails in the same way."""
         is_known, self._failure = self._failure == str(error), str(error)
         level = logging.DEBUG if is_known else logging.WARNING
         text = "The resources of the cluster cannot be discovered, will be retried"
         logger.log(level, f"{text}: {error}{hint_at_role(error)}")
 
     async def _discover(self) -> bool:
-        """Scan the cluster; get whether some API groups are to be scanned again."""
+        """Scan the cluster; return whether some API groups must be scanned again."""
         found = await scan(self._client, groups=self._groups)
         self._failure = None
         for group, error in found.broken_groups.items():
@@ -280,7 +280,9 @@ class NamespaceObserver:
         self._sink = _Sink(notify=self._revise)
 
     async def run(self) -> None:
-        """Watch for as long as the operator runs, unless it is pointless or not permitted."""
+        """Watch the namespaces for as long as the operator runs, unless it is pointless or
+        forbidden.
+        """
         if self._settings.scanning.disabled:
             self._insights.set_namespaces({*self._specific})
             await asyncio.Event().wait()
@@ -298,7 +300,7 @@ class NamespaceObserver:
         return f"only the namespaces with exact names are served{ignored}"
 
     def _report_absent(self) -> None:
-        """It can be as intended. Or there is a typo."""
+        """Log the absent namespaces: they can come later, or there is a typo."""
         absent = {*self._specific}.difference(self._sink.names)
         if absent and not self._is_reported:
             names = ", ".join(repr(name) for name in sorted(absent))
@@ -319,7 +321,7 @@ class NamespaceObserver:
 
 
 async def _reflect_forever(reflector: Reflector) -> None:
-    """Watch also if the kind itself is not served for some time, e.g. while upgrading."""
+    """Watch, even if the kind is not served for some time, e.g. in upgrades."""
     backoff = Backoff(FIRST_DOUBT_DELAY, limit=BROKEN_GROUPS_DELAY)
     while True:
         try:
@@ -331,7 +333,7 @@ async def _reflect_forever(reflector: Reflector) -> None:
 
 
 async def _is_permitted(client: Client, resource: Resource, consequence: str) -> bool:
-    """Whether the objects can be listed. Errors of other kinds are left to the watch-stream."""
+    """Whether the objects may be listed. Other errors are left to the watch-stream."""
     try:
         await _try_listing(client, resource)
     except APIForbiddenError as e:
@@ -349,7 +351,7 @@ async def _is_permitted(client: Client, resource: Resource, consequence: str) ->
 
 
 async def _until_permitted(client: Client, resource: Resource) -> None:
-    """Ask again and again, ever rarer: permissions can be granted at any time."""
+    """Wait for the permission, and check it ever more rarely: it can be granted at any time."""
     backoff = Backoff(FIRST_DOUBT_DELAY, limit=PERMISSIONS_DELAY)
     while True:
         await asyncio.sleep(backoff.advance())
@@ -367,6 +369,6 @@ async def _try_listing(client: Client, resource: Resource) -> None:
 
 
 def _get_groups(selectors: Collection[Selector]) -> Collection[str] | None:
-    """The API groups to be scanned; ``None`` for all of them, if some handlers need them all."""
+    """The API groups to scan; ``None`` for all of them, if some handlers need all."""
     groups = {selector.group for selector in selectors}
     return None if None in groups else {group for group in groups if group is not None}

@@ -1,4 +1,4 @@
-"""Orchestration: what is handled now, in accordance with what exists in the cluster."""
+"""Orchestration: starts and stops the handling of kinds as the cluster changes."""
 
 import asyncio
 import dataclasses
@@ -33,15 +33,15 @@ logger = logging.getLogger("kopf._core.reactor.orchestration")
 
 
 class Factory(Protocol):
-    """Makes what handles the objects of resources."""
+    """Makes the parts that handle the objects of resources."""
 
     def make_reconciler(self, resource: Resource, handlers: ResourceHandlers) -> Reconciler:
-        """The only one for all objects of the resource."""
+        """Make the only reconciler for all objects of the resource."""
 
     def make_intake(
         self, reconciler: Reconciler, handlers: ResourceHandlers, stream: StreamKey
     ) -> Intake:
-        """The one for each stream."""
+        """Make the intake of one stream."""
 
 
 @dataclass(slots=True)
@@ -54,8 +54,8 @@ class _ServedKind:
 class Orchestrator:
     """Starts and stops the handling when resources and namespaces come, change, and go.
 
-    ``on_removed`` is told when some objects are not served anymore: of which resource, where,
-    and their keys, except for those who are going to be served further in another version.
+    ``on_removed`` is called when some objects are not served anymore: with the resource, the
+    namespace, and the keys; without the keys that another version of the kind goes on to serve.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class Orchestrator:
         return self._intakes
 
     async def run(self) -> None:
-        """Follow the changes for as long as the operator runs.
+        """Follow the changes of the cluster for as long as the operator runs.
 
-        Raises an error if any of the streams fails in a way that it cannot be restarted:
-        an operator that is blind to some of the resources must not pretend to work.
+        Raises an error if any stream fails and cannot be restarted: an operator that is blind to
+        some resources must not pretend to work.
         """
         parts = [
             self._follow(),
@@ -115,7 +115,7 @@ class Orchestrator:
             await asyncio.wait(tasks)
 
     def reach(self, mode: Mode) -> None:
-        """Bring the queues and the streams to what the mode means for them."""
+        """Bring the queues and the streams to the mode."""
         self._mode = mode
         is_watching = MEANINGS[mode].is_watching
         if mode is not Mode.ENDED and is_watching and self._pool.is_suspended:
@@ -128,24 +128,24 @@ class Orchestrator:
             self._pool.reach(is_watching=is_watching)
 
     def _renew(self) -> None:
-        """Everything is going to be listed anew: handle nothing until the indices are filled."""
+        """Everything will be listed again: handle nothing until the indices are full."""
         for intake in self._intakes.values():
             intake.renew()
 
     def cancel(self) -> Collection["asyncio.Task[None]"]:
-        """Cancel all the work that is being done now; get what is to end soon."""
+        """Cancel all current turns; return their tasks."""
         return [task for intake in self._intakes.values() for task in intake.queue.cancel()]
 
     async def settle(self) -> None:
-        """Wait for the current handlers, and cancel those that take longer; while it is held."""
+        """Wait for the current turns, and cancel the slow ones, while the operator is paused."""
         timeout = self._settings.queueing.exit_timeout
         finishing = [intake.queue.finish(timeout) for intake in self._intakes.values()]
         await asyncio.gather(self._pool.settle(), *finishing)
 
     async def stop(self, timeout: float) -> None:
-        """Stop all the streams, and let the objects in work be finished within the time.
+        """Stop all streams, and let the current turns end within the time.
 
-        Nothing is started since then, whatever happens in the cluster meanwhile.
+        Nothing is started after that, whatever happens in the cluster.
         """
         self.reach(Mode.ENDED)
         closing = [intake.queue.close(timeout) for intake in self._intakes.values()]
@@ -153,7 +153,7 @@ class Orchestrator:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no objects are worked on."""
+        """Whether no object has its turn now."""
         return all(intake.queue.is_idle for intake in self._intakes.values())
 
     def enqueue(
@@ -165,7 +165,7 @@ class Orchestrator:
         resource: Resource | None = None,
         body: RawBody | None = None,
     ) -> bool:
-        """Process the object though nothing has happened to it; get whether it is known.
+        """Let the object have a turn without an event; return whether it is known.
 
         With the resource and the body, it can be unknown to the queues.
         """
@@ -174,7 +174,7 @@ class Orchestrator:
             namespace = body["metadata"].get("namespace")
         else:
             namespace = None if memory is None else memory.namespace
-        found = [  # there are several if the object is handled in several versions of its kind
+        found = [  # several, if several versions of its kind are handled
             intake
             for served in ([resource] if resource is not None else self._served)
             for space in {namespace, None}
@@ -186,30 +186,30 @@ class Orchestrator:
         return any(known)
 
     def forget_plans(self) -> None:
-        """Let everything wanted be checked anew, as after a restart."""
+        """Forget the plans of all reconcilers, as after a restart: all is compared again."""
         for _, desired in self.desired:
             desired.restart()
 
     @property
     def desired(self) -> "Iterable[tuple[Resource, DesiredStates]]":
-        """The kinds that have reconcilers, and what is known of their objects."""
+        """The kinds with reconcilers, and the desired states of their objects."""
         for served in self._served.values():
             if served.reconciler.desired is not None:
                 yield served.resource, served.reconciler.desired
 
     def on_observed(self, resource: Resource, body: RawBody, change: ObservedChange) -> None:
-        """An object of an observed kind has changed: tell those who can depend on it."""
+        """An object of an observed kind has changed: tell the reconcilers that can depend on it."""
         for _, desired in self.desired:
             desired.on_owned(resource, body, change)
             desired.on_related(resource, body, change)
 
     def on_observed_listed(self, resource: Resource) -> None:
-        """All objects of an observed kind are known, at least in one of the namespaces."""
+        """All objects of an observed kind are known, at least in one namespace."""
         for _, desired in self.desired:
             desired.on_listed(resource)
 
     def on_indexed(self, index: str, values: Iterable[object]) -> None:
-        """Something has changed in an index: these are its values before and after."""
+        """Values of an index have changed: these are the old and the new ones."""
         for _, desired in self.desired:
             desired.on_indexed(index, values)
 
@@ -253,7 +253,7 @@ class Orchestrator:
                 self._add(key, handlers)
 
     def _close(self, key: StreamKey, *, successors: Collection[Resource]) -> None:
-        """Serve it no more. Others do not wait for that; the same, if served anew, does."""
+        """Serve the stream no more, in a task. If it is served again, that waits for the task."""
         removing = self._remove(
             key, self._intakes.pop(key), self._served[key.resource].reconciler, successors
         )
@@ -261,7 +261,7 @@ class Orchestrator:
         self._closing[key].add_done_callback(lambda _: self._insights.revise())
 
     def _is_rebuilt(self, resource: Resource, handlers: ResourceHandlers) -> bool:
-        """Whether it was served in another way; small changes are followed on the go."""
+        """Whether the resource must be served anew. Small changes are applied without that."""
         known = self._served.get(resource)
         if known is None:
             return False
@@ -294,7 +294,7 @@ class Orchestrator:
     ) -> None:
         informer = self._pool.informers.get(key)
         keys = set() if informer is None else {*informer.keys}
-        keys |= {item.key for item in intake.queue.items}  # also of what is deleted already
+        keys |= {item.key for item in intake.queue.items}  # also of deleted objects
         await self._pool.unsubscribe(key, intake)
         await intake.queue.close(self._settings.queueing.exit_timeout)
         intake.forget()

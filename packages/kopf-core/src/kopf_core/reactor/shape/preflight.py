@@ -1,6 +1,6 @@
-"""What is checked when the operator is about to serve: the mistakes of its authors.
+"""Preflight: checks for mistakes of the authors, just before the operator serves.
 
-Those with which it cannot work are errors; those that are probably not meant are warnings.
+Mistakes with which the operator cannot work are errors. Probable mistakes are warnings.
 """
 
 import dataclasses
@@ -28,21 +28,21 @@ from kopf_core.reactor.object.warnings import locate
 
 
 class SettingsError(Exception):
-    """The settings are such that nothing would ever be handled."""
+    """With these settings, nothing would ever be handled."""
 
     expected = True
 
 
 class SignatureError(Exception):
-    """Some handlers can never work: they ask for what is never given, or are never run."""
+    """Some handlers can never work: they want unknown arguments, or are never run."""
 
     expected = True
 
 
 def check_registry(registry: OperatorRegistry, logger: AnyLogger) -> None:
-    """Warn of what is probably forgotten in the handlers.
+    """Warn of probable mistakes in the handlers.
 
-    Raises :class:`SignatureError` for the handlers with which every call would fail or do nothing.
+    Raises :class:`SignatureError` for handlers of which every call would fail or do nothing.
     """
     activities = [h for activity in Activity for h in registry.get_activity_handlers(activity)]
     if not (activities or registry.resource_handlers or registry.conversions):
@@ -62,7 +62,7 @@ def check_registry(registry: OperatorRegistry, logger: AnyLogger) -> None:
 
 
 def _list_functions(handler: BaseHandler) -> Iterator[tuple[str, Fn]]:
-    """All functions of users that are called for the handler, the filters including."""
+    """All functions of users that are called for the handler, including its filters."""
     yield f"{handler}", handler.fn
     if not isinstance(handler, ResourceHandler):
         return
@@ -78,10 +78,11 @@ def _list_functions(handler: BaseHandler) -> Iterator[tuple[str, Fn]]:
 
 
 def _find_doubles(registry: OperatorRegistry) -> Iterator[str]:
-    """Those that are never called: of one id in background or in reconciling, the first one is.
+    """The handlers that are never called: of several daemons, timers, or reconcilers with one id,
+    only the first is called.
 
-    Those of different filters can be for different objects. For handlers of changes, it is known
-    when they are called: they are warned about then.
+    With different filters, they can be for different objects. Handlers of changes are checked when
+    they are called.
     """
     seen: dict[Any, ResourceHandler] = {}
     for handler in registry.resource_handlers:
@@ -104,7 +105,7 @@ def _get_filters(handler: ResourceHandler) -> tuple[Any, ...]:
 
 
 def _find_strange_relations(registry: OperatorRegistry) -> Iterator[str]:
-    """Words that are not indices are fields; but fields in Kubernetes have no underscores."""
+    """Relations that are neither names of indices nor likely fields: these have no underscores."""
     for name in sorted({*registry.related_names} - {*registry.index_ids}):
         close = find_similar(name, registry.index_ids)
         if close or "_" in name:
@@ -115,7 +116,7 @@ def _find_strange_relations(registry: OperatorRegistry) -> Iterator[str]:
 def _find_mistakes(handler: BaseHandler, registry: OperatorRegistry) -> Iterator[str]:
     known = get_arguments(type(handler))
     if not known:
-        return  # it is not a handler of ours
+        return  # this is not our handler
     given = known | {*registry.index_ids}
     for name in find_missing(handler.fn, given):
         hint = _suggest(name, given)
@@ -144,7 +145,7 @@ def _is_generator(fn: Fn) -> bool:
 
 
 def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
-    """Warn of misspelled settings; raise :class:`SettingsError` for impossible values."""
+    """Warn of misspelled settings. Raises :class:`SettingsError` for impossible values."""
     for section, name, suggestion in _find_unknown(settings):
         hint = f" Did you mean {suggestion!r}?" if suggestion else ""
         logger.warning(f"There is no such setting: {section}.{name}.{hint}")
@@ -184,12 +185,12 @@ def _find_unknown(settings: OperatorSettings) -> Iterator[tuple[str, str, str | 
     }
     for title, section in sections.items():
         if not dataclasses.is_dataclass(section):
-            continue  # it was replaced by something else
+            continue  # users have replaced it
         names = {field.name for field in dataclasses.fields(section)}
         for name in vars(section).keys() - names:
             yield title, name, find_similar(name, [n for n in names if n[0] != "_"])
 
 
 def _has_processes(executor: Executor) -> bool:
-    module = sys.modules.get("concurrent.futures.process")  # it is heavy: not worth importing
+    module = sys.modules.get("concurrent.futures.process")  # its import is slow
     return module is not None and isinstance(executor, module.ProcessPoolExecutor)

@@ -1,4 +1,4 @@
-"""Serving: which resources of the cluster are meant by the handlers, and which can be served."""
+"""Servable resources: the resources that handlers select, and that can be served."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ logger = logging.getLogger("kopf._core.reactor.orchestration")
 
 
 class ServableResources:
-    """Finds the resources for the handlers. Complains about the same problem only once."""
+    """Finds the resources for the handlers. Logs the same problem only once."""
 
     def __init__(self, registry: OperatorRegistry) -> None:
         self._registry = registry
@@ -20,7 +20,7 @@ class ServableResources:
         self._served: set[Resource] = set()
 
     def select(self, resources: Collection[Resource]) -> Mapping[Resource, ResourceHandlers]:
-        """The resources that are meant by the selectors, with their handlers."""
+        """The resources that the selectors mean, with their handlers."""
         chosen: dict[Selector, Collection[Resource]] = {}
         for selector in self._registry.selectors:
             resolution = selector.resolve(resources)
@@ -62,7 +62,7 @@ class ServableResources:
 
 
 def find_obstacle(resource: Resource, handlers: ResourceHandlers) -> str | None:
-    """Why the handlers cannot be served with this resource, whatever is permitted."""
+    """The reason why the handlers cannot serve this resource, whatever is permitted."""
     if handlers and not {"list", "watch"} <= resource.verbs:
         return f"Non-watchable resources will not be served: {resource}"
     if handlers.requires_patching and not resource.patchable:
