@@ -46,14 +46,14 @@ Namespace = str | _Here | None
 
 
 def _async_only(fn: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Refuse the calls from where they cannot be awaited: they would do nothing, with no error."""
+    """Refuse calls from threads, where they cannot be awaited: they would silently do nothing."""
 
     @functools.wraps(fn)
     def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         _refuse_sync_callers(fn.__name__)
         return fn(*args, **kwargs)
 
-    # It is still a coroutine function for those who look, such as mocks.
+    # Mocks and other tools must still see a coroutine function.
     if sys.version_info >= (3, 12):
         return inspect.markcoroutinefunction(call)
     call._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]

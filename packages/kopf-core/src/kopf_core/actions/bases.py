@@ -1,4 +1,4 @@
-"""The least that an attempt needs to know of handlers and causes.
+"""The base classes of handlers and causes: the least that an attempt needs to know of them.
 
 The specific kinds of both are declared in :mod:`kopf_core.intents`.
 """
@@ -28,10 +28,10 @@ class BaseHandler:
     """
 
     success_level: ClassVar[int] = logging.INFO
-    """At which level the successes are logged."""
+    """The level at which successes are logged."""
 
     is_endless: ClassVar[bool] = False
-    """Whether its attempts are not limited in time, unless it says so itself."""
+    """Whether its attempts have no time limit, unless the handler has its own."""
 
     fn: Fn
     id: HandlerId
@@ -52,14 +52,14 @@ class BaseHandler:
         return f"<{type(self).__name__} {self.id!r}>"
 
     def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
-        """Narrow the keyword arguments of a cause down to what this handler must see.
+        """Narrow the keyword arguments of a cause down to the ones for this handler.
 
-        Raises whatever makes the attempt fail before it begins.
+        Errors raised here fail the attempt before its call.
         """
 
 
 class BaseCause(Protocol):
-    """Why handlers are called: an object's change, an activity, etc."""
+    """The reason for which handlers are called: a change of an object, an activity, etc."""
 
     @property
     def logger(self) -> AnyLogger: ...

@@ -56,7 +56,7 @@ class Conditions(Mapping[str, Condition]):
         return len(self._items)
 
     def __contains__(self, type: object) -> bool:
-        return type in self._items  # it is faster than to ask for what is usually absent
+        return type in self._items  # quicker than a failing look-up, as most are absent
 
     def is_true(self, type: str) -> bool:
         """Whether there is such a condition, and it is true."""
@@ -111,7 +111,7 @@ class Conditions(Mapping[str, Condition]):
         if not is_mapping(status) or "conditions" not in status:
             return index_conditions(self._stored)
         planned = status["conditions"]
-        if isinstance(planned, PlannedConditions):  # maybe, for an older state of the object
+        if isinstance(planned, PlannedConditions):  # they can be for an older state of the object
             planned = planned.rebase(self._stored)
         return index_conditions(planned)
 
@@ -120,7 +120,7 @@ class Conditions(Mapping[str, Condition]):
         return self._body.status.get("conditions")
 
     def _store(self, items: Mapping[str, Condition]) -> None:
-        """Plan the change of the list, which is always replaced as a whole; or of nothing."""
+        """Plan the change of the list, which is always replaced as a whole; or plan no change."""
         if items != index_conditions(self._stored):
             planned = PlannedConditions(items.values(), base=self._stored)
             self._patch.setdefault("status", {})["conditions"] = planned
@@ -131,7 +131,7 @@ class Conditions(Mapping[str, Condition]):
 
 
 def _differ_in_generations(one: Condition, other: Condition) -> bool:
-    """Whether nothing else differs in these conditions."""
+    """Whether the conditions differ in their observed generations only."""
     return {**one, "observedGeneration": None} == {**other, "observedGeneration": None}
 
 

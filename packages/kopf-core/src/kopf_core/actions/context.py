@@ -1,9 +1,8 @@
-"""The ambient state: which operator and which invocation the users' code runs in.
+"""The ambient state: the operator and the invocation in which users' code runs.
 
-Users' functions are the only place where the call stack goes back from the upper layers
-to the framework (``kopf.info()``, ``@kopf.subhandler``, ``kopf.adopt()``), with no room for
-parameters. Context variables serve them; all others, and why they exist, are listed
-in ``docs/reference/architecture.md``.
+Only from users' functions, calls go back from the upper layers to the framework (``kopf.info()``,
+``@kopf.subhandler``, ``kopf.adopt()``) without room for parameters. Context variables serve them.
+All context variables, and the reasons for them, are listed in ``docs/reference/architecture.md``.
 """
 
 import asyncio
@@ -44,17 +43,17 @@ class OperatorContext:
     settings: OperatorSettings
     recorder: Recorder
     client: "Client | None" = None
-    """The operator's own connection to the API; for webhook servers which need it."""
+    """The operator's own client, for webhook servers that need it."""
 
     api: "ObjectsAPI | None" = None
     """All other objects of the cluster, through the operator's own client."""
 
     loop: asyncio.AbstractEventLoop | None = None
-    """Where the operator runs: for those who are called in threads."""
+    """The event loop of the operator, for functions that are called in threads."""
 
 
 Flush = Callable[[], Awaitable[None]]
-"""Sends what was changed by the function that works still."""
+"""Sends the changes of a function that still runs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,13 +72,13 @@ class Invocation:
     subhandlers: list[BaseHandler] = field(default_factory=list)
     subrefs: set[HandlerId] = field(default_factory=set)
     executed: list[bool] = field(default_factory=list)
-    """Not empty if the handler has run those ``subhandlers`` explicitly."""
+    """Not empty if the handler has run the ``subhandlers`` explicitly."""
 
     run: Fn | None = None
-    """The async function that is called on behalf of the handler instead of its own one, if so."""
+    """The async function that is called instead of the function of the handler, if there is one."""
 
     flush: Flush | None = None
-    """Where the changes can be sent before the handler returns."""
+    """The function that sends the changes before the handler returns, if that is possible."""
 
 
 operator_var: ContextVar[OperatorContext] = ContextVar("kopf_operator")
@@ -89,7 +88,7 @@ invocation_var: ContextVar[Invocation] = ContextVar("kopf_invocation")
 """The attempt of a handler; set for one call of its function, with all tasks and threads of it."""
 
 loading_var: ContextVar[Callable[[], None] | None] = ContextVar("kopf_loading", default=None)
-"""Who is told if the files that are only being loaded run an operator; errors refuse that."""
+"""The listener for operators that start while files are only loaded; it can refuse them."""
 
 
 def current_invocation() -> Invocation:

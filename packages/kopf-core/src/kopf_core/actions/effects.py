@@ -1,8 +1,8 @@
-"""What handlers leave behind: their results and patches, assembled and applied to the object.
+"""Effects of handlers: their results and patches, put together and applied to the object.
 
-The framework's own marks (progress, last handled state, results) and the users' changes are
-kept apart until the very end: if what the user has put into the patch cannot be sent,
-the marks still are, so that the handlers that have succeeded are not run again.
+The marks of the framework (progress, last handled state, results) and the changes of users are kept
+apart until the very end. If the changes of users cannot be sent, the marks still are, so that
+successful handlers are not called again.
 """
 
 import json
@@ -32,41 +32,41 @@ MAX_RESULT_SIZE = 512 * 1024
 """In bytes of JSON. API servers reject objects over about 1.5 MB as a whole."""
 
 PLAIN_DEPTH = 10
-"""How deep the usual patches are, such as those of conditions."""
+"""The depth of usual patches, such as those with conditions."""
 
 REJECTIONS = frozenset({400, 413, 422})
-"""What API servers say of patches that can never be applied, as opposed to bad moments."""
+"""The statuses of replies to patches that can never be applied."""
 
 CONDITIONS = "The conditions are rejected"
-"""How the messages about the rejected conditions begin; and the topic of these warnings."""
+"""The prefix of messages about rejected conditions, and the topic of these warnings."""
 
 NO_REQUESTS = PatchResult(body=None, remaining=Patch())
-"""What has come out of no requests."""
+"""The result of no requests."""
 
 
 class Applied(NamedTuple):
-    """What has come out of a patch."""
+    """The outcome of a patch."""
 
     body: RawBody | None = None
-    """The object as it is after the patch, if it was patched and still exists."""
+    """The object after the patch, if it was patched and still exists."""
 
     carried: tuple[PatchFn, ...] = ()
     """The transformation functions to be tried again on a fresher body."""
 
     is_refused: bool = False
-    """Whether some functions were not applied, as the object is not what they were called with."""
+    """Whether some functions were not applied, as the object has changed since their calls."""
 
     refusal: str | None = None
-    """What the server has said of that."""
+    """The explanation of the server."""
 
     is_gone: bool = False
-    """The API does not know the object: it is deleted."""
+    """Whether the API does not know the object, as it is deleted."""
 
     rejections: tuple[str, ...] = ()
-    """What of the handlers' changes is dropped, and why: the API will never accept it."""
+    """The dropped changes of handlers, with the reasons: the API will never accept them."""
 
     inconsistencies: Diff = EMPTY
-    """What the object has not become, though it was requested: e.g. pruned by its schema."""
+    """The requested changes that are not in the object, e.g. pruned by its schema."""
 
     @property
     def version(self) -> str | None:
@@ -79,9 +79,10 @@ def deliver_results(
     marks: Marks,
     logger: AnyLogger,
 ) -> None:
-    """Put the results of handlers to the status stanza under the ids of these handlers.
+    """Put the results of handlers into the status, under the ids of the handlers.
 
-    What cannot be stored there is dropped with an error: the handler has succeeded nevertheless.
+    Results that cannot be stored are dropped with an error. The handlers have succeeded
+    nevertheless.
     """
     for id, result in results.items():
         try:
@@ -112,8 +113,8 @@ async def apply_patches(
 ) -> Applied:
     """Apply the framework's marks and the user's patch in the least number of requests.
 
-    If they are rejected as never acceptable, it is tried without the conditions, without the rest
-    of the user's patch, without the results, or without all of them.
+    If the API will never accept them, retry without the conditions, then without the rest of the
+    user's patch, then without the results, and then without all of these.
     """
     usable = _drop_unusable(patch, logger)
     result = NO_REQUESTS
@@ -146,10 +147,10 @@ async def apply_patches(
 def tell_of_losses(
     applied: Applied, resource: Resource, warned: frozenset[str], logger: AnyLogger
 ) -> frozenset[str]:
-    """Tell what of the changes is not in the object, though it was sent.
+    """Log which sent changes are not in the object.
 
-    Takes the topics that were warned about already; returns those and the new ones. Conditions
-    are set again and again, so their rejections are told of once, until they are accepted.
+    Takes the topics of earlier warnings; returns them with the new ones. Conditions are set again
+    and again, so their rejection is logged once, until they are accepted.
     """
     for message in applied.rejections:
         is_known = message.startswith(CONDITIONS) and CONDITIONS in warned
@@ -167,9 +168,9 @@ def warn_of_inconsistencies(
     warned: frozenset[str],
     logger: AnyLogger,
 ) -> frozenset[str]:
-    """Tell what the API has ignored in the patch: once for every field, not for every attempt.
+    """Log what the API has ignored in the patch: once for every field, not for every attempt.
 
-    Takes the topics that were warned about already; returns those and the new ones.
+    Takes the topics of earlier warnings; returns them with the new ones.
     """
     if not inconsistencies:
         return warned
@@ -182,7 +183,7 @@ def warn_of_inconsistencies(
 
 
 def _explain_absence(inconsistencies: Diff) -> str:
-    """What is sent but is not there at all has its usual reason, which is not seen in a diff."""
+    """Explain the usual reason why a sent field is absent: a diff alone does not show it."""
     absent = [".".join(item.field) for item in inconsistencies if item.operation == "remove"]
     if not absent:
         return ""
@@ -191,9 +192,9 @@ def _explain_absence(inconsistencies: Diff) -> str:
 
 
 def _is_hopeless(exc: Exception) -> bool:
-    """Whether the patch can never be applied, as opposed to bad moments of the API.
+    """Whether the patch can never be applied; other errors of the API can go away.
 
-    What is not an API error comes from the users' transformation functions.
+    Errors that are not of the API come from the transformation functions of users.
     """
     if not isinstance(exc, APIError):
         return not isinstance(exc, LoginError)
@@ -224,9 +225,9 @@ async def _send(
 
 
 def _relent(patch: Patch, results: Patch) -> Iterator[tuple[Collection[Patch], Collection[str]]]:
-    """What to send, and the names of what is dropped: at first everything, then less and less.
+    """The parts to send, and the names of the dropped parts: first everything, then less and less.
 
-    The conditions are dropped first, then the rest of the patch; the results are kept longer.
+    The conditions are dropped first, then the rest of the patch. The results are dropped last.
     """
     yield [part for part in (patch, results) if part], ()
     rest, conditions = _detach_conditions(patch)
@@ -243,7 +244,7 @@ def _relent(patch: Patch, results: Patch) -> Iterator[tuple[Collection[Patch], C
 
 
 def _detach_conditions(patch: Patch) -> tuple[Patch, Patch]:
-    """The patch without what says how the object is, and that part of it alone."""
+    """Split the patch into its other changes and its conditions."""
     status = patch.get("status")
     if not isinstance(status, Mapping) or "conditions" not in status:
         return patch, Patch()
@@ -256,10 +257,10 @@ def _detach_conditions(patch: Patch) -> tuple[Patch, Patch]:
 
 
 def merge_patches(*patches: Patch) -> Patch:
-    """Combine several patches into one; the last ones win where they change the same.
+    """Combine several patches into one. The last ones win where they change the same fields.
 
-    The functions of the last ones go first: finalizers are managed before anything else.
-    It is a new one, or the only one of those that change anything.
+    The functions of the last ones go first, so that finalizers are managed before anything else. If
+    only one patch has any changes, it is returned itself.
     """
     useful = [patch for patch in patches if patch.keys() or patch.fns]
     if len(useful) == 1:
@@ -303,7 +304,7 @@ def _drop_unusable(patch: Patch, logger: AnyLogger) -> Patch:
 
 
 def _is_plain(value: Any, depth: int = PLAIN_DEPTH) -> bool:
-    """Whether it is surely as JSON would return it, so that it need not be converted."""
+    """Whether the value is surely as JSON would return it, and needs no conversion."""
     kind = type(value)
     if kind is dict:
         return depth > 0 and all(
@@ -317,15 +318,15 @@ def _is_plain(value: Any, depth: int = PLAIN_DEPTH) -> bool:
 def _to_json(value: Any) -> tuple[Any, int]:
     """The value as JSON would return it, and its size in bytes.
 
-    E.g. the keys become strings, and the views become dictionaries.
-    Raises errors on what API servers would not accept.
+    E.g. keys become strings, and views become dictionaries. Raises errors on values that API
+    servers would not accept.
     """
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, default=_plain)
     return json.loads(text), len(text.encode("utf-8"))
 
 
 def _plain(value: Any) -> Any:
-    """Let views of objects (such as ``spec``) be serialised as what they show."""
+    """Serialise views of objects (such as ``spec``) as the values that they show."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")

@@ -1,7 +1,8 @@
-"""The handling cycle of one step: select the handlers, run them, record their outcomes.
+"""Execution: makes one step of some handlers: selects the due ones, calls them, judges the
+outcomes.
 
-It is written once, and used for everything that can be retried: changes of objects,
-activities, daemons, timers, indices, sub-handlers.
+The same code serves everything that can be retried: changes of objects, activities, daemons,
+timers, indices, sub-handlers.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ CALLING_MODULE = invoke.__module__
 _NO_TIME = datetime.timedelta(0)
 _SUCCESS = Outcome(final=True, subrefs=frozenset())  # the most frequent one
 _AFTER_EXIT = 1.0
-"""In seconds: the next attempt of who asked to exit. It is not awaited: the operator stops."""
+"""In seconds: the delay of a handler that has asked to exit. The operator stops before that."""
 
 _NEVER_AGAIN = RetryPolicy(errors=ErrorsMode.IGNORED, backoff=0, timeout=None, retries=None)
 
@@ -58,53 +59,56 @@ Subhandling = Callable[[Invocation, Sequence[BaseHandler]], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Execution:
-    """How to run handlers: everything that does not depend on the cause."""
+    """The way in which handlers are run: all that does not depend on the cause."""
 
     settings: OperatorSettings
     lifecycle: Lifecycle
     errors: ErrorsMode = ErrorsMode.TEMPORARY
-    """What arbitrary errors mean if the handler does not say."""
+    """The meaning of arbitrary errors, if the handler has no mode of its own."""
     subhandling: Subhandling | None = None
-    """How to run sub-handlers, where they are supported."""
+    """The function that runs sub-handlers, where they are supported."""
 
     clock: Clock = field(default_factory=get_clock)
     jump: datetime.timedelta = NO_JUMP
-    """By how much the wall clock was set since the progress of the handlers was stored."""
+    """By how much the wall clock was set after the progress of the handlers was stored."""
 
     executor: Executor | None = None
-    """Where to run sync functions; by default, where the settings say."""
+    """The executor of sync functions; by default, the one in the settings."""
 
     endures: bool = True
-    """Whether outcomes are remembered though it is cancelled: it waits for sync functions then."""
+    """Whether a cancelled step waits for sync functions, so that their outcomes are stored."""
 
     ongoing: Ongoing = field(default_factory=Ongoing)
-    """Where the calls are remembered while they last."""
+    """The calls that run now."""
 
     door: Door = field(default_factory=Door)
-    """What all calls go through: it says whether they may begin."""
+    """The door that all calls pass: it decides whether they may begin."""
 
     panel: Panel = field(default_factory=Panel)
-    """Who measures the attempts, if anybody."""
+    """The instruments that measure the attempts, if there are any."""
 
     dryrun: bool = False
-    """Whether it is a rehearsal: nothing is committed; handlers are told of that."""
+    """Whether this is a rehearsal: nothing is committed, and handlers are told so."""
 
     def timed(self, clock: Clock, jump: datetime.timedelta) -> "Execution":
-        """The same by another clock. It is for each turn, where constructors are too slow."""
+        """The same execution with another clock. It is made in each turn, so it avoids
+        constructors.
+        """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, clock=clock, jump=jump)
         return other
 
     def nested(self) -> "Execution":
-        """The same for sub-handlers: they are not taken back, or their parents would be repeated.
+        """The same execution for sub-handlers.
 
-        But they do not begin if nothing may begin at all.
+        Their waiting calls are not taken back at the exit: their parents would be repeated. But
+        they do not begin while the door is not open.
         """
         return replace(self, door=Door(lambda: self.door.is_open))
 
     @property
     def threads(self) -> Executor:
-        """Where sync functions run."""
+        """The executor of sync functions, watched by the door."""
         executor = self.executor
         return self.door.over(self.settings.execution.executor if executor is None else executor)
 
@@ -115,9 +119,9 @@ class Execution:
         state: State,
         lifecycle: Lifecycle | None = None,
     ) -> dict[HandlerId, Outcome]:
-        """Make one step: call those of the handlers that are due and that the lifecycle picks.
+        """Make one step: call the due handlers that the lifecycle picks; return their outcomes.
 
-        A cancellation ends the step; if some of them are over by then, that is not an error.
+        A cancellation ends the step. It is not raised if some handlers have finished by then.
         """
         now = self.clock.now()
         due = [handler for handler in handlers if state[handler.id].is_awake(now)]
@@ -128,7 +132,7 @@ class Execution:
         outcomes: dict[HandlerId, Outcome] = {}
         for handler in plan:
             if outcomes and is_being_cancelled():
-                break  # that handler was only waited for to remember its outcome
+                break  # the finished handler was only waited for
             try:
                 outcomes[handler.id] = await self.attempt(handler, cause, state[handler.id])
             except asyncio.CancelledError:
@@ -145,10 +149,10 @@ class Execution:
         run: Fn | None = None,
         flush: Flush | None = None,
     ) -> Coroutine[Any, Any, Outcome]:
-        """Call the handler once, and say what came out of it. Never raises but on cancellation.
+        """Call the handler once, and return the outcome. Raises nothing but cancellations.
 
-        If it takes more than a call, ``run`` is the async function that does it all. If it can
-        take long, ``flush`` sends what it has changed so far.
+        If an attempt is more than a call, ``run`` is the async function that makes it. If it can
+        take long, ``flush`` sends its changes before its end.
         """
         invocation = Invocation(handler, cause, self, run=run, flush=flush)
         instruments = self.panel.instruments
@@ -184,7 +188,7 @@ class Execution:
             cause.logger.warning(f"{handler} is cancelled. Will escalate.")
             if not invocation.subrefs:
                 raise
-            return Outcome(final=False, subrefs=invocation.subrefs)  # some of those are over
+            return Outcome(final=False, subrefs=invocation.subrefs)  # some may have finished
         except Exception as e:
             return _Attempt(
                 handler,
@@ -200,14 +204,14 @@ class Execution:
         return Outcome(final=True, result=result, subrefs=invocation.subrefs)
 
     async def observe(self, handler: BaseHandler, cause: BaseCause) -> Any:
-        """Call a handler which is never retried; get its result, if there is one."""
+        """Call a handler that is never retried; return its result, if it has one."""
         kwargs = {
             "param": handler.param,
             "retry": 0,
             "started": self.clock.now(),
             "runtime": _NO_TIME,
             "dryrun": self.dryrun,
-            **cause.kwargs,  # the last ones: the names of indices are never overridden
+            **cause.kwargs,  # the last ones: indices win over other names
         }
         handler.adjust_kwargs(kwargs)
         cause.logger.debug("%s is invoked.", handler)
@@ -224,7 +228,7 @@ class Execution:
         return result
 
     def _get_runtime(self, state: HandlerState) -> datetime.timedelta:
-        """For how long the handler is being tried: not by the wall clock if it is possible."""
+        """For how long the handler has been tried: by the monotonic clock, if possible."""
         if state.since is None:
             return self.clock.now() - state.started
         return datetime.timedelta(seconds=self.clock.monotonic() - state.since)
@@ -245,7 +249,7 @@ class Execution:
             "started": state.started,
             "runtime": runtime,
             "dryrun": self.dryrun,
-            **invocation.cause.kwargs,  # the last ones: the names of indices are never overridden
+            **invocation.cause.kwargs,  # the last ones: indices win over other names
         }
         handler.adjust_kwargs(kwargs)
         token = invocation_var.set(invocation)
@@ -321,7 +325,7 @@ class Execution:
 
 
 class _Attempt(NamedTuple):
-    """An attempt that has failed: to be judged on whether there will be another one."""
+    """A failed attempt, to be judged on whether there will be another one."""
 
     handler: BaseHandler
     logger: AnyLogger
@@ -331,7 +335,7 @@ class _Attempt(NamedTuple):
     subrefs: set[HandlerId]
 
     def judge(self, exc: Exception) -> Outcome:
-        """Decide on the handler by its error, and say it in the log."""
+        """Decide on the handler by its error, and log that."""
         match exc:
             case SubhandlersPending():
                 self.logger.debug(f"{self.handler} has unfinished sub-handlers. Will retry soon.")
@@ -360,8 +364,8 @@ class _Attempt(NamedTuple):
         return self.policy.errors is ErrorsMode.IGNORED
 
     def _as_temporary(self, exc: Exception) -> TemporaryError:
-        """Errors of the API that can go away by themselves: the servers can say when to retry."""
-        requested = sane_delay(getattr(exc, "retry_after", None))  # a date is not understood here
+        """Convert an error of the API that can go away by itself: the server can name the delay."""
+        requested = sane_delay(getattr(exc, "retry_after", None))  # dates are not supported here
         backoff = sane_delay(self.policy.get_delay(self.retry)) or 0.0
         return TemporaryError(describe(exc), delay=max(backoff, requested or 0.0))
 
@@ -404,15 +408,15 @@ class _Attempt(NamedTuple):
 
 
 def _tell_of_success(handler: BaseHandler, cause: BaseCause) -> None:
-    # The records have the line they come from, and the shorter the function, the quicker it is.
+    # Log records look up their line: that is quicker in short functions.
     cause.logger.log(handler.success_level, f"{handler} succeeded.")
 
 
 def _complain(logger: AnyLogger, message: str, exc: BaseException) -> None:
-    """Log an unexpected error with its traceback: only of the users' code, not of our own.
+    """Log an unexpected error with its traceback: only with the frames of users' code.
 
-    Some errors are known to say it all in their text, such as those of logging in.
-    A function that cannot be called with our arguments has no code of its own to show.
+    Some errors say everything in their text, such as those of logging in. A function that cannot be
+    called with our arguments has no frames of its own.
     """
     if getattr(exc, "expected", False):
         logger.error(f"{message}: {describe(exc)}")
@@ -429,11 +433,11 @@ def _skip_own_frames(whole: TracebackType | None) -> TracebackType | None:
         if not name.startswith("kopf_core."):
             return rest
         rest, module = rest.tb_next, name
-    return None if module == CALLING_MODULE else whole  # if not in a call, it is our own mistake
+    return None if module == CALLING_MODULE else whole  # outside of a call, it is our own defect
 
 
 def collect_results(outcomes: Mapping[HandlerId, Outcome]) -> dict[HandlerId, Any]:
-    """What the handlers have returned, for those that returned anything."""
+    """The results of the handlers that have returned any."""
     return {
         id: outcome.result
         for id, outcome in outcomes.items()

@@ -1,4 +1,4 @@
-"""Flushing: what daemons and timers change in their objects is sent while they go on working."""
+"""Flushing: sends the changes of daemons and timers while they go on."""
 
 import asyncio
 from collections.abc import Awaitable, Generator
@@ -8,7 +8,7 @@ from kopf_core.actions.context import Flush, current_invocation, invocation_var,
 
 
 class _Sent:
-    """There is nothing to wait for anymore."""
+    """An awaitable that is ready at once, as the changes are sent already."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return
@@ -35,7 +35,7 @@ def flush() -> Awaitable[None]:
 
 
 def find_unsent() -> Flush | None:
-    """How to send what the current daemon or timer has changed, if there is anything."""
+    """The function that sends the changes of the current daemon or timer, if there are any."""
     invocation = invocation_var.get(None)
     if invocation is None or not getattr(invocation.cause, "patch", None):
         return None
@@ -43,7 +43,7 @@ def find_unsent() -> Flush | None:
 
 
 def flush_in_thread() -> None:
-    """Send what the current sync daemon has changed, if there is anything."""
+    """Send the changes of the current sync daemon, if there are any."""
     send = find_unsent()
     if send is not None:
         _run(send)
@@ -53,7 +53,7 @@ def _run(send: Flush) -> Awaitable[None]:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        # It takes time to be imported, and only daemons in threads need it.
+        # Its import takes time, and only daemons in threads need it.
         from kopf_core.actions.sync_api import wait_in_thread
 
         loop = operator_var.get().loop

@@ -1,7 +1,7 @@
 """Children of a fork: they have a copy of the operator, but they are not the operator.
 
-If a handler forks, and the child exits or even returns from the handler, there must not be another
-operator with the same connections, and nothing of the parent is to be waited for or cleaned up.
+If a handler forks, the child can exit, or even return from the handler. It must not become another
+operator with the same connections, and must neither wait for parts of the parent nor close them.
 """
 
 import os

@@ -47,11 +47,11 @@ class Happening:
 
 
 Accept = Callable[[Happening], None]
-"""Takes a happening. It is called in any thread."""
+"""Accepts a happening. It is called in any thread."""
 
 
 class Audience:
-    """The operators that run in this process now: who is told of external happenings."""
+    """The operators that run in this process now, and get external happenings."""
 
     def __init__(self) -> None:
         self._members: dict[Accept, None] = {}
@@ -63,7 +63,7 @@ class Audience:
         self._members.pop(accept, None)
 
     def tell(self, happening: Happening) -> bool:
-        """Tell all of them; get whether there is anybody."""
+        """Tell all operators; return whether there are any."""
         members = list(self._members)
         for accept in members:
             accept(happening)
@@ -71,7 +71,7 @@ class Audience:
 
 
 audience = Audience()
-"""One for the process: the threads of users have no other way to their operator."""
+"""One for the process, as threads of users have no other way to their operator."""
 
 
 def trigger(

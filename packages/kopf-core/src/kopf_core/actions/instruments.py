@@ -1,6 +1,6 @@
-"""Instruments: those who measure and trace what the operator does; nobody, by default.
+"""Instruments: measure and trace the operator; by default, there are none.
 
-They are asked only if they are plugged in: with none, nothing is called and nothing is made.
+They are called only if they are plugged in: without them, nothing is called or made.
 """
 
 from collections.abc import Collection, Iterable
@@ -15,22 +15,22 @@ _NOTHING: AbstractContextManager[object] = nullcontext()
 
 
 class Instruments:
-    """Whoever measures or traces; this one does nothing. To be inherited, and to be fast.
+    """The base class of instruments, which does nothing. The methods must be fast.
 
-    Everything is called in the event loop, and must not fail.
+    All of them are called in the event loop, and must not fail.
     """
 
     is_tracing = False
-    """Whether the beginnings are of interest, not only the results."""
+    """Whether the begins of attempts and turns are traced, not only the results measured."""
 
     def on_request(self, record: RequestRecord) -> None:
-        """A request to the API has ended, in whatever way but cancellation."""
+        """A request to the API has ended, but not by its cancellation."""
 
     def on_attempt(self, handler: BaseHandler, outcome: Outcome, seconds: float) -> None:
-        """An attempt has ended, in whatever way but cancellation. Called inside of its context."""
+        """An attempt has ended, but not by its cancellation. Called inside of its context."""
 
     def on_outcome(self, handler: BaseHandler, cause: BaseCause, outcome: Outcome) -> None:
-        """The same: for which object it was."""
+        """An attempt has ended: this is called with its object."""
 
     def on_timeout(self, handler: BaseHandler) -> None:
         """An attempt has taken longer than ``settings.execution.attempt_timeout``."""
@@ -38,11 +38,11 @@ class Instruments:
     def trace_turn(
         self, resource: str, namespace: str | None, name: str
     ) -> AbstractContextManager[object]:
-        """The context for everything that is done for one object at once."""
+        """The context of one turn of an object."""
         return _NOTHING
 
     def trace_attempt(self, handler: BaseHandler) -> AbstractContextManager[object]:
-        """The context for one call of a handler."""
+        """The context of one call of a handler."""
         return _NOTHING
 
 
@@ -88,13 +88,15 @@ class JointInstruments(Instruments):
 
 @dataclass(slots=True)
 class Panel:
-    """Where the instruments are plugged in: once the settings say so, after all parts are made."""
+    """The socket for the instruments. They are plugged in after all parts are made, by the
+    settings.
+    """
 
     instruments: Instruments | None = None
 
 
 def name_handler(handler: BaseHandler) -> str:
-    """The id of the handler; sub-handlers of one are together: they can be made of objects."""
+    """The id of the handler. Its sub-handlers share it: their ids can come from objects."""
     is_nested = getattr(handler, "selector", ...) is None
     return f"{handler.id.partition('/')[0]}/*" if is_nested else handler.id
 

@@ -1,4 +1,4 @@
-"""Calling users' functions: coroutines in the loop, regular functions in threads."""
+"""Invocation: calls users' functions: coroutines in the loop, regular functions in threads."""
 
 import asyncio
 import concurrent.futures
@@ -27,16 +27,16 @@ async def invoke(
     on_ended: Callable[[], None] | None = None,
     door: Door | None = None,
 ) -> Any:
-    """Call the function, wait for its result, pass on its exception if it fails.
+    """Call the function, wait for its result, and raise its exception if it fails.
 
-    A cancellation of the current task goes through as is; everything else comes as
-    an :class:`Exception`, so that no function can tear down the loop or the worker.
+    A cancellation of the current task is raised as it is. Everything else is raised as an
+    :class:`Exception`, so that no function can tear down the loop or the worker.
 
-    Threads cannot be interrupted. If it ``is_endured``, the first cancellation does not interrupt
-    the waiting for a thread either: what the function has done is to be remembered. But if it has
-    not begun, it never does. If it was cancelled in the executor, :class:`TakenBack` is raised.
-    The same if the ``door`` is not open when the function is to begin, in the thread or here.
-    ``on_ended`` is called in the thread when its function is really over, waited for or not.
+    Threads cannot be interrupted. With ``is_endured``, the first cancellation does not interrupt
+    the wait for the thread: the outcome of the function must be stored. But a function that has not
+    begun by then never begins. If the executor has cancelled it, or if the ``door`` is not open at
+    its begin (in the thread or here), :class:`TakenBack` is raised. ``on_ended`` is called in the
+    thread when the function really ends, even if nobody waits for it.
     """
     task = asyncio.current_task()
     try:
@@ -66,7 +66,7 @@ async def invoke(
         raise
     except BaseException as e:
         if isinstance(e, GeneratorExit) and get_current_task() is not task:
-            raise  # the whole coroutine is being destroyed from the outside, nobody waits for it
+            raise  # the coroutine is being destroyed: nobody waits for it
         raise interrupted(e) from e
 
 
@@ -78,7 +78,7 @@ def get_current_task() -> "asyncio.Task[Any] | None":
 
 
 def is_being_cancelled() -> bool:
-    """Whether somebody has requested the cancellation of the current task."""
+    """Whether the current task is requested to cancel."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -123,8 +123,8 @@ def _capture(
     kwargs: Mapping[str, Any],
     door: Door | None,
 ) -> _Captured:
-    # The outcome is carried as a value: exceptions such as StopIteration cannot be set to futures
-    # and would hang the waiting side for ever.
+    # The outcome is returned as a value: futures do not accept exceptions such as StopIteration,
+    # and the waiting task would hang for ever.
     pid = os.getpid()
     error, result = None, None
     try:

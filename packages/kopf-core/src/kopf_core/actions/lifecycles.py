@@ -1,8 +1,8 @@
-"""Lifecycles: which of the handlers that are due are called in this step of the cycle.
+"""Lifecycles: choose which of the due handlers are called in this step of the cycle.
 
 A lifecycle is any function that takes the list of handlers and arbitrary keyword arguments
-(``state=`` among them) and returns some of them, in the order to be called.
-The progress is stored after each step, before the next one begins.
+(``state=`` among them), and returns some of the handlers, in the order of their calls. The progress
+is stored after each step, before the next one begins.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ def asap(
 
 
 class DefaultLifecycle:
-    """The process-wide choice for operators that name no lifecycle of their own."""
+    """The default of this process, for operators with no lifecycle of their own."""
 
     def __init__(self, lifecycle: Lifecycle) -> None:
         self._original = lifecycle

@@ -1,6 +1,6 @@
-"""Limits of time: of one attempt of a handler, and of all of its attempts together.
+"""Limits of time: for one attempt of a handler, and for all of its attempts together.
 
-Asynchronous functions are cancelled. Threads cannot be: what runs there is only named in the log.
+Async functions are cancelled. Functions in threads cannot be cancelled, and are named in the log.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from kopf_core.actions.loggers import AnyLogger
 T = TypeVar("T")
 
 GRACE = 5.0
-"""In seconds: when a function is named if it still works after its cancellation."""
+"""In seconds: a function that runs for so long after its cancellation is named in the log."""
 
 SETTING = "settings.execution.attempt_timeout"
 
 
 class AttemptTimeoutError(Exception):
-    """One attempt has taken too long. It is an arbitrary error of the handler: it is retried."""
+    """One attempt has taken too long. As any arbitrary error, it leads to a retry."""
 
     expected = True
 
@@ -28,9 +28,9 @@ class AttemptTimeoutError(Exception):
 
 
 def name_if_ignores(seconds: float, handler: BaseHandler, logger: AnyLogger) -> asyncio.TimerHandle:
-    """Name the function in the log if it works long after its cancellation in so many seconds.
+    """Name the function in the log if it ignores its cancellation, which is in so many seconds.
 
-    Get the timer, which is to be cancelled when the function ends.
+    Return the timer, which must be cancelled when the function ends.
     """
     return asyncio.get_running_loop().call_later(
         max(0.0, seconds) + GRACE,
@@ -43,9 +43,9 @@ def name_if_ignores(seconds: float, handler: BaseHandler, logger: AnyLogger) -> 
 async def cancel_after(
     seconds: float, call: Awaitable[T], error: Exception, handler: BaseHandler, logger: AnyLogger
 ) -> T:
-    """Wait for the call, but cancel it in time, and raise the error then.
+    """Wait for the call; after so many seconds, cancel it, and raise the error.
 
-    If the function ignores that, it is waited for nevertheless, and is named in the log.
+    If the function ignores its cancellation, it is waited for, and is named in the log.
     """
     naming = name_if_ignores(seconds, handler, logger)
     scope = asyncio.timeout(seconds)
@@ -70,7 +70,9 @@ async def name_after(
     logger: AnyLogger,
     on_timeout: Callable[[], None],
 ) -> T:
-    """Wait for the call in a thread, however long it takes; name it in the log in time."""
+    """Wait for the call in a thread, however long it takes; after so many seconds, name it in the
+    log.
+    """
 
     def tell() -> None:
         on_timeout()

@@ -1,8 +1,8 @@
-"""Loggers that know which object they talk about.
+"""Loggers of single objects.
 
-All messages about objects go through the logger named ``kopf.objects``. The records carry
-the reference of the object (``k8s_ref``), used for prefixes, for JSON logs, and for Kubernetes
-events made of log messages (unless ``k8s_skip`` is set: the message stays in the log only).
+All messages about objects go through the logger named ``kopf.objects``. The records carry the
+reference of the object (``k8s_ref``), used for prefixes, for JSON logs, and for Kubernetes events
+made of log messages (unless ``k8s_skip`` is set: the message stays in the log only).
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
         self._settings = settings
         self._ref: ObjectReference | None = None
 
-    # The same as those of the base class, but with fewer calls: several times for every event.
+    # As in the base class, but with fewer calls, as they run several times for every event.
 
     def debug(self, msg: object, *args: object, **kwargs: Any) -> None:
         if self.logger.isEnabledFor(logging.DEBUG):
@@ -65,9 +65,9 @@ class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
     def _make_record(
         self, level: int, frame: FrameType, msg: Any, args: Any, extra: Mapping[str, Any]
     ) -> logging.LogRecord:
-        """The record as the logger makes it, but several times quicker for ready texts.
+        """Make the record as the base class does, but several times quicker for ready texts.
 
-        There is one for each call of a handler. They all come from a few places in the code.
+        There is one record for each call of a handler, from a few places in the code.
         """
         code = frame.f_code
         if args or logging.getLogRecordFactory() is not logging.LogRecord:
@@ -101,13 +101,13 @@ class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
 
 @functools.lru_cache(maxsize=200)
 def _describe_place(level: int, code: CodeType, line: int, pid: int) -> Mapping[str, Any]:
-    """What is the same in all records from this line in this process."""
+    """The fields that are the same in all records from this line in this process."""
     where = code.co_filename, line
     return vars(logging.LogRecord(objects_logger.name, level, *where, "", (), None, code.co_name))
 
 
 def _set_moment(fields: dict[str, Any], place: Mapping[str, Any]) -> None:
-    """Set what is different in each of them; except for what the application has switched off."""
+    """Set the fields that differ in each record, unless the application has switched them off."""
     fields["created"] = now = time.time()  # noqa: TID251 -- as in usual records
     fields["msecs"] = int((now - int(now)) * 1000) + 0.0
     fields["relativeCreated"] = place["relativeCreated"] + (now - place["created"]) * 1000

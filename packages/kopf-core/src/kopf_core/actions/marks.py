@@ -1,4 +1,4 @@
-"""Marks: what the framework itself leaves on an object, apart from the changes of the handlers."""
+"""Marks: the data of the framework on an object, apart from the changes of the handlers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +7,10 @@ from kopf_cogs.structs.patches import Patch, PatchFn
 
 
 class Marks(Patch):
-    """The progress, the last handled state, the finalizer; and beside them, the results.
+    """The progress, the last handled state, and the finalizer; and apart from them, the results.
 
-    The results are to be stored too, but the object can do without them: its schema can
-    forbid them, while the rest must be stored, or the handlers would be called again.
+    The results are stored, too, but the object can do without them: its schema can forbid them. The
+    rest must be stored, or the handlers would be called again.
     """
 
     __slots__ = ("_results",)

@@ -1,4 +1,4 @@
-"""What works right now: for those who wait for it to end, and for naming it if it does not."""
+"""Ongoing calls of users' functions: to wait for their ends, and to name those that do not end."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from kopf_core.actions.context import Invocation
 
 
 class Ongoing:
-    """The calls of users' functions that are in progress, those left in threads included.
+    """The calls of users' functions that run now, including those left in threads.
 
     It is changed from the loop and from threads: each call is added and removed once.
     """
@@ -26,12 +26,12 @@ class Ongoing:
         return iter(list(self._calls))
 
     def describe(self) -> list[str]:
-        """Name the handlers that work, each with its object."""
+        """Name the running handlers, each with its object."""
         return sorted({describe_call(call.handler, call.cause) for call in self})
 
 
 def describe_call(handler: BaseHandler, cause: BaseCause) -> str:
-    """Name the handler and the object it is called for, if there is one."""
+    """Name the handler and its object, if it has one."""
     body, resource = getattr(cause, "body", None), getattr(cause, "resource", None)
     if body is None:
         return f"{handler}"

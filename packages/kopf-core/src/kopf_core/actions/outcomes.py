@@ -1,4 +1,4 @@
-"""What came out of one attempt of one handler."""
+"""Outcomes of attempts."""
 
 from collections.abc import Collection
 from typing import Any, NamedTuple
@@ -8,10 +8,10 @@ from kopf_core.actions.errors import RejectionError
 
 
 class Outcome(NamedTuple):
-    """The outcome of one attempt: a value, with no knowledge of what happens next.
+    """The outcome of one attempt of one handler: a value that knows nothing of the next attempts.
 
-    ``final`` means that the handler is over, be it with a success (no ``exception``)
-    or a failure. Otherwise, the handler is to be called again after ``delay`` seconds.
+    With ``final``, the handler has finished: with a success (no ``exception``), or with a failure.
+    Otherwise, the handler must be called again after ``delay`` seconds.
     """
 
     final: bool
@@ -19,7 +19,7 @@ class Outcome(NamedTuple):
     result: Any = None
     exception: BaseException | None = None
     subrefs: Collection[HandlerId] = ()
-    """Ids of the sub-handlers of any depth which this attempt has met."""
+    """Ids of the sub-handlers of any depth that this attempt has met."""
 
     is_attempt: bool = True
     """Whether it counts as an attempt; not if the handler only waits for something else."""

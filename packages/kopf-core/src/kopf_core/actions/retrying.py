@@ -15,7 +15,7 @@ from kopf_core.actions.errors import ErrorsMode, HandlerRetriesError, HandlerTim
 logger = logging.getLogger("kopf.actions")
 
 FALLBACK_DELAY = 60.0
-"""In seconds: if the backoff function of users fails."""
+"""In seconds: the delay if the backoff function of users fails."""
 
 MAX_DELAY = 10 * 365 * 24 * 60 * 60.0
 MAX_MESSAGE = 4 * 1024
@@ -88,7 +88,7 @@ class RetryPolicy(NamedTuple):
         runtime: datetime.timedelta,
         delay: float | None,
     ) -> str | None:
-        """Why there can be no attempt after the one number ``retry`` (from zero), if so."""
+        """Why there can be no attempt after the one numbered ``retry`` (from zero); or ``None``."""
         if self.retries is not None and retry + 1 >= self.retries:
             return f"exceed {self.retries} retries"
         if self.timeout is not None and runtime.total_seconds() + (delay or 0) >= self.timeout:
@@ -114,7 +114,7 @@ def get_delay(backoff: AnyBackoff, retry: int) -> float:
 
 
 def sane_delay(delay: Any) -> float | None:
-    """A delay in seconds that can be slept and stored: not negative, not NaN, not endless."""
+    """A delay in seconds that can be slept and stored: not negative, not NaN, not infinite."""
     try:
         value = None if delay is None else float(delay)
     except (TypeError, ValueError):
@@ -134,7 +134,7 @@ def jittered(delay: float, ratio: float = 0.1) -> float:
 def describe(exc: BaseException) -> str:
     """The text of an error for the logs: never empty, and never a key alone.
 
-    If the API does not permit something, it goes on with the rule to be added to the role.
+    If the API does not permit something, the text ends with the rule to be added to the role.
     """
     if isinstance(exc, KeyError):
         return f"{type(exc).__name__}: {safe_message(exc)}"
@@ -154,7 +154,7 @@ def safe_message(exc: BaseException) -> str:
     """The text of an error, whatever its class does in ``__str__()``, within a sane length."""
     try:
         message = str(exc)
-    except BaseException:  # whatever users' classes do
+    except BaseException:  # users' classes can raise anything
         message = f"<unprintable {type(exc).__name__}>"
     if len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE // 2]}...{message[-MAX_MESSAGE // 2 :]}"

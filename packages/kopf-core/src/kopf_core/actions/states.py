@@ -1,7 +1,7 @@
-"""How far each handler has got: immutable records, and their collection for one handling cycle.
+"""The states of handlers in one handling cycle: immutable records, and their collection.
 
-The records outlive the process: they are written to the object (see *progress storages*),
-so that an operator can carry on after a restart with nothing run twice.
+The records outlive the process: they are stored on the object (see *progress storages*), so that an
+operator continues after a restart, and repeats no handlers.
 """
 
 import datetime
@@ -19,16 +19,17 @@ from kopf_core.actions.outcomes import Outcome
 from kopf_core.actions.retrying import safe_message, sane_delay
 
 NO_JUMP = datetime.timedelta(0)
-"""The wall clock goes as it should."""
+"""The wall clock was not set."""
 
 LEAST_JUMP = 5.0
-"""In seconds: the wall clock is adjusted all the time, but only a bit."""
+"""In seconds: smaller adjustments of the wall clock are usual, and are ignored."""
 
 
 class HandlerState(NamedTuple):
     """The progress of one handler in one handling cycle. All times are in UTC.
 
-    A tuple, as there are several for each object in each step: dataclasses are slower to make.
+    It is a tuple, as there are several for each object in each step: dataclasses are slower to
+    make.
     """
 
     started: datetime.datetime
@@ -41,20 +42,20 @@ class HandlerState(NamedTuple):
     message: str | None = None
     subrefs: frozenset[HandlerId] = frozenset()
     since: float | None = None
-    """The monotonic time of the start, if it was in this process; it is never stored."""
+    """The monotonic time of the start, if this process has made it; it is never stored."""
     written: datetime.datetime | None = None
-    """The start as it is stored, if that is wrong: e.g. written by a clock that was ahead."""
+    """The stored time of the start, if it is wrong: e.g. written by a clock that was ahead."""
 
     @property
     def finished(self) -> bool:
         return self.success or self.failure
 
     def is_awake(self, now: datetime.datetime) -> bool:
-        """Whether it is the time for the next attempt."""
+        """Whether the next attempt is due."""
         return not self.finished and (self.delayed is None or self.delayed <= now)
 
     def with_outcome(self, outcome: Outcome, now: datetime.datetime) -> "HandlerState":
-        """The state after the attempt that has just ended."""
+        """The state after an attempt that has just ended."""
         exc = outcome.exception
         delay = sane_delay(outcome.delay)
         return HandlerState(
@@ -92,9 +93,9 @@ class HandlerState(NamedTuple):
         now: datetime.datetime,
         jump: datetime.timedelta = NO_JUMP,
     ) -> "HandlerState":
-        """Restore the state; anything unusable in the record is replaced by a sane value.
+        """Restore the state; unusable values in the record are replaced by sane ones.
 
-        The ``jump`` is by how much the wall clock was set forward since the record was made.
+        The ``jump`` is by how much the wall clock was set forward after the record was made.
         """
         retries, subrefs = record.get("retries"), record.get("subrefs")
         message, purpose = record.get("message"), record.get("purpose")
@@ -102,7 +103,7 @@ class HandlerState(NamedTuple):
         delayed = _parse_time(record.get("delayed"))
         if jump:
             started, delayed = _shift(started, jump), _shift(delayed, jump)
-        if started is not None and started > now:  # the clock has jumped back since then
+        if started is not None and started > now:  # the clock was set back after that
             delayed = None if delayed is None else delayed - (started - now)
             started = now
         return cls(
@@ -161,21 +162,21 @@ class State(Mapping[HandlerId, HandlerState]):
         now: datetime.datetime,
         jump: datetime.timedelta = NO_JUMP,
     ) -> "State":
-        """Read what is known of these handlers from the object."""
+        """Read the progress of these handlers from the object."""
         records = ((handler.id, storage.fetch(key=handler.id, body=body)) for handler in handlers)
         states = {
             id: HandlerState.from_record(record, now, jump) for id, record in records if record
         }
         right = {id: state for id, state in states.items() if state.written is None}
-        return cls(states, stored={} if jump else right, now=now)  # what is shifted is rewritten
+        return cls(states, stored={} if jump else right, now=now)  # shifted times are stored again
 
     @property
     def is_as_stored(self) -> bool:
-        """Whether it is the same when it is stored and then read from there."""
+        """Whether the state would be the same after being stored and read again."""
         return all(state.since is None and state.written is None for state in self._states.values())
 
     def renew(self, now: datetime.datetime) -> "State":
-        """The same as if it were stored and then read for the next step."""
+        """The state as if it were stored, and then read for the next step."""
         purposes = (None, self.purpose)
         states = {
             id: state
@@ -187,7 +188,7 @@ class State(Mapping[HandlerId, HandlerState]):
     def with_purpose(self, purpose: str | None, handlers: Iterable[BaseHandler]) -> "State":
         """Activate the handlers for a purpose.
 
-        Those started for another purpose go on where they are; those finished are finished.
+        Handlers that were started for another purpose go on. Handlers that have finished stay so.
         """
         states = dict(self._states)
         active = set()
@@ -203,7 +204,7 @@ class State(Mapping[HandlerId, HandlerState]):
         )
 
     def without(self, ids: Collection[HandlerId]) -> "State":
-        """Let these handlers start anew: what is known of them is not about the purpose."""
+        """Let these handlers start anew: their progress is of another purpose."""
         if not ids:
             return self
         states = {id: state for id, state in self._states.items() if id not in ids}
@@ -254,17 +255,17 @@ class State(Mapping[HandlerId, HandlerState]):
 
     @property
     def done(self) -> bool:
-        """Whether all handlers of the current cause are over."""
+        """Whether all handlers of the current cause have finished."""
         return all(self._states[id].finished for id in self._active)
 
     @property
     def finished(self) -> frozenset[HandlerId]:
-        """Those who are over, whatever the cause is."""
+        """The finished handlers, of any cause."""
         return frozenset(id for id, state in self._states.items() if state.finished)
 
     @property
     def started(self) -> datetime.datetime:
-        """When the first of the handlers has started, of those that are or will be stored."""
+        """The time of the first start among the handlers that are or will be stored."""
         purposes = (None, self.purpose) if self.purpose else None
         return min(
             (
@@ -277,13 +278,13 @@ class State(Mapping[HandlerId, HandlerState]):
 
     @property
     def since(self) -> datetime.datetime:
-        """When the first has started, as it is stored: maybe, by a process with another clock."""
+        """The stored time of the first start: a process with another clock can have written it."""
         times = (state.written or state.started for state in self._states.values())
         return min(times, default=self.now)
 
     @property
     def delay(self) -> float | None:
-        """Seconds until the first of the unfinished handlers wakes up; 0 when one is awake.
+        """Seconds until the first of the unfinished handlers is due; 0 when one is due.
 
         It is infinite if all of them only wait for changes.
         """
@@ -298,7 +299,7 @@ class State(Mapping[HandlerId, HandlerState]):
 
     @property
     def summary(self) -> str:
-        """How many handlers of the current cause have succeeded and failed, for the logs."""
+        """The numbers of successes and failures of the handlers of the current cause, for logs."""
         states = self.active.values()
         return (
             f"{sum(state.success for state in states)} succeeded; "
@@ -310,9 +311,9 @@ class State(Mapping[HandlerId, HandlerState]):
         return frozenset().union(*(state.subrefs for state in self._states.values()))
 
     def store(self, *, body: Body, patch: Patch, storage: ProgressStorage) -> None:
-        """Write the states of this cycle into the patch, except for those that are there already.
+        """Write the states of this cycle into the patch, except for those that are stored already.
 
-        The states of superseded cycles are removed, unless they belong to this one, too.
+        The states of superseded cycles are removed, unless they belong to this cycle, too.
         """
         for id, state in self._states.items():
             if id not in self._active and state.purpose not in (None, self.purpose):
@@ -330,7 +331,7 @@ class State(Mapping[HandlerId, HandlerState]):
         patch: Patch,
         storage: ProgressStorage,
     ) -> None:
-        """Remove everything of this cycle from the object: the cycle is over."""
+        """Remove the states of this cycle from the object, as the cycle is over."""
         ids = {*self._states, *self.all_subrefs, *(handler.id for handler in handlers)}
         for id in sorted(ids):
             storage.purge(key=id, body=body, patch=patch)

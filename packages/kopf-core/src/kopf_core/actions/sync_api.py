@@ -28,13 +28,13 @@ UnknownKindError = async_api.UnknownKindError
 HERE = async_api.HERE
 
 CHECK_INTERVAL = 1.0
-"""How often (in seconds) to look if the operator is still there, while it has not replied."""
+"""How often (in seconds) to check whether the operator still runs, while it has not replied."""
 
 STOPPED = "kopf.sync_api does not work anymore: the operator has stopped."
 
 
 def _in_loop(fn: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
-    """The same function, to be called from threads."""
+    """The same function, for calls from threads."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         return _wait(lambda: fn(*args, **kwargs))
@@ -65,7 +65,7 @@ def list(*args: Any, **kwargs: Any) -> Iterator[Obj]:
 
 
 def _wait(make: Callable[[], Awaitable[R]]) -> R:
-    async_api.current_api()  # raises the error of those who are outside of operators
+    async_api.current_api()  # raises an error outside of operators
     loop = operator_var.get().loop
     try:
         running = asyncio.get_running_loop()
@@ -77,20 +77,20 @@ def _wait(make: Callable[[], Awaitable[R]]) -> R:
 
 
 def wait_in_thread(make: Callable[[], Awaitable[R]], loop: asyncio.AbstractEventLoop) -> R:
-    """Have it done in the operator's loop, and wait for that in this thread."""
+    """Run the coroutine in the operator's loop, and wait for it in this thread."""
     if not loop.is_running():
         raise RuntimeError(STOPPED)
     coro = _await(make)
     try:
         future = asyncio.run_coroutine_threadsafe(coro, loop)
-    except RuntimeError as e:  # it is closed right now
+    except RuntimeError as e:  # it has just been closed
         coro.close()
         raise RuntimeError(STOPPED) from e
     return _get_result(future, loop)
 
 
 def _get_result(future: concurrent.futures.Future[R], loop: asyncio.AbstractEventLoop) -> R:
-    """Wait for the loop to do it; but not for ever, if it does nothing anymore."""
+    """Wait for the result from the loop, but not for ever, if the loop has stopped."""
     is_done, was_running = threading.Event(), loop.is_running()
     future.add_done_callback(lambda _: is_done.set())
     while not get_threads().wait(is_done, CHECK_INTERVAL):

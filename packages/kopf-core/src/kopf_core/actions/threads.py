@@ -1,4 +1,4 @@
-"""The door that all calls of handlers go through, and the threads that sync ones wait for."""
+"""The door that all calls and patches pass at the last moment; and waiting for threads."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,18 +10,18 @@ T = TypeVar("T")
 
 
 class TakenBack(asyncio.CancelledError):
-    """It was not begun at all: neither called nor sent. The text says why."""
+    """A call or a patch that has not begun: nothing was called or sent. The text says why."""
 
 
 class Door:
-    """Whether anything may begin or be sent now, asked at the very last moment before that.
+    """Decides whether calls and patches may begin now; it is asked right before they begin.
 
-    It is shut when somebody says so, e.g. for a pause; and for as long as any of its guards says
-    so, e.g. by the clock: a process that was suspended has missed all other signs. They are asked
-    in the event loop and in threads.
+    It is shut by the governor, e.g. for a pause; and while any of its guards forbids to act, e.g.
+    by the clock: a process that was suspended has missed all other signs. The guards are called in
+    the event loop and in threads.
 
-    The calls that are given to executors are known here until they end. The executors can be
-    of users, so it is unknown what is in their queues.
+    It knows the calls that were given to executors, until they end. Executors can belong to users,
+    so their queues are unknown.
     """
 
     def __init__(self, *guards: Callable[[], bool]) -> None:
@@ -33,17 +33,17 @@ class Door:
     def is_open(self) -> bool:
         if self.is_shut:
             return False
-        for may_act in self._guards:  # noqa: SIM110 -- it is asked for each object several times
+        for may_act in self._guards:  # noqa: SIM110 -- it runs several times for each object
             if not may_act():
                 return False
         return True
 
     def add_guard(self, may_act: Callable[[], bool]) -> None:
-        """Ask this one, too."""
+        """Let this guard decide, too."""
         self._guards = (*self._guards, may_act)
 
     def check(self) -> None:
-        """Raise :class:`TakenBack` if it is not open."""
+        """Raise :class:`TakenBack` if the door is not open."""
         if not self.is_open:
             raise TakenBack("the operator is paused, or does not lead (anymore)")
 
@@ -51,11 +51,11 @@ class Door:
         return len(self._futures)
 
     def over(self, executor: Executor) -> Executor:
-        """The same executor, with its calls being remembered here."""
+        """The same executor, while this door remembers its calls."""
         return _Watched(executor, self._futures)
 
     def take_back(self) -> None:
-        """Cancel those that wait for a thread; those that run are not affected."""
+        """Cancel the calls that wait for a thread. Running calls are not affected."""
         for future in list(self._futures):
             future.cancel()
 
@@ -73,10 +73,10 @@ class _Watched(Executor):
 
 
 def follow(call: Future[Any], on_ended: Callable[[], None] | None = None) -> "asyncio.Future[None]":
-    """Get what is done when the call is over in whatever way; its cancellation is not of the call.
+    """A future that is done when the call ends in any way; to cancel it does not cancel the call.
 
-    It is for the one who waits in the event loop; ``on_ended`` is called in the thread anyway.
-    It is done for every call, so it is less than :func:`asyncio.wrap_future` with a shield.
+    It is for a waiter in the event loop. ``on_ended`` is called in the thread in any case. It runs
+    for every call, so it does less than :func:`asyncio.wrap_future` with a shield.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()

@@ -1,7 +1,7 @@
-"""What the operator remembers of every object while the process lives.
+"""Memories: the records of all objects, for as long as the process lives.
 
-The records are made for every object in the cluster that is watched, so they are small. Each part
-of a record is an immutable value; of most objects, it is the same value, which means nothing.
+There is a record for every watched object of the cluster, so records are small. Each part of a
+record is an immutable value. Most objects share the values that mean nothing special.
 """
 
 import copy
@@ -40,28 +40,28 @@ class ObjectMemory:
         self._memo: AnyMemo | None = None
 
         self.is_listed = is_listed
-        """The object existed before it was noticed: handlers are to be resumed for it."""
+        """Whether the object existed before it was noticed: its handlers are resumed."""
 
         self.namespace: str | None = None
-        """Where the object is; not known until its first turn."""
+        """The namespace of the object; unknown until its first turn."""
 
         self.write: LastWrite = UNWRITTEN
-        """How we have left the object ourselves."""
+        """How our own latest patch has left the object."""
 
         self.cycle: Cycle = UNSEEN
         """How far the operator has got with its current state."""
 
         self.idle: int | None = None
-        """What tells the state for which nothing was to be done, whatever its status is."""
+        """A digest of the state for which a turn had nothing to do, without the status."""
 
         self.owed: Owed = NOTHING_OWED
-        """What is done, but is not on the object yet."""
+        """The changes that are done, but are not on the object yet."""
 
         self.holds: Holds = FREE
-        """Why it is left alone for now."""
+        """The reasons why it is left alone for now."""
 
         self.told: Told = SILENCE
-        """What people were told of it already."""
+        """The messages that people have got about it."""
 
     @property
     def memo(self) -> AnyMemo:
@@ -76,12 +76,12 @@ class ObjectMemory:
         return self.is_listed and self.cycle.stage in (Stage.UNSEEN, Stage.NEW)
 
     def lose(self, body: RawBody) -> None:
-        """The API does not know the object: what is not newer than this state, is of the past."""
+        """The API does not know the object: ignore all states that are not newer than this one."""
         self.cycle = self.cycle.at(Stage.ABSENT)
         self.write = self.write.looked_up(body)
 
     def warn_once(self, topic: str) -> bool:
-        """Whether this is the first time; remembers that it was."""
+        """Return whether this is the first warning of the topic, and remember it."""
         if topic in self.told.topics:
             return False
         self.told = self.told._replace(topics=self.told.topics | {topic})
@@ -96,7 +96,7 @@ class ObjectMemory:
 
 
 class PausedObject(NamedTuple):
-    """An object that is left alone for as long as people ask so."""
+    """An object that people have paused."""
 
     resource: Resource
     namespace: str | None
@@ -130,11 +130,11 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
 
     @property
     def paused(self) -> Collection[PausedObject]:
-        """The objects that are left alone: only those that were seen so."""
+        """The paused objects, as far as they were seen."""
         return self._paused.values()
 
     def pause(self, key: ObjectKey, paused: PausedObject) -> bool:
-        """Remember that the object is paused; get whether it is news."""
+        """Remember that the object is paused; return whether that is news."""
         memory, self._paused[key] = self.recall(key), paused
         was_paused = memory.holds.is_paused
         memory.holds = memory.holds._replace(is_paused=True)
@@ -146,12 +146,14 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
         self._paused.pop(key, None)
 
     def doubt_versions(self) -> None:
-        """The resource versions went back, so those that are known mean nothing anymore."""
+        """The resource versions went back, so the known ones mean nothing anymore."""
         for memory in self._items.values():
             memory.write = memory.write.doubted()
 
     def restart(self, working: Collection[ObjectKey]) -> None:
-        """Forget everything, as after a restart; but not the memos which are used still."""
+        """Forget all records, as after a restart; but keep the memos of objects with running
+        daemons.
+        """
         kept = {key: self._items[key].renew() for key in working if key in self._items}
         self._items.clear()
         self._paused.clear()
@@ -162,7 +164,7 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
         self._paused.pop(key, None)
 
     def forget_unseen(self, key: ObjectKey) -> None:
-        """Forget the object that is gone; if it has had turns, its last turn does that."""
+        """Forget a deleted object that has had no turns. Otherwise, its last turn forgets it."""
         memory = self._items.get(key)
         if memory is not None and memory.cycle.stage is Stage.UNSEEN:
             del self._items[key]

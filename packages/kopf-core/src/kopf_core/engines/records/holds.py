@@ -1,7 +1,7 @@
-"""The holds: why an object is left alone for a while, though there is something to be done.
+"""The holds: reasons to leave an object alone for a while, though it needs work.
 
-Invariants: the counts only grow while the trouble repeats; every hold has an end in time,
-except for the pause by people.
+Invariants: the counts only grow while the trouble repeats. Every hold has an end in time, except
+for the pause by people.
 """
 
 from collections.abc import Iterable
@@ -9,20 +9,20 @@ from itertools import islice
 from typing import NamedTuple
 
 LOST_MARKS_DELAYS = (0.0, 1.0, 3.0, 10.0, 30.0, 60.0)
-"""Seconds before handling an object anew when its marks are removed by others repeatedly."""
+"""Seconds before an object is handled anew after others have removed its marks repeatedly."""
 
 PEACE = 60.0
-"""In seconds: if the finalizer was as we want it for that long, its next loss is the first one."""
+"""In seconds: after so long without a loss of the finalizer, the next loss is the first one."""
 
 
 class Throttling(NamedTuple):
-    """The object makes the framework fail: it is left alone for growing delays."""
+    """The framework fails on the object: its turns have growing delays."""
 
     failures: int = 0
-    """How many times in a row."""
+    """The number of failures in a row."""
 
     reason: str | None = None
-    """Why, the last time."""
+    """The reason of the latest failure."""
 
     def failed(self, reason: str) -> "Throttling":
         return Throttling(self.failures + 1, reason)
@@ -36,23 +36,25 @@ class Throttling(NamedTuple):
 
 
 class FinalizerHold(NamedTuple):
-    """The finalizer is left as it is for a while when others undo what we do to it."""
+    """Others undo our changes of the finalizer: it is left as it is for a while."""
 
     done: tuple[str | None, bool] | None = None
-    """What we have done to it the last time: in which version of the kind, and whether added."""
+    """Our latest change: the version of the kind in which it was made, and whether it was added."""
 
     until: float = 0.0
-    """Until when (monotonic) it is left as it is."""
+    """Until when (monotonic) the finalizer is left as it is."""
 
     undone: int = 0
-    """How many times in a row others have undone it, with no long peace between them."""
+    """How many times in a row others have undone our change, with no long peace between."""
 
     def changed(self, kind: str | None, *, is_added: bool) -> "FinalizerHold":
         """We have added or removed the finalizer."""
         return self._replace(done=(kind, is_added))
 
     def noticed(self, kind: str | None, now: float, *, wanted: bool) -> "FinalizerHold":
-        """The finalizer is not as we want it: if we have made it so already, others undo that."""
+        """The finalizer is not as wanted. If our latest change has made it so, others have undone
+        that.
+        """
         if self.done in (None, (kind, not wanted)):
             return self
         undone = self.undone + 1 if now - self.until < PEACE else 1
@@ -63,31 +65,31 @@ class Holds(NamedTuple):
     """All reasons to leave one object alone."""
 
     is_paused: bool = False
-    """People ask so, until they ask so no more."""
+    """Whether people pause the object, with an annotation."""
 
     throttling: Throttling | None = None
-    """The framework has failed on the object."""
+    """The growing delays after failures of the framework, if there are any."""
 
     until: float = 0.0
-    """Until when (monotonic) the object that has lost our marks is not handled."""
+    """Until when (monotonic) the object is left alone, as others have removed its marks."""
 
     losses: int = 0
-    """How many times our marks were removed from the object by others."""
+    """How many times others have removed our marks from the object."""
 
     finalizer: FinalizerHold = FinalizerHold()
 
     def lost(self, now: float) -> "Holds":
-        """Our marks were removed once more."""
+        """Others have removed our marks once more."""
         losses = self.losses + 1
         return self._replace(until=now + choose_delay(losses), losses=losses)
 
     def handled(self) -> "Holds":
-        """The object is handled: nothing is to be waited for."""
+        """The object is handled: it is left alone no more."""
         return self._replace(until=0.0) if self.until else self
 
 
 FREE = Holds()
-"""There is no reason to leave the object alone. One for all: they are many."""
+"""No reasons to leave the object alone. Most objects share this value."""
 
 
 def choose_delay(count: int) -> float:

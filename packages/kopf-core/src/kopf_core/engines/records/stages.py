@@ -1,7 +1,7 @@
 """The cycle: how far the operator has got with the current state of an object.
 
-Invariants: ``seen`` is only there amid a cycle, i.e. with ``has_progress``; a released or freed
-object has no cycle anymore.
+Invariants: ``seen`` is set only in the middle of a cycle, i.e. with ``has_progress``. A released or
+freed object has no cycle anymore.
 """
 
 import enum
@@ -12,52 +12,52 @@ class Stage(enum.Enum):
     """How far the object has got in this process."""
 
     UNSEEN = enum.auto()
-    """It has had no turn yet, and only the indices know it."""
+    """It has had no turn yet; only the indices have it."""
 
     NEW = enum.auto()
-    """Nothing was finished yet: the handlers are to be resumed if the object existed before."""
+    """No cycle has ended in this process: handlers are resumed for objects that existed before."""
 
     HANDLED = enum.auto()
-    """A handling cycle was finished: there is nothing to be resumed."""
+    """A handling cycle has ended in this process: handlers are not resumed anymore."""
 
     LOST = enum.auto()
-    """It was handled, but others have removed our marks: to be handled as new, though later."""
+    """It was handled, but others have removed our marks: it is handled as new, after a delay."""
 
     RELEASED = enum.auto()
-    """Its deletion was handled: it only remains to remove the finalizer."""
+    """Its deletion is handled; the finalizer is not removed yet."""
 
     FREED = enum.auto()
-    """The finalizer is removed already: the earlier states are of no interest anymore."""
+    """The finalizer is removed: states from before that are ignored."""
 
     ABSENT = enum.auto()
-    """The API does not know it: it is deleted, and what comes until that is known is the past."""
+    """The API does not know it: its events are of the past until the stream brings its end."""
 
 
 class PackedStates(NamedTuple):
-    """The states seen by handlers as a text: it takes four times less memory than they themselves.
+    """The seen states as a text, which takes four times less memory than the states.
 
-    All objects can be in the middle of their cycles at once, with such a text for each.
+    All objects can be in the middle of their cycles at once, each with such a text.
     """
 
     since: str
-    """What tells this cycle from others: when it has begun."""
+    """The time of the begin of the cycle, which tells it from others."""
 
     text: str
 
 
 class Cycle(NamedTuple):
-    """What is remembered of the handling cycle between its steps."""
+    """The record of the handling cycle between its steps."""
 
     stage: Stage = Stage.UNSEEN
 
     has_progress: bool = True
-    """There may be progress of handlers on the object: unknown until it is handled."""
+    """Whether the object can have progress of handlers; unknown until the object is handled."""
 
     seen: PackedStates | None = None
-    """What the finished handlers have seen, while the others go on: as it is stored."""
+    """The states that finished handlers have seen, in their stored form."""
 
     clock_offset: float | None = None
-    """How far the wall clock was from the monotonic one when the progress was stored."""
+    """How far the wall clock was ahead of the monotonic clock when the progress was stored."""
 
     @property
     def was_stored(self) -> bool:
@@ -65,16 +65,17 @@ class Cycle(NamedTuple):
         return self.clock_offset is not None
 
     def at(self, stage: Stage) -> "Cycle":
-        """The object has got to another stage."""
+        """Move the object to another stage."""
         if self.stage is stage:
             return self
         changed = Cycle(stage, self.has_progress, self.seen, self.clock_offset)
         return HANDLED if changed == HANDLED else changed
 
     def shown(self, *, is_deleting: bool, is_blocked: bool) -> "Cycle":
-        """The object is surely so after all that we have done to it.
+        """Correct the stage by a state that is surely later than all our changes.
 
-        It is not absent then. Its release is undone if a restored backup has brought the past.
+        The object is not absent then. If a restored backup has brought a state from before the
+        release, the release is undone.
         """
         if self.stage is Stage.ABSENT:
             return self.at(Stage.HANDLED)
@@ -89,17 +90,17 @@ class Cycle(NamedTuple):
         return Cycle(self.stage, True, self.seen, clock_offset)
 
     def ended(self, *, has_progress: bool) -> "Cycle":
-        """The cycle is over; there is progress of those handlers who are ahead of the others."""
+        """The cycle is over. Progress is left only for handlers that have seen more than others."""
         if has_progress:
             return self._replace(has_progress=True)
         return Cycle(self.stage, has_progress=False)
 
 
 UNSEEN = Cycle()
-"""Nothing is known of the object yet. One for all: they are many."""
+"""The object has had no turn yet. Most such objects share this value."""
 
 UNHANDLED = Cycle(Stage.NEW)
-"""The object has its first turn. One for all: they are many."""
+"""The object has its first turn. Most such objects share this value."""
 
 HANDLED = Cycle(Stage.HANDLED, has_progress=False)
-"""The object is handled, and has no progress on it. One for all: they are many."""
+"""The object is handled, and has no progress. Most objects share this value."""

@@ -1,17 +1,17 @@
-"""The told: what people were told of an object already, so that nothing is repeated."""
+"""The told: the messages that people have got about an object, so that none is repeated."""
 
 from typing import NamedTuple
 
 
 class Told(NamedTuple):
-    """What was logged or posted about one object."""
+    """The messages about one object that were logged or posted."""
 
     topics: frozenset[str] = frozenset()
-    """What was warned about once for all."""
+    """The topics of warnings that are given once."""
 
     complaint: str | None = None
-    """Why the object is invalid for the models of handlers, if people were told of that."""
+    """The latest complaint about the object being invalid for the models of handlers, if any."""
 
 
 SILENCE = Told()
-"""Nothing was told yet. One for all: they are many."""
+"""Nothing was told yet. Most objects share this value."""

@@ -127,8 +127,7 @@ class Row(NamedTuple):
     act: Act
     why: str
     given: Callable[[Rules], object] = lambda _: True
-    """Under which rules the row is possible at all. Impossible rows are left out, and cost nothing.
-    """
+    """Under which rules the row is possible; impossible rows are left out, and cost nothing."""
 
 
 def _is_untouched(turn: Turn, rules: Rules) -> bool:
