@@ -308,7 +308,7 @@ async def test_f3_calls_can_be_taken_back_until_they_begin(is_endured):
         return n
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        executor = waiting.over(pool)
+        executor = waiting.watch(pool)
         calls = [
             invoke(handler, n, kwargs={}, is_async=False, executor=executor, is_endured=is_endured)
             for n in range(3)

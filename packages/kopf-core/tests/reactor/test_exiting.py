@@ -96,6 +96,6 @@ async def test_short_limits_leave_time_for_both_work_and_cleanup(settings):
 async def test_what_is_left_is_named(exit):
     exit.request()
     exit.check()
-    exit.leave("the cleanup activity")
+    exit.note_unfinished("the cleanup activity")
     with pytest.raises(AbandonedError, match=r"left as is: the cleanup activity\."):
         exit.check()

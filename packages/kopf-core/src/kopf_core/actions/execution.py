@@ -110,7 +110,7 @@ class Execution:
     def threads(self) -> Executor:
         """The executor of sync functions, watched by the door."""
         executor = self.executor
-        return self.door.over(self.settings.execution.executor if executor is None else executor)
+        return self.door.watch(self.settings.execution.executor if executor is None else executor)
 
     async def run(
         self,

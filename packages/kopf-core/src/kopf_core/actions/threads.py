@@ -50,7 +50,7 @@ class Door:
     def __len__(self) -> int:
         return len(self._futures)
 
-    def over(self, executor: Executor) -> Executor:
+    def watch(self, executor: Executor) -> Executor:
         """The same executor, while this door remembers its calls."""
         return _Watched(executor, self._futures)
 

@@ -208,7 +208,7 @@ class Exit:
             await asyncio.sleep(POLLING)
         return is_ended()
 
-    def leave(self, name: str) -> None:
+    def note_unfinished(self, name: str) -> None:
         """Remember the name of a part that has not ended."""
         self._unfinished.append(name)
 

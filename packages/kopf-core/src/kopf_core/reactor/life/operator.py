@@ -336,7 +336,7 @@ class Operator:
             if not await self._run_activity(
                 Activity.CLEANUP, self.exit.wait_for(lambda: False, self.exit.get_left)
             ):
-                self.exit.leave("the cleanup activity")
+                self.exit.note_unfinished("the cleanup activity")
             await self.exit.wait_for(self._has_no_threads, self.exit.get_left)
         finally:
             await self.leadership.stop()

@@ -203,7 +203,7 @@ async def _supervise(operator: Operator) -> None:
         _log_failure(task)
         raise WishedExit(operator.exit.wish, leaves_work=_is_left(task))
     if not task.done() or task.cancelled():
-        operator.exit.leave("the operator itself")
+        operator.exit.note_unfinished("the operator itself")
         operator.exit.check()
     task.result()
 

@@ -299,7 +299,7 @@ class Cycles:
             if turn.essence is None and seen:
                 turn.essence = self._plan_essence(cause, seen.items[-1].essence)
         else:
-            turn.essence = self._leave(turn, cause, missed)
+            turn.essence = self._plan_missed(turn, cause, missed)
         is_kept = missed is not None and bool(missed.kept)
         turn.memory.cycle = turn.memory.cycle.ended(has_progress=is_kept)
         turn.is_finished = missed is None
@@ -315,7 +315,7 @@ class Cycles:
             id: HandlerState.from_record(record, now) for id, record in records.items() if record
         }
 
-    def _leave(self, turn: Turn, cause: ChangingCause, missed: Missed) -> Patch:
+    def _plan_missed(self, turn: Turn, cause: ChangingCause, missed: Missed) -> Patch:
         """Keep the progress of handlers that need no repetition; return the state that all have
         seen.
         """

@@ -71,9 +71,9 @@ class Delivery:
         item.latest, item.type = event["object"], event["type"]
         item.is_contradicted = is_back  # the reply or the stream is wrong: request the object
         if not is_back and (is_restored or memory.write.precedes(event["object"])):
-            self._believe(turn, event["object"])
+            self._correct_stage(turn, event["object"])
 
-    def _believe(self, turn: Turn, body: RawBody) -> None:
+    def _correct_stage(self, turn: Turn, body: RawBody) -> None:
         """Correct the stage of the object by a state that is surely later than all our changes."""
         is_blocked = is_deletion_blocked(body, self._settings.persistence.finalizer)
         turn.memory.cycle = turn.memory.cycle.shown(
@@ -102,7 +102,7 @@ class Delivery:
         if is_sane(body):
             turn.memory.write = turn.memory.write.looked_up(body)
             item.latest, item.type = body, "MODIFIED"
-            self._believe(turn, body)
+            self._correct_stage(turn, body)
         elif turn.memory.cycle.stage is Stage.ABSENT:
             turn.memory.cycle = turn.memory.cycle.at(Stage.HANDLED)
 

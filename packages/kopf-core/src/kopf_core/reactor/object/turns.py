@@ -89,7 +89,7 @@ class Turn:
         """The patch with the last handled state, to be sent when the handling cycle is over."""
 
         self.clock_offset: float | None = None
-        """How far the wall clock is ahead of the monotonic one in this turn, if handlers are run."""
+        """How far the wall clock is ahead of the monotonic one, if handlers run in this turn."""
 
         self.execution: Execution | None = None
         """The execution of the handlers of changes in this turn, if any are run."""
