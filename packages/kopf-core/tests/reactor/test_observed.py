@@ -10,7 +10,7 @@ import pytest
 
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
-from kopf_core.engines.desired.observed_changes import ObservedChange
+from kopf_core.engines.desired.sources import ObservedChange
 from kopf_core.reactor.streams.observed import KindView, ObservedKinds
 from kopf_core.reactor.streams.pool import InformerPool
 from kopf_core.reactor.streams.readiness import Readiness

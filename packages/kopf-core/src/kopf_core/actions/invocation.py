@@ -8,12 +8,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from kopf_cogs.aiokits.endurance import endure
 from kopf_cogs.helpers.callbacks import Interrupted, interrupted
 from kopf_core.actions.bases import Fn
-from kopf_core.actions.forking import leave_fork
 from kopf_core.actions.threads import Door, TakenBack, follow
 
 
@@ -136,3 +135,19 @@ def _capture(
     if os.getpid() != pid:
         leave_fork(error)
     return error, result
+
+
+def leave_fork(exc: BaseException | None = None) -> NoReturn:
+    """End this process, a child of a fork, with the exit code that it has asked for."""
+    code = 0
+    if isinstance(exc, SystemExit):
+        code = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+    elif exc is not None:
+        code = 1
+    if exc is not None and not isinstance(exc, SystemExit):
+        sys.excepthook(type(exc), exc, exc.__traceback__)
+    elif isinstance(exc, SystemExit) and isinstance(exc.code, str):
+        print(exc.code, file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)  # anything else would run the copy of the loop, or wait for absent threads

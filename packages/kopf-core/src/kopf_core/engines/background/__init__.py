@@ -1,8 +1,7 @@
 """Background work of objects: daemons and timers.
 
 * :mod:`.background_engine`: starts, adjusts, and stops the daemons and timers of all objects.
-* :mod:`.backgrounds`: all that works for one object.
-* :mod:`.live_objects`: the object as it is seen by them, always in its newest state.
+* :mod:`.live_objects`: one object as it is seen by them, and all that works for it.
 * :mod:`.spawned`: one daemon or timer: a task while it works, a handle while it waits.
 * :mod:`.attempts`: the calls of its function, and what comes of them.
 * :mod:`.schedules`: when the next attempt is. Pure.

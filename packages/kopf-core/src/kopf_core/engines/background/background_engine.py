@@ -14,8 +14,8 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.execution import Execution
 from kopf_core.engines.background.attempts import Resources
-from kopf_core.engines.background.backgrounds import ObjectBackground
 from kopf_core.engines.background.daemon_threads import DaemonExecutors
+from kopf_core.engines.background.live_objects import LiveObject
 from kopf_core.engines.background.spawned import BackgroundContext, SpawnedHandler
 from kopf_core.engines.background.starting import Starter
 from kopf_core.engines.background.termination import LEAST_CYCLES, disown
@@ -51,7 +51,7 @@ class BackgroundEngine:
         settings: OperatorSettings,
         indices: Mapping[str, Any],
         execution: Execution,
-        wake: Callable[[ObjectBackground], None],
+        wake: Callable[[LiveObject], None],
         is_once: bool = False,
     ) -> None:
         self._is_once = is_once
@@ -59,9 +59,9 @@ class BackgroundEngine:
         self._clock = execution.clock
         self._settings = settings
         self._stopping_reason: DaemonStoppingReason | None = None
-        self._objects: dict[ObjectKey, ObjectBackground] = {}
-        self._spawned: dict[SpawnedHandler, ObjectBackground] = {}
-        self._orphans: dict[SpawnedHandler, ObjectBackground] = {}
+        self._objects: dict[ObjectKey, LiveObject] = {}
+        self._spawned: dict[SpawnedHandler, LiveObject] = {}
+        self._orphans: dict[SpawnedHandler, LiveObject] = {}
         self._suspended: dict[ObjectKey, tuple[Resource, Body]] = {}
         self._emptied = asyncio.Event()
         self._reporting: asyncio.Handle | None = None
@@ -79,7 +79,7 @@ class BackgroundEngine:
         return self._spawned.keys()
 
     @property
-    def objects(self) -> Collection[ObjectBackground]:
+    def objects(self) -> Collection[LiveObject]:
         """The objects that have anything that works or waits; each as many times as it has."""
         return self._spawned.values()
 
@@ -106,7 +106,7 @@ class BackgroundEngine:
         if background is None:
             if not matching:
                 return
-            background = self._objects[key] = ObjectBackground(
+            background = self._objects[key] = LiveObject(
                 key=key,
                 resource=cause.resource,
                 body=cause.body,
@@ -257,9 +257,7 @@ class BackgroundEngine:
             if spawned.task is not None:
                 disown(spawned.task)
 
-    def _refresh(
-        self, background: ObjectBackground, body: Body, handlers: ResourceHandlers
-    ) -> None:
+    def _refresh(self, background: LiveObject, body: Body, handlers: ResourceHandlers) -> None:
         for handler in handlers.spawning:
             if isinstance(handler, TimerHandler) and handler.idle:
                 persistence = self._settings.persistence
@@ -270,7 +268,7 @@ class BackgroundEngine:
         else:
             background.refresh(body, 0.0, None)
 
-    def _spawn(self, background: ObjectBackground, handler: SpawningHandler) -> None:
+    def _spawn(self, background: LiveObject, handler: SpawningHandler) -> None:
         if handler.id in background.finished:
             return
         spawned = background.spawned[handler.id] = SpawnedHandler(
@@ -280,7 +278,7 @@ class BackgroundEngine:
         spawned.start()
 
     def _stop_mismatching(
-        self, background: ObjectBackground, matching: Collection[SpawningHandler]
+        self, background: LiveObject, matching: Collection[SpawningHandler]
     ) -> None:
         ids = {handler.id for handler in matching}
         for id in background.spawned.keys() - ids:
@@ -327,7 +325,7 @@ class BackgroundEngine:
             self._reporting = asyncio.get_running_loop().call_soon(self._report_orphans)
         self._tell(background)
 
-    def _tell(self, background: ObjectBackground) -> None:
+    def _tell(self, background: LiveObject) -> None:
         """Wake up the object. In pauses, only those that are deleted: the others are resumed."""
         if self._stopping_reason is None or background.is_deleted:
             self._wake(background)
@@ -339,7 +337,7 @@ class BackgroundEngine:
         count = sum(not spawned.handler.is_async for spawned in self._orphans)
         logger.warning(f"Orphaned daemons: {len(self._orphans)}, including {count} in threads.")
 
-    def _forget(self, spawned: SpawnedHandler) -> ObjectBackground:
+    def _forget(self, spawned: SpawnedHandler) -> LiveObject:
         """Get whose it was: either of those served, or of the abandoned ones."""
         background = self._spawned.pop(spawned, None) or self._orphans.pop(spawned)
         if not self._spawned:

@@ -1,24 +1,43 @@
 """What is known of one object which has (or had) daemons or timers, as their functions see it."""
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from kopf_cogs.configs.settings import PersistenceSettings
 from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_cogs.structs.dicts import replace_source
 from kopf_cogs.structs.ids import HandlerId
+from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.memos import AnyMemo
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import parse_version
 from kopf_core.engines.background.relevance import changes, is_changed
 
+if TYPE_CHECKING:
+    from kopf_core.engines.background.spawned import SpawnedHandler
+
 
 class LiveObject:
     """The newest state of one object, seen by all functions that work for it in background."""
 
-    __slots__ = ("_streamed", "_written", "body", "changed_at", "finished", "memo", "resource")
+    __slots__ = (
+        "_streamed",
+        "_written",
+        "body",
+        "changed_at",
+        "finished",
+        "is_deleted",
+        "key",
+        "memo",
+        "resource",
+        "spawned",
+    )
 
-    def __init__(self, *, resource: Resource, body: Body, memo: AnyMemo, now: float) -> None:
+    def __init__(
+        self, *, key: ObjectKey, resource: Resource, body: Body, memo: AnyMemo, now: float
+    ) -> None:
+        self.key = key
+        self.is_deleted = False
         self.resource = resource
         self.memo = memo
 
@@ -30,6 +49,9 @@ class LiveObject:
 
         self.finished: frozenset[HandlerId] = frozenset()
         """What is over for good, and is not to be started again in this process."""
+
+        self.spawned: dict[HandlerId, SpawnedHandler] = {}
+        """What is there now, be it working, waiting, stopping, or abandoned but not ended yet."""
 
         self.changed_at = now
         """The time of the last real change, monotonic; the first sight is a change, too."""
@@ -62,3 +84,8 @@ class LiveObject:
 
     def finish(self, id: HandlerId) -> None:
         self.finished |= {id}
+
+    def forget(self, spawned: "SpawnedHandler") -> None:
+        """It has ended; unless another one is there in its place."""
+        if self.spawned.get(spawned.handler.id) is spawned:
+            del self.spawned[spawned.handler.id]

@@ -9,29 +9,16 @@
 import asyncio
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from kopf_cogs.configs.settings import OperatorSettings
-from kopf_core.intents.handlers import DaemonHandler, SpawningHandler
-from kopf_core.intents.stoppers import DaemonStopper, DaemonStoppingReason
+from kopf_core.intents.handlers import DaemonHandler
+from kopf_core.intents.stoppers import DaemonStoppingReason
+
+if TYPE_CHECKING:
+    from kopf_core.engines.background.spawned import SpawnedHandler
 
 LEAST_CYCLES = 10
 """How many cycles of the loop a cancelled task gets to end, even if there is no timeout for it."""
-
-
-class StoppableFunction(Protocol):
-    """What is being stopped, and how it can be affected."""
-
-    @property
-    def handler(self) -> SpawningHandler: ...
-    @property
-    def settings(self) -> OperatorSettings: ...
-    @property
-    def stopper(self) -> DaemonStopper: ...
-
-    def log(self, text: str) -> None: ...
-    def cancel(self) -> None: ...
-    def abandon(self) -> None: ...
 
 
 class Termination:
@@ -42,7 +29,7 @@ class Termination:
 
     __slots__ = ("_backoff", "_handle", "_polling", "_spawned", "_timeout")
 
-    def __init__(self, spawned: StoppableFunction) -> None:
+    def __init__(self, spawned: "SpawnedHandler") -> None:
         settings = spawned.settings.background
         handler = spawned.handler
         self._spawned = spawned

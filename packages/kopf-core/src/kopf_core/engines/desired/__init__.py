@@ -6,12 +6,10 @@
 * :mod:`.driving`: the call itself: generators, coroutines, and functions, step by step.
 * :mod:`.applying`: one wanted object: is it there already, and if not, make it so.
 * :mod:`.wishes`: what is an object, and what is nonsense. Pure.
-* :mod:`.deletion`: what is not wanted anymore.
-* :mod:`.fights`, :mod:`.field_conflicts`: those who do not let the objects be as wanted.
-* :mod:`.observed_changes`: what becomes of objects. Pure.
+* :mod:`.farewells`: deletion of what is not wanted anymore, or must go before its owner.
+* :mod:`.fights`: those who do not let the objects be as wanted.
 * :mod:`.ownership`: which objects belong to which ones.
 * :mod:`.badges`: what is written on the applied objects: by whom, and what for.
-* :mod:`.claims`: which of them are surely ours, if the operator has no name.
 * :mod:`.sources`: what is owned and related, as handlers see it.
 * :mod:`.relations`: which objects are related to which ones.
 * :mod:`.status_patches`: what is said of the objects themselves.

@@ -23,7 +23,6 @@ from kopf_core.actions.loggers import AnyLogger
 from kopf_core.engines.desired.badges import Badges
 from kopf_core.engines.desired.doubts import DoubtedChild, Doubts
 from kopf_core.engines.desired.driving import PassInterrupted
-from kopf_core.engines.desired.field_conflicts import FieldConflictError
 from kopf_core.engines.desired.fights import Fights
 from kopf_core.engines.desired.ownership import (
     Identity,
@@ -35,6 +34,7 @@ from kopf_core.engines.desired.ownership import (
     show,
 )
 from kopf_core.engines.desired.sources import Source
+from kopf_core.engines.desired.status_patches import FieldConflictError
 
 UNBLOCKING_DELAY = 60.0
 """How often (in seconds) to look for what is waited for; usually, it is told of much earlier."""

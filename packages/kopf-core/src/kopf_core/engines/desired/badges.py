@@ -1,6 +1,8 @@
 """Badges: what is written on the applied objects, so that it is known who has applied them.
 
-It is the operator and its reconciler; and a digest of what exactly was wanted.
+It is the operator and its reconciler; and a digest of what exactly was wanted. All operators with
+no name leave the same badges. So, if two of them have reconcilers of the same id for the same kind,
+the children of one look as if they were forgotten by the other one: that is what claims are for.
 """
 
 import base64
@@ -14,8 +16,8 @@ from kopf_cogs.helpers import jsons
 from kopf_cogs.structs.dicts import FieldPath
 from kopf_cogs.structs.managedfields import get_applied_fields
 from kopf_core.actions.adoption import adopt_child
-from kopf_core.engines.desired.claims import Claims
-from kopf_core.engines.desired.ownership import OWNED_BY, AnyBody, is_in_reach
+from kopf_core.actions.loggers import AnyLogger
+from kopf_core.engines.desired.ownership import OWNED_BY, AnyBody, is_in_reach, is_leaving, show
 
 DIGEST_LENGTH = 16
 """In hexadecimal digits."""
@@ -33,6 +35,41 @@ SET_BY_SERVERS = frozenset(
 
 PREFIX = "kopf.dev"
 """The prefix of the annotations, if the operator has no name."""
+
+
+class Claims:
+    """What was wanted by an operator with no name since its start; only that is pruned by it."""
+
+    def __init__(self, *, is_named: bool) -> None:
+        self._is_named = is_named
+        self._uids: dict[str, set[str]] = {}
+        self._is_told = False
+
+    def add(self, owner: str, child: AnyBody) -> None:
+        """The object is wanted, so it is ours."""
+        if not self._is_named:
+            self._uids.setdefault(owner, set()).add(_get_uid(child))
+
+    def cover(self, owner: str, child: AnyBody) -> bool:
+        """Whether the object, which bears our marks, cannot be of another operator."""
+        return self._is_named or _get_uid(child) in self._uids.get(owner, ())
+
+    def forget(self, owner: str) -> None:
+        """The owner is gone, or everything is to be seen anew."""
+        self._uids.pop(owner, None)
+
+    def tell_of_left(self, child: AnyBody, logger: AnyLogger) -> None:
+        """Say why the object is left, and what is to be done; once, as it is the same for all."""
+        if not self._is_told and not is_leaving(child):
+            self._is_told = True
+            logger.warning(
+                f"{show(child)} is not wanted anymore, but it is left, and so are others: "
+                "it can be of another operator with no name. Name this one: set `settings.name`."
+            )
+
+
+def _get_uid(body: AnyBody) -> str:
+    return str((body.get("metadata") or {}).get("uid"))
 
 
 @dataclass(frozen=True, slots=True)

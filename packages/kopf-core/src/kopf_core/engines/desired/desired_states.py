@@ -21,25 +21,23 @@ from kopf_core.actions.states import HandlerState
 from kopf_core.engines.desired.applying import Applier
 from kopf_core.engines.desired.badges import Badges
 from kopf_core.engines.desired.farewells import Farewells
-from kopf_core.engines.desired.field_conflicts import (
-    FieldConflictError,
-    tell_of_conflict,
-    tell_of_peace,
-)
 from kopf_core.engines.desired.fights import FIGHT_DELAY, Fights
 from kopf_core.engines.desired.knowledge import Knowledge, Sources
 from kopf_core.engines.desired.object_plans import ObjectPlans, Step
-from kopf_core.engines.desired.observed_changes import ObservedChange
 from kopf_core.engines.desired.ownership import get_identity, get_owners, show
 from kopf_core.engines.desired.pass_places import make_places
 from kopf_core.engines.desired.passes import Pass
 from kopf_core.engines.desired.progress import Progress, replace_delay
 from kopf_core.engines.desired.relations import Relation, settle
+from kopf_core.engines.desired.sources import ObservedChange
 from kopf_core.engines.desired.status_patches import (
+    FieldConflictError,
     drop_if_the_same,
     drop_unkept,
     is_dropped,
     observe,
+    tell_of_conflict,
+    tell_of_peace,
 )
 from kopf_core.engines.desired.triggers import NEVER, NOBODY, Essence, Plan, Trigger, digest
 from kopf_core.intents.causes import ReconcilingCause

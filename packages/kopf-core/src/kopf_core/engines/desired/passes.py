@@ -17,8 +17,8 @@ from kopf_core.engines.desired.applying import (
     FinalizerNeededError,
     NamespaceLeavingError,
 )
-from kopf_core.engines.desired.deletion import delete_child
 from kopf_core.engines.desired.driving import drive
+from kopf_core.engines.desired.farewells import delete_child
 from kopf_core.engines.desired.ownership import get_identity
 from kopf_core.engines.desired.sources import Source
 from kopf_core.engines.desired.triggers import Again

@@ -1,5 +1,6 @@
-"""Where the states of owned and related objects are taken from."""
+"""Where the states of owned and related objects are taken from, and what becomes of them."""
 
+import enum
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -45,3 +46,16 @@ class Source(Protocol):
 
     def writing(self, namespace: str | None, name: str) -> AbstractContextManager[None]:
         """What to hold while the object is being written: our own changes are no news to us."""
+
+
+class ObservedChange(enum.Enum):
+    """What is told of the object, and by whom it was done."""
+
+    OTHERS = enum.auto()
+    """It has appeared, or is changed."""
+
+    OURS = enum.auto()
+    """The same, but it was us: the reconciler which has done it knows it already."""
+
+    GONE = enum.auto()
+    """It does not exist anymore; of what it was, maybe only its identity is left."""

@@ -6,7 +6,6 @@ and never hold or fail the handlers: what cannot be posted in time is dropped an
 * :mod:`.recorder`: the queues of events, their posting and aggregation.
 * :mod:`.functions`: what handlers call.
 * :mod:`.logs`: events made of log messages.
-* :mod:`.levels`: types of events by their importance. Pure.
 """
 
 from kopf_core.engines.posting.functions import event, exception, info, warn

@@ -7,7 +7,18 @@ from typing import Any
 
 from kopf_cogs.structs.bodies import ObjectReference, build_object_reference
 from kopf_core.actions.context import operator_var
-from kopf_core.engines.posting.levels import type_of_level
+
+TYPES_BY_LEVEL = (
+    (logging.DEBUG, "Debug"),
+    (logging.INFO, "Normal"),
+    (logging.WARNING, "Warning"),
+    (logging.ERROR, "Error"),
+)
+
+
+def type_of_level(level: int) -> str:
+    """The type of events of this level of importance."""
+    return next((name for limit, name in TYPES_BY_LEVEL if level <= limit), "Fatal")
 
 
 def event(

@@ -5,7 +5,7 @@ import logging
 from kopf_cogs.structs.bodies import ObjectReference
 from kopf_core.actions.context import operator_var
 from kopf_core.actions.loggers import objects_logger
-from kopf_core.engines.posting.levels import type_of_level
+from kopf_core.engines.posting.functions import type_of_level
 
 
 class EventPostingHandler(logging.Handler):

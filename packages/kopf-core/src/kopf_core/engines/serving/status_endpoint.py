@@ -14,13 +14,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kopf_core.engines.listening import View, listen, parse_endpoint
-from kopf_core.engines.serving.latest_errors import LatestErrors
+from kopf_core.engines.serving.endpoint import Pulse
 from kopf_core.engines.serving.page import render_page
-from kopf_core.engines.serving.pulse import Pulse
 from kopf_core.engines.serving.snapshots import Snapshot, StatusSource
 
 if TYPE_CHECKING:
     from aiohttp import web
+import datetime
+from collections import deque
+
+from kopf_core.engines.serving.snapshots import NOT_SHOWN, ErrorSnapshot
 
 logger = logging.getLogger("kopf.serving")
 
@@ -36,6 +39,64 @@ class StatusSetupError(Exception):
     """The status cannot be served as it is configured."""
 
     expected = True
+
+
+MAX_ERRORS = 20
+"""How many of the errors are remembered."""
+
+MAX_LENGTH = 500
+"""How long the remembered messages can be."""
+
+
+class LatestErrors(logging.Handler):
+    """Remembers the errors that are logged by the framework and its handlers, while entered."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self._items: deque[ErrorSnapshot] = deque(maxlen=MAX_ERRORS)
+        self._logger = logging.getLogger("kopf")
+
+    def __enter__(self) -> "LatestErrors":
+        self._logger.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+
+    @property
+    def items(self) -> tuple[ErrorSnapshot, ...]:
+        """The newest ones go first."""
+        return tuple(reversed(self._items))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        time = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        try:
+            message = record.getMessage()
+        except Exception:
+            return  # a wrong format of a message is told of by other handlers
+        self._items.append(
+            ErrorSnapshot(
+                time=time.isoformat(timespec="seconds"),
+                logger=record.name,
+                message=(_name_object(record) + (NOT_SHOWN if _is_secret(record) else message))[
+                    :MAX_LENGTH
+                ],
+            )
+        )
+
+
+def _is_secret(record: logging.LogRecord) -> bool:
+    ref = getattr(record, "k8s_ref", None)
+    return isinstance(ref, Mapping) and ref.get("kind") == "Secret"
+
+
+def _name_object(record: logging.LogRecord) -> str:
+    """Which object it is about, if about any."""
+    ref = getattr(record, "k8s_ref", None)
+    if not isinstance(ref, Mapping):
+        return ""
+    path = "/".join(str(ref[key]) for key in ("namespace", "name") if ref.get(key))
+    return f"{ref.get('kind') or 'object'} {path}: "
 
 
 class StatusEndpoint:

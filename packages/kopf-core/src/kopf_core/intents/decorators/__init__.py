@@ -15,11 +15,17 @@ from kopf_core.intents.decorators.for_activities import (
 )
 from kopf_core.intents.decorators.for_admission import mutate, validate
 from kopf_core.intents.decorators.for_background import daemon, timer
-from kopf_core.intents.decorators.for_changes import create, delete, field, resume, update
+from kopf_core.intents.decorators.for_changes import (
+    create,
+    delete,
+    event,
+    field,
+    index,
+    resume,
+    update,
+)
 from kopf_core.intents.decorators.for_conversions import convert
 from kopf_core.intents.decorators.for_desired import reconcile
-from kopf_core.intents.decorators.for_events import event
-from kopf_core.intents.decorators.for_indices import index
 from kopf_core.intents.decorators.subhandlers import register, subhandler
 
 __all__ = [

@@ -1,12 +1,13 @@
-"""The decorators for changes of objects: ``@kopf.on.create/update/delete/resume/field``."""
+"""The decorators for what happens to objects: events, changes, and what is indexed of them."""
 
 from typing import Unpack
 
-from kopf_core.intents.callbacks import ChangingDecorator
+from kopf_core.intents.callbacks import ChangingDecorator, IndexingDecorator, WatchingDecorator
 from kopf_core.intents.causes import Reason
 from kopf_core.intents.decorators.declaring import declare_for_resource
 from kopf_core.intents.decorators.options import (
     DeleteOptions,
+    EventOptions,
     FieldChangeOptions,
     ResourceOptions,
     ResumeOptions,
@@ -14,7 +15,19 @@ from kopf_core.intents.decorators.options import (
     UpdateOptions,
 )
 from kopf_core.intents.decorators.signatures import spelled_out
-from kopf_core.intents.handlers import ChangingHandler
+from kopf_core.intents.handlers import ChangingHandler, IndexingHandler, WatchingHandler
+
+
+@spelled_out
+def event(
+    arg1: SelectorArg = None,
+    arg2: SelectorArg = None,
+    arg3: SelectorArg = None,
+    /,
+    **options: Unpack[EventOptions],
+) -> WatchingDecorator:
+    """Called for every event of an object, silently: with no retries and no marks on the object."""
+    return declare_for_resource(WatchingHandler, (arg1, arg2, arg3), options)
 
 
 @spelled_out
@@ -96,3 +109,15 @@ def field(
     """Called when the field of an object is changed, added, or removed."""
     args = (arg1, arg2, arg3)
     return declare_for_resource(ChangingHandler, args, options, field_needs_change=True)
+
+
+@spelled_out
+def index(
+    arg1: SelectorArg = None,
+    arg2: SelectorArg = None,
+    arg3: SelectorArg = None,
+    /,
+    **options: Unpack[ResourceOptions],
+) -> IndexingDecorator:
+    """Computes what is put for an object into the in-memory index of that name."""
+    return declare_for_resource(IndexingHandler, (arg1, arg2, arg3), options)

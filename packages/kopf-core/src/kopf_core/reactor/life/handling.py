@@ -10,7 +10,7 @@ from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.background import BackgroundEngine
-from kopf_core.engines.background.backgrounds import ObjectBackground
+from kopf_core.engines.background.live_objects import LiveObject
 from kopf_core.reactor.life.assembly import HandlingFactory
 from kopf_core.reactor.life.essentials import Essentials
 from kopf_core.reactor.life.external_sources import Happenings
@@ -161,7 +161,7 @@ class Handling:
         informers = self.pool.informers.items()
         return [str(key) for key, informer in informers if informer.freshness < since]
 
-    def _wake(self, obj: ObjectBackground) -> None:
+    def _wake(self, obj: LiveObject) -> None:
         is_known = self.orchestrator.enqueue(obj.key, "background")
         if not (is_known or obj.is_deleted) and self._essentials.options.once is not None:
             body = cast("RawBody", dict(obj.body))

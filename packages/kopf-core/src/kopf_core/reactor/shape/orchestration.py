@@ -11,7 +11,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
-from kopf_core.engines.desired.observed_changes import ObservedChange
+from kopf_core.engines.desired.sources import ObservedChange
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 from kopf_core.reactor.object.reconciliation import Reconciler

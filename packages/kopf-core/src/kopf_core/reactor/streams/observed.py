@@ -14,8 +14,8 @@ from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_cogs.structs.versions import is_same
-from kopf_core.engines.desired.observed_changes import ObservedChange
 from kopf_core.engines.desired.ownership import get_owners
+from kopf_core.engines.desired.sources import ObservedChange
 from kopf_core.reactor.streams.informers import StreamKey
 from kopf_core.reactor.streams.pool import InformerPool
 from kopf_core.reactor.streams.readiness import Readiness
