@@ -37,14 +37,23 @@ async def post_event(
     """
     if ref.get("kind") == "Event" and ref.get("apiVersion") in ("v1", "events.k8s.io/v1"):
         return None
+    body = _make_event(client, ref, type, reason, message)
+    namespace = body["metadata"]["namespace"]
+    if backoffs is None:
+        backoffs = client.settings.posting.default_backoffs
+    return await creating.create_object(
+        client, resources.EVENTS, namespace, body, backoffs=backoffs
+    )
+
+
+def _make_event(
+    client: session.Client, ref: bodies.ObjectReference, type: str, reason: str, message: str
+) -> dict[str, Any]:
     posting = client.settings.posting
     namespace = ref.get("namespace") or "default"
     now = client.clock.now().isoformat()
-    body: dict[str, Any] = {
-        "metadata": {
-            "namespace": namespace,
-            "generateName": posting.event_name_prefix,
-        },
+    return {
+        "metadata": {"namespace": namespace, "generateName": posting.event_name_prefix},
         "action": "Action?",
         "type": type,
         "reason": shorten(reason, MAX_REASON),
@@ -57,11 +66,6 @@ async def post_event(
         "lastTimestamp": now,
         "eventTime": now,
     }
-    if backoffs is None:
-        backoffs = posting.default_backoffs
-    return await creating.create_object(
-        client, resources.EVENTS, namespace, body, backoffs=backoffs
-    )
 
 
 async def aggregate_event(client: session.Client, *, namespace: str, name: str, count: int) -> None:

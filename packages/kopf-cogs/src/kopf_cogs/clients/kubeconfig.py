@@ -80,9 +80,7 @@ def read_kubeconfig(
         trust_env=trust_env,
     )
     plugin = _get_plugin(user, cluster, info)
-    if plugin is None:
-        return info
-    return dataclasses.replace(plugin, timeout=plugin_timeout).renew(info)
+    return dataclasses.replace(plugin, timeout=plugin_timeout).renew(info) if plugin else info
 
 
 class Target(NamedTuple):

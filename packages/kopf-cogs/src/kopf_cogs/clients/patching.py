@@ -238,6 +238,17 @@ async def patch_object(
     if namespace is not None and resource.namespaced is False:
         namespace = None
     target = _Target(client, resource, namespace, name, uid, logger)
+    try:
+        return await _apply(target, patch, body)
+    except _ObjectGone:
+        return PatchResult(body=None, remaining=patches.Patch(), gone=True)
+    except errors.APIStatusError as e:
+        if not secrecy.is_secret(resource):
+            raise
+        raise e.without_quotes() from None
+
+
+async def _apply(target: _Target, patch: patches.Patch, body: Any) -> PatchResult:
     inconsistencies: list[diffs.DiffItem] = []
     remaining = patches.Patch()
     refusal: str | None = None
@@ -246,15 +257,9 @@ async def patch_object(
         result = await _apply_fields(target, patch, body, inconsistencies)
         if patch.fns:
             result = await _apply_fns(target, patch, result or body) or result
-    except _ObjectGone:
-        return PatchResult(body=None, remaining=patches.Patch(), gone=True)
     except _ObjectChanged as e:
         remaining = patches.Patch(fns=patch.fns)
-        refusal = None if secrecy.is_secret(resource) else str(e.__cause__)
-    except errors.APIStatusError as e:
-        if not secrecy.is_secret(resource):
-            raise
-        raise e.without_quotes() from None
+        refusal = None if secrecy.is_secret(target.resource) else str(e.__cause__)
     lost = diffs.Diff(inconsistencies) if inconsistencies else diffs.EMPTY
     return PatchResult(result, remaining, refusal, inconsistencies=lost)
 

@@ -313,7 +313,6 @@ class Client:
 
         ``timeout`` limits the life of the response in seconds (unlimited by default),
         ``connect_timeout`` limits the TCP handshake (by default, as for all other requests).
-
         The errors of the request are as usual; the errors in reading are those of aiohttp.
         """
         if params:

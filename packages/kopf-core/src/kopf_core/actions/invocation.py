@@ -15,6 +15,8 @@ from kopf_cogs.helpers.callbacks import Interrupted, interrupted
 from kopf_core.actions.bases import Fn
 from kopf_core.actions.threads import Door, TakenBack, follow
 
+_Captured = tuple[BaseException | None, Any]
+
 
 async def invoke(
     fn: Fn,
@@ -30,43 +32,42 @@ async def invoke(
 
     A cancellation of the current task is raised as it is. Everything else is raised as an
     :class:`Exception`, so that no function can tear down the loop or the worker.
-
-    Threads cannot be interrupted. With ``is_endured``, the first cancellation does not interrupt
-    the wait for the thread: the outcome of the function must be stored. But a function that has not
-    begun by then never begins. If the executor has cancelled it, or if the ``door`` is not open at
-    its begin (in the thread or here), :class:`TakenBack` is raised. ``on_ended`` is called in the
-    thread when the function really ends, even if nobody waits for it.
+    :class:`TakenBack` is raised if the ``door`` is not open when the function is to begin.
     """
     task = asyncio.current_task()
     try:
-        if is_async:
-            pid = os.getpid()
-            if door is not None:
-                door.check()
-            try:
-                return await fn(*args, **kwargs)
-            finally:
-                if os.getpid() != pid:
-                    leave_fork(sys.exception())
-        capture = partial(_capture, fn, args, kwargs, door)
-        error, result = await _call_in_thread(capture, executor, on_ended, is_endured)
-        if inspect.iscoroutine(result):  # e.g. from a lambda that calls an async function
-            result = await result
-        if isinstance(error, StopIteration | StopAsyncIteration):
-            raise Interrupted() from error
-        if error is not None:
-            raise error
-        return result
-    except (Exception, asyncio.CancelledError) as e:
-        if isinstance(e, asyncio.CancelledError):
-            if is_being_cancelled() or isinstance(e, TakenBack):
-                raise
-            raise Interrupted() from e
+        if not is_async:
+            capture = partial(_capture, fn, args, kwargs, door)
+            captured = await _call_in_thread(capture, executor, on_ended, is_endured)
+            return await _release(*captured)
+        pid = os.getpid()
+        if door is not None:
+            door.check()
+        try:
+            return await fn(*args, **kwargs)
+        finally:
+            if os.getpid() != pid:
+                leave_fork(sys.exception())
+    except asyncio.CancelledError as e:
+        if is_being_cancelled() or isinstance(e, TakenBack):
+            raise
+        raise Interrupted() from e
+    except Exception:
         raise
     except BaseException as e:
         if isinstance(e, GeneratorExit) and get_current_task() is not task:
             raise  # the coroutine is being destroyed: nobody waits for it
         raise interrupted(e) from e
+
+
+async def _release(error: BaseException | None, result: Any) -> Any:
+    if inspect.iscoroutine(result):  # e.g. from a lambda that calls an async function
+        result = await result
+    if isinstance(error, StopIteration | StopAsyncIteration):
+        raise Interrupted() from error
+    if error is not None:
+        raise error
+    return result
 
 
 def get_current_task() -> "asyncio.Task[Any] | None":
@@ -82,15 +83,19 @@ def is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-_Captured = tuple[BaseException | None, Any]
-
-
 async def _call_in_thread(
     capture: Callable[[], _Captured],
     executor: concurrent.futures.Executor | None,
     on_ended: Callable[[], None] | None,
     is_endured: bool,
 ) -> _Captured:
+    """Wait for the function, though threads cannot be interrupted.
+
+    If it ``is_endured``, the first cancellation does not interrupt the waiting either: what
+    the function has done is to be remembered. But if it has not begun, it never does. If it was
+    cancelled in the executor, :class:`TakenBack` is raised. ``on_ended`` is called in the thread
+    when the function is really over, waited for or not.
+    """
     context = contextvars.copy_context()
     if executor is None:
         loop = asyncio.get_running_loop()

@@ -87,16 +87,7 @@ class ActivityRunner:
             indices=self.indices,
         )
         clock = SteadyClock(self.clock)
-        execution = Execution(
-            settings=self.settings,
-            lifecycle=all_at_once,
-            errors=errors,
-            clock=clock,
-            executor=self._get_pool(activity),
-            ongoing=self.ongoing,
-            endures=False,
-            dryrun=self.dryrun,
-        )
+        execution = self._make_execution(activity, errors, clock)
         state = State.from_scratch(now=clock.now()).with_purpose(activity.value, handlers)
         finals: dict[HandlerId, Outcome] = {}
         while not state.done:
@@ -117,6 +108,18 @@ class ActivityRunner:
         for pool in self.pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
         self.pools.clear()
+
+    def _make_execution(self, activity: Activity, errors: ErrorsMode, clock: Clock) -> Execution:
+        return Execution(
+            settings=self.settings,
+            lifecycle=all_at_once,
+            errors=errors,
+            clock=clock,
+            executor=self._get_pool(activity),
+            ongoing=self.ongoing,
+            endures=False,
+            dryrun=self.dryrun,
+        )
 
     def _get_pool(self, activity: Activity) -> Executor:
         if activity not in self.pools:

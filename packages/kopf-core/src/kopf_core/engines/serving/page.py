@@ -6,7 +6,7 @@ It works in any browser, without access to the Internet, and refreshes itself.
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from kopf_core.engines.serving.snapshots import Snapshot, StreamSnapshot
+from kopf_core.engines.serving.snapshots import RetrySnapshot, Snapshot, StreamSnapshot
 
 REFRESH = 5
 """How often (in seconds) the page is reloaded."""
@@ -47,72 +47,53 @@ def _render_sections(snapshot: Snapshot) -> Iterator[str]:
     yield f"<h1>Kopf operator {_render_health(snapshot)}</h1>"
     yield f'<p class="dim">{escape(_describe(snapshot))}</p>'
     yield from _render_problems(snapshot)
-    yield _render_table(
-        "Watched",
-        ("kind", "namespace", "objects", "last sign of life", "lists", "streams", "events"),
-        (
-            (
-                s.resource,
-                s.namespace or "all",
-                _count(s),
-                _ago(s.age),
-                s.lists,
-                s.connects,
-                s.events,
-            )
-            for s in snapshot.streams
-        ),
-    )
-    yield _render_table(
-        "Queues",
-        ("kind", "namespace", "wait for a worker", "in work", "wait for their time", "throttled"),
-        (
-            (q.resource, q.namespace or "all", q.queued, q.working, q.delayed, q.held)
-            for q in snapshot.queues
-        ),
-    )
-    yield _render_table(
-        f"Retried or waiting: {_objects(snapshot.pending_retries)}",
-        ("kind", "namespace", "name", "handler", "attempts", "next", "error"),
-        (
-            (
-                r.resource,
-                r.namespace,
-                r.name,
-                r.handler,
-                r.retries or "waits",
-                _Time(r.delayed or "soon"),
-                r.message,
-            )
-            for r in snapshot.retries
-        ),
-    )
+    yield from _render_work(snapshot)
     if snapshot.paused:
-        yield _render_table(
-            f"Paused by people: {_objects(snapshot.paused_objects)}, left alone",
-            ("kind", "namespace", "name", "reason"),
-            ((p.resource, p.namespace, p.name, p.reason) for p in snapshot.paused),
-        )
-    yield _render_table(
-        "Daemons and timers",
-        ("kind", "handler", "in work", "waiting", "stopping", "orphaned", "late by"),
-        (
-            (b.kind, b.handler, b.working, b.waiting, b.stopping, b.orphaned, f"{b.lag:.1f} s")
-            for b in snapshot.background
-        ),
-    )
-    if snapshot.webhooks:
-        yield _render_table(
-            "Webhooks",
-            ("kind", "handler", "in work", "reviews", "denied"),
-            ((w.kind, w.handler, w.working, w.reviews, w.denied) for w in snapshot.webhooks),
-        )
+        title = f"Paused by people: {_objects(snapshot.paused_objects)}, left alone"
+        rows = ((p.resource, p.namespace, p.name, p.reason) for p in snapshot.paused)
+        yield _render_table(title, ("kind", "namespace", "name", "reason"), rows)
+    yield from _render_background(snapshot)
     yield _render_table("Indices", ("index", "keys"), snapshot.indices.items())
-    yield _render_table(
-        "Last errors",
-        ("time", "logger", "message"),
-        ((_Time(e.time), e.logger, e.message) for e in snapshot.errors),
+    errors = ((_Time(e.time), e.logger, e.message) for e in snapshot.errors)
+    yield _render_table("Last errors", ("time", "logger", "message"), errors)
+
+
+def _render_work(snapshot: Snapshot) -> Iterator[str]:
+    """What is watched, and what is to be done for the objects."""
+    columns = "kind", "namespace", "objects", "last sign of life", "lists", "streams", "events"
+    streams = (
+        (s.resource, s.namespace or "all", _count(s), _ago(s.age), s.lists, s.connects, s.events)
+        for s in snapshot.streams
     )
+    yield _render_table("Watched", columns, streams)
+    queues = (
+        (q.resource, q.namespace or "all", q.queued, q.working, q.delayed, q.held)
+        for q in snapshot.queues
+    )
+    stages = "wait for a worker", "in work", "wait for their time", "throttled"
+    yield _render_table("Queues", ("kind", "namespace", *stages), queues)
+    retries = (
+        (*(r.resource, r.namespace, r.name, r.handler), r.retries or "waits", _when(r), r.message)
+        for r in snapshot.retries
+    )
+    columns = "kind", "namespace", "name", "handler", "attempts", "next", "error"
+    title = f"Retried or waiting: {_objects(snapshot.pending_retries)}"
+    yield _render_table(title, columns, retries)
+
+
+def _render_background(snapshot: Snapshot) -> Iterator[str]:
+    """What works beside the objects: daemons, timers, and webhooks."""
+    columns = "kind", "handler", "in work", "waiting", "stopping", "orphaned", "late by"
+    background = (
+        (b.kind, b.handler, b.working, b.waiting, b.stopping, b.orphaned, f"{b.lag:.1f} s")
+        for b in snapshot.background
+    )
+    yield _render_table("Daemons and timers", columns, background)
+    if snapshot.webhooks:
+        webhooks = ((w.kind, w.handler, w.working, w.reviews, w.denied) for w in snapshot.webhooks)
+        yield _render_table(
+            "Webhooks", ("kind", "handler", "in work", "reviews", "denied"), webhooks
+        )
 
 
 def _render_health(snapshot: Snapshot) -> str:
@@ -122,11 +103,7 @@ def _render_health(snapshot: Snapshot) -> str:
         return '<span class="bad">is not ready</span>'
     if snapshot.lease is not None and not snapshot.lease.is_leading:
         return '<span class="good">follows</span>'
-    return (
-        '<span class="good">is paused</span>'
-        if snapshot.is_paused
-        else ('<span class="good">works</span>')
-    )
+    return f'<span class="good">{"is paused" if snapshot.is_paused else "works"}</span>'
 
 
 def _describe(snapshot: Snapshot) -> str:
@@ -152,6 +129,10 @@ def _objects(count: int) -> str:
 
 def _count(stream: StreamSnapshot) -> str:
     return f"{stream.objects}" if stream.is_listed else f"{stream.objects}, being listed"
+
+
+def _when(retry: RetrySnapshot) -> _Time:
+    return _Time(retry.delayed or "soon")
 
 
 def _ago(seconds: float) -> str:

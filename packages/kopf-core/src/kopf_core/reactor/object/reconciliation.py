@@ -119,7 +119,9 @@ class Reconciler:
             desired=desired,
             takeovers=takeovers,
         )
-        acts = [row.act for row in self._rules.rows]
+        self._bind([row.act for row in self._rules.rows])
+
+    def _bind(self, acts: list[Act]) -> None:
         fns = [getattr(self, f"_{act.name.lower()}") for act in acts]
         self._acts = [(fn, inspect.iscoroutinefunction(fn)) for fn in fns]
         self._last_hold = acts.index(Act.WAIT)
