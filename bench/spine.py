@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -22,21 +23,30 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import kopf
+from bench.loadserver import objects
 from bench.loadserver.api import CLUSTER_URL, NAMESPACED_URL
 from bench.loadserver.control import burst, create, delete, update
 from bench.loadserver.discovery import DOCUMENTS, STILL_LISTS
 from bench.loadserver.objects import dumps, loads
 from bench.loadserver.patches import apply_json_patch, merge
 from bench.loadserver.store import Store
+from kopf_cogs.clients import stream_state
 from kopf_cogs.clients.errors import APINotFoundError
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs import diffbase, healing
 from kopf_cogs.helpers import jsons
 from kopf_cogs.structs import patches
+from kopf_core.engines import memories
 
 BATCH = 16
 """How many events come at once."""
+
+KEEPERS = (memories.__file__, stream_state.__file__, objects.__file__)
+"""What makes that which is kept of objects; the last one is the parser of this bench."""
+
+KEPT = 2000
+"""How many objects there are when the memory is measured; what is kept once adds little then."""
 
 STILL = 60
 """For how many rounds of the loop nothing must happen, so that all is done."""
@@ -193,16 +203,16 @@ def connected(meter: Meter, wire: Wire) -> Iterator[None]:
         yield
 
 
-async def measure(story: Story, count: int, *, is_stepwise: bool = False) -> Cost:
-    """Let it happen to so many objects, and see what it takes for each of them."""
-    meter, store, registry = Meter(), Store(), kopf.OperatorRegistry()
+@contextlib.asynccontextmanager
+async def operating(story: Story, store: Store, meter: Meter) -> AsyncIterator[Wire]:
+    """The operator of the story; it has handled all objects that were there."""
+    registry = kopf.OperatorRegistry()
 
     async def fn(**_: Any) -> None:
         meter.counts["calls"] += 1
 
     for number in range(story.handlers):
         story.declare("kopfexamples", id=f"fn{number}", registry=registry)(fn)
-    store.reset(0 if story.is_new else count)
     settings, stop = kopf.OperatorSettings(), asyncio.Event()
     settings.scanning.disabled = True
     wire = Wire(store)
@@ -220,15 +230,48 @@ async def measure(story: Story, count: int, *, is_stepwise: bool = False) -> Cos
         )
         await wire.opened.wait()
         await settle(meter, wire)
+        yield wire
+        stop.set()
+        await operator
+
+
+async def measure(story: Story, count: int, *, is_stepwise: bool = False) -> Cost:
+    """Let it happen to so many objects, and see what it takes for each of them."""
+    meter, store = Meter(), Store()
+    store.reset(0 if story.is_new else count)
+    async with operating(story, store, meter) as wire:
         if story.happen is report:  # the first one is known to be different
             await happen(story, wire, count, meter)
         meter.counts.clear()
         meter.is_stepwise = is_stepwise
         await happen(story, wire, count, meter)
         counts = dict(meter.counts)
-        stop.set()
-        await operator
     return Cost(*(round(counts.get(name, 0) / count, 2) for name in Cost._fields))
+
+
+async def weigh(count: int) -> float:
+    """How many bytes an operator keeps for each of the objects handled by another one before.
+
+    Only records and texts are counted. The tables of the queue and of asyncio remember how many
+    objects were there at once, and this is a chance.
+    """
+    import tracemalloc  # PyPy has none
+
+    story, store = Story("kept", kopf.on.create, create), Store()
+    store.reset(count)
+    async with operating(story, store, Meter()):
+        store.watchers.clear()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        async with operating(story, store, Meter()):
+            gc.collect()
+            kept = tracemalloc.take_snapshot().filter_traces(
+                [tracemalloc.Filter(True, file) for file in KEEPERS]
+            )
+            return sum(stat.size for stat in kept.statistics("filename")) / count
+    finally:
+        tracemalloc.stop()
 
 
 async def happen(story: Story, wire: Wire, count: int, meter: Meter) -> None:
@@ -265,6 +308,8 @@ def main() -> None:
         if not names or story.name in names:
             cost = asyncio.run(measure(story, args.n, is_stepwise=True))
             print(f"{story.name:10}" + "".join(f"{value:10,.2f}" for value in cost), flush=True)
+    kept = asyncio.run(weigh(KEPT))
+    print(f"{kept:,.0f} bytes are kept for an object that was handled before.")
 
 
 if __name__ == "__main__":

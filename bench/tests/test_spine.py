@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from bench.spine import STORIES, Cost, Story, measure
+from bench.spine import KEPT, STORIES, Cost, Story, measure, weigh
 
 COUNT = 10
 
@@ -33,3 +33,8 @@ def test_m_steps_are_counted_alike_each_time() -> None:
     _, first, second = costs  # in the first one, there is much of what is done once
     assert first.steps > 1000
     assert second.steps == pytest.approx(first.steps, rel=0.02)
+
+
+def test_m_little_is_kept_of_an_object_with_nothing_to_be_done() -> None:
+    pytest.importorskip("tracemalloc")  # not in PyPy
+    assert asyncio.run(weigh(KEPT)) <= 377
