@@ -209,6 +209,12 @@ def test_n_all_forms_are_of_the_same_objects() -> None:
     assert "# The kinds to serve" in chart["values.yaml"]
 
 
+def test_n_charts_have_the_number_of_replicas_in_their_values() -> None:
+    values = {**DEPLOYMENT.values, "replicas": 2}
+    written = write_chart(dataclasses.replace(DEPLOYMENT, values=values))["values.yaml"]
+    assert yaml.safe_load(written)["replicas"] == 2
+
+
 KUBECTL = shutil.which("kubectl")
 
 

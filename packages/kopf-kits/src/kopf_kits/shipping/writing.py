@@ -104,7 +104,8 @@ def _put_values(text: str, deployment: Deployment) -> str:
     """Put the values in place of the default ones, with the comments around them kept."""
     merged = merge_values(deployment.values)
     for key in deployment.values:
-        dumped = yaml.safe_dump({key: merged[key]}, sort_keys=False, default_flow_style=None)
+        style = None if isinstance(merged[key], dict | list) else False  # never "{replicas: 2}"
+        dumped = yaml.safe_dump({key: merged[key]}, sort_keys=False, default_flow_style=style)
         pattern = re.compile(rf"^{re.escape(key)}:.*\n(?:[ ].*\n)*", re.MULTILINE)
         text = pattern.sub(lambda _, dumped=dumped: dumped, text)  # type: ignore[misc]
     return text
