@@ -44,13 +44,17 @@ async def sandbox(
         await sandbox.apply(ROOT / "examples" / "crd.yaml")
         monkeypatch.setenv("KUBECONFIG", str(sandbox.write_kubeconfig(tmp_path / "kubeconfig")))
         monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(tmp_path)
         yield sandbox
+        sys.modules.pop("claims", None)
 
 
 def read_files_of_the_tutorial() -> Iterator[tuple[str, str]]:
     for name in ("crd.yaml", "obj.yaml"):
         yield name, (ROOT / "examples" / name).read_text("utf-8")
-    yield "example.py", next(snippets.read_blocks(ROOT / "docs" / "tutorial.md")).code
+    for name, page in (("example.py", "tutorial.md"), ("admission.py", "admission.md")):
+        code = next(snippets.read_blocks(ROOT / "docs" / page)).code
+        yield name, code.replace("port=54321", "")  # other tests can use this port meanwhile
 
 
 def read_files_of_the_sample() -> Iterator[tuple[str, str]]:
