@@ -15,7 +15,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import FrameType
 from typing import NoReturn
 
@@ -92,8 +92,11 @@ class Process:
 
 
 @contextlib.contextmanager
-def clean_exit() -> Iterator[None]:
-    """Run an operator inside, as the owner of the process, which ends soon after the operator."""
+def clean_exit(others: Collection[threading.Thread] = ()) -> Iterator[None]:
+    """Run an operator inside, as the owner of the process, which ends soon after the operator.
+
+    The other threads are of those who run the command line in their own process, e.g. of tests.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -106,14 +109,14 @@ def clean_exit() -> Iterator[None]:
         for signum, handler in previous.items():
             signal.signal(signum, handler)
         process_owner.reset(token)
-        if _name_threads():
+        if _name_threads(others):
             process.expect_end(GRACE)  # the interpreter waits for them
 
 
-def _name_threads() -> list[str]:
+def _name_threads(others: Collection[threading.Thread] = ()) -> list[str]:
     """The threads that do not let the interpreter exit."""
     return [
         f"thread {thread.name!r}"
-        for thread in threading.enumerate()
+        for thread in {*threading.enumerate()}.difference(others)
         if thread.is_alive() and not thread.daemon and thread is not threading.main_thread()
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import pathlib
+import threading
 from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -127,6 +128,7 @@ def run(
         from kopf_kits.cli.exits import clean_exit
         from kopf_kits.loops import proper_loop
 
+        others = threading.enumerate()
         spares.wait_for_turn()
         if controls.registry is not None:
             set_default_registry(controls.registry)
@@ -144,7 +146,7 @@ def run(
 
             apply_models(controls, loaded, force=force)
         controls_kwargs = controls.as_kwargs() | ({} if once is None else {"once": once})
-        stack.enter_context(clean_exit())
+        stack.enter_context(clean_exit(others))
         loop = stack.enter_context(proper_loop(controls_kwargs.pop("loop", None)))
         running.run(loop=loop, **options, **controls_kwargs)
         if once is not None:
