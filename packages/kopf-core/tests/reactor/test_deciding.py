@@ -156,7 +156,7 @@ def test_l_paused_objects_are_left_alone(case):
 def test_l_paused_objects_go_on(case):
     case.memory.holds = case.memory.holds._replace(is_paused=True)
     case.see()
-    assert case.find() == "people have paused the object until now"
+    assert case.find() == "people have unpaused the object"
 
 
 def test_l_events_are_handled_even_if_the_object_is_held(case):
@@ -274,7 +274,7 @@ def test_l_new_leaders_verify(case, registry):
     ("reason", "stage", "expected"),
     [
         (Reason.FREE, Stage.HANDLED, "it is being deleted without our finalizer"),
-        (Reason.DELETE, Stage.FREED, "it was let go already"),
+        (Reason.DELETE, Stage.FREED, "the finalizer was removed already"),
         (Reason.DELETE, Stage.HANDLED, "otherwise"),
         (Reason.DELETE, Stage.RELEASED, "otherwise"),
         (Reason.UPDATE, Stage.HANDLED, "otherwise"),

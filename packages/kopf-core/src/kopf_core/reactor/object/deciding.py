@@ -46,19 +46,22 @@ class Act(enum.Enum):
     REST = "wait until something happens to the object; end"
     FORGET = "forget the object; end"
     LOOK = "request the object, and take the reply as its newest state"
-    SEND_OWED = "send the owed changes; end if the object changes by that"
+    SEND_OWED = "send the owed changes; end if they change the object"
     SEND_EARLY = "send the changes by the handlers of events; end"
     SEND = "send the changes by the handlers of events, if there are any; end"
     AWAIT = "wait for the awaited version, or until its deadline; end"
-    IGNORE = "send as above, and tell that no change is left; end"
-    REST_OF_PASSES = "wait until the next pass; end"
-    TAKE_PLACE = "end if there is no place for a pass; the object is told when there is one"
+    IGNORE = "log that no change is left, and send the changes by the handlers of events; end"
+    REST_OF_PASSES = "wait until the next pass is due; end"
+    TAKE_PLACE = "end if there is no place for a pass; a free place brings the next turn"
     VERIFY = "request the object, unless its state is surely newer than the takeover"
     DETECT = "compare the state with the last handled one"
-    LET_GO = "send as above, and tell that the deletion is not handled; end"
+    LET_GO = "log that the deletion needs nothing, and send the changes by handlers of events; end"
     CLEAN_UP = "delete the children that Kubernetes does not delete; end until they are gone"
     FIX_FINALIZER = "add or remove the finalizer; end, unless others undo that"
-    HANDLE = "call the handlers that are due, or else make the passes, and send all changes; end"
+    HANDLE = (
+        "call the due handlers or make the due passes, "
+        "remove the finalizer of a handled deletion, and send all changes; end"
+    )
 
 
 class Rules:
@@ -202,7 +205,7 @@ ROWS = (
         given=lambda rules: rules.settings.execution.honor_pauses,
     ),
     Row(
-        "people have paused the object until now",
+        "people have unpaused the object",
         lambda turn, _: turn.memory.holds.is_paused,
         Act.GO_ON,
         "the annotation is gone",
@@ -237,7 +240,7 @@ ROWS = (
         "another part has asked for the turn",
         lambda turn, _: turn.item.reasons or turn.item.events,
         Act.ADJUST,
-        "a daemon has ended, or the newest state was taken without its event",
+        "e.g. a daemon has ended, or the newest state was taken without its event",
     ),
     Row(
         "the operator only looks at the object",
@@ -293,7 +296,7 @@ ROWS = (
         "our patch has not come back",
         _is_awaited,
         Act.AWAIT,
-        "the changes by others before our patch are not known yet",
+        "changes by others from before our patch can still be on their way",
     ),
     Row(
         "the state is doubtful",
@@ -305,7 +308,7 @@ ROWS = (
         "the state is outdated",
         lambda turn, _: turn.is_outdated,
         Act.SEND,
-        "it is older than our own patch: the newer one is on its way",
+        "it is older than our own patch: the newer state is on its way",
     ),
     Row(
         "it is our own echo",
@@ -357,10 +360,10 @@ ROWS = (
         "the deletion does not wait for us",
     ),
     Row(
-        "it was let go already",
+        "the finalizer was removed already",
         lambda turn, _: _is_deleting(turn, Stage.FREED),
         Act.SEND,
-        "it is an echo of what was before the finalizer was removed",
+        "the stream is late: this state is from before the removal",
     ),
     Row(
         "it is being deleted, and can have children",
@@ -379,7 +382,7 @@ ROWS = (
         "otherwise",
         lambda turn, rules: True,
         Act.HANDLE,
-        "there is a change, a retry, a pass, or nothing left to do",
+        "there can be a change, a retry, a pass, or a deletion to handle",
     ),
 )
 """The table, from the top to the bottom. The order is the specification."""
