@@ -326,55 +326,40 @@ TimerF = TypeVar("TimerF", bound=TimerFn)
 WatchingF = TypeVar("WatchingF", bound=WatchingFn)
 
 
-class ActivityDecorator(Protocol):
-    """Registers a function as a handler, and gives it back unchanged."""
+# The decorators register a function as a handler, and give it back unchanged.
 
+
+class ActivityDecorator(Protocol):
     def __call__(self, fn: ActivityF, /) -> ActivityF: ...
 
 
 class AdmissionDecorator(Protocol):
-    """Registers a function as a handler, and gives it back unchanged."""
-
     def __call__(self, fn: AdmissionF, /) -> AdmissionF: ...
 
 
 class ChangingDecorator(Protocol):
-    """Registers a function as a handler, and gives it back unchanged."""
-
     def __call__(self, fn: ChangingF, /) -> ChangingF: ...
 
 
 class DaemonDecorator(Protocol):
-    """Registers a function as a handler, and gives it back unchanged."""
-
     def __call__(self, fn: DaemonF, /) -> DaemonF: ...
 
 
 class IndexingDecorator(Protocol):
-    """Registers a function as a handler, and gives it back unchanged."""
-
     def __call__(self, fn: IndexingF, /) -> IndexingF: ...
 
 
 class ReconcilingDecorator(Protocol):
-    """Registers a function as a handler, and gives it back unchanged."""
-
     def __call__(self, fn: ReconcilingF, /) -> ReconcilingF: ...
 
 
 class SourceDecorator(Protocol):
-    """Registers a function as a handler, and gives it back unchanged."""
-
     def __call__(self, fn: SourceF, /) -> SourceF: ...
 
 
 class TimerDecorator(Protocol):
-    """Registers a function as a handler, and gives it back unchanged."""
-
     def __call__(self, fn: TimerF, /) -> TimerF: ...
 
 
 class WatchingDecorator(Protocol):
-    """Registers a function as a handler, and gives it back unchanged."""
-
     def __call__(self, fn: WatchingF, /) -> WatchingF: ...

@@ -27,7 +27,7 @@ from kopf_core.engines.desired.object_plans import ObjectPlans, Step
 from kopf_core.engines.desired.ownership import get_identity, get_owners, show
 from kopf_core.engines.desired.pass_places import make_places
 from kopf_core.engines.desired.passes import Pass
-from kopf_core.engines.desired.progress import Progress, replace_delay
+from kopf_core.engines.desired.progress import Progress
 from kopf_core.engines.desired.relations import Relation, settle
 from kopf_core.engines.desired.sources import ObservedChange
 from kopf_core.engines.desired.status_patches import (
@@ -248,7 +248,7 @@ class DesiredStates:
             return NEVER
         try:
             state = self._progress.load(handler.id, step.cause.body, plan.since)
-            await self._attempt(handler, known, plan, replace_delay(state), step)
+            await self._attempt(handler, known, plan, state, step)
         finally:
             plan.is_going = False
             places.free()

@@ -76,19 +76,17 @@ class Progress:
 
     def keep(self, id: HandlerId, state: HandlerState, outcome: Outcome, step: Step) -> None:
         """Keep the count of attempts and the delay on the object; nothing if there is no need."""
-        storage = self._settings.persistence.progress_storage
-        body, marks, key = step.cause.body, step.marks, self._name(id)
         if outcome.final:
-            storage.purge(key=key, body=body, patch=marks)
-        else:
-            kept = self._correct(state).with_outcome(outcome, self._clock.now())
-            record = kept.as_record()
-            record["seen"] = step.essence.hex()
-            storage.store(key=key, record=record, body=body, patch=marks)
+            self.drop(id, step)
+            return
+        storage, key = self._settings.persistence.progress_storage, self._name(id)
+        record = self._correct(state).with_outcome(outcome, self._clock.now()).as_record()
+        record["seen"] = step.essence.hex()
+        storage.store(key=key, record=record, body=step.cause.body, patch=step.marks)
         storage.flush()
 
     def drop(self, id: HandlerId, step: Step) -> None:
-        """Forget the attempts of a reconciler that the object does not match anymore."""
+        """Forget the attempts of a reconciler: it has succeeded, or does not match anymore."""
         storage = self._settings.persistence.progress_storage
         storage.purge(key=self._name(id), body=step.cause.body, patch=step.marks)
         storage.flush()
@@ -101,8 +99,3 @@ class Progress:
         if abs(jump.total_seconds()) < LEAST_JUMP:
             return state
         return state._replace(started=state.started + jump)
-
-
-def replace_delay(state: HandlerState) -> HandlerState:
-    """The state of an attempt that is made now, whenever it was planned for."""
-    return state if state.delayed is None else state._replace(delayed=None)
