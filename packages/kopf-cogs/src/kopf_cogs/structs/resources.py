@@ -138,48 +138,21 @@ def _escape(name: str | None) -> str:
     return urllib.parse.quote(name, safe=_SAFE)
 
 
-EVENTS: Final = Resource("", "v1", "events", "Event", "event", namespaced=True)
-NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", "namespace", namespaced=False)
-LEASES: Final = Resource(
-    group="coordination.k8s.io",
-    version="v1",
-    plural="leases",
-    kind="Lease",
-    singular="lease",
-    namespaced=True,
-)
-CRDS: Final = Resource(
-    group="apiextensions.k8s.io",
-    version="v1",
-    plural="customresourcedefinitions",
-    kind="CustomResourceDefinition",
-    singular="customresourcedefinition",
-    namespaced=False,
-)
-MUTATING_WEBHOOK: Final = Resource(
-    group="admissionregistration.k8s.io",
-    version="v1",
-    plural="mutatingwebhookconfigurations",
-    kind="MutatingWebhookConfiguration",
-    singular="mutatingwebhookconfiguration",
-    namespaced=False,
-)
-VALIDATING_WEBHOOK: Final = Resource(
-    group="admissionregistration.k8s.io",
-    version="v1",
-    plural="validatingwebhookconfigurations",
-    kind="ValidatingWebhookConfiguration",
-    singular="validatingwebhookconfiguration",
-    namespaced=False,
-)
-
-
-def _peering(group: str, *, namespaced: bool) -> Resource:
-    kind = "KopfPeering" if namespaced else "ClusterKopfPeering"
+def _builtin(group: str, kind: str, *, namespaced: bool) -> Resource:
     return Resource(group, "v1", f"{kind}s".lower(), kind, kind.lower(), namespaced=namespaced)
 
 
-CLUSTER_PEERINGS: Final = _peering("kopf.dev", namespaced=False)
-NAMESPACED_PEERINGS: Final = _peering("kopf.dev", namespaced=True)
-LEGACY_CLUSTER_PEERINGS: Final = _peering("zalando.org", namespaced=False)
-LEGACY_NAMESPACED_PEERINGS: Final = _peering("zalando.org", namespaced=True)
+EVENTS: Final = _builtin("", "Event", namespaced=True)
+NAMESPACES: Final = _builtin("", "Namespace", namespaced=False)
+LEASES: Final = _builtin("coordination.k8s.io", "Lease", namespaced=True)
+CRDS: Final = _builtin("apiextensions.k8s.io", "CustomResourceDefinition", namespaced=False)
+MUTATING_WEBHOOK: Final = _builtin(
+    "admissionregistration.k8s.io", "MutatingWebhookConfiguration", namespaced=False
+)
+VALIDATING_WEBHOOK: Final = _builtin(
+    "admissionregistration.k8s.io", "ValidatingWebhookConfiguration", namespaced=False
+)
+CLUSTER_PEERINGS: Final = _builtin("kopf.dev", "ClusterKopfPeering", namespaced=False)
+NAMESPACED_PEERINGS: Final = _builtin("kopf.dev", "KopfPeering", namespaced=True)
+LEGACY_CLUSTER_PEERINGS: Final = _builtin("zalando.org", "ClusterKopfPeering", namespaced=False)
+LEGACY_NAMESPACED_PEERINGS: Final = _builtin("zalando.org", "KopfPeering", namespaced=True)
