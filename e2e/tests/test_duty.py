@@ -210,7 +210,7 @@ async def test_k28_reconciled_objects_are_not_new(world):
     assert (failing["state"], failing["handlers"][0]["error"]) == ("retried", "not yet")
     assert "served" in stdout
     assert "Ready=True" in stdout
-    assert "What timers and daemons do is not on the objects" in errors
+    assert "Timers, daemons, and finished reconcilers leave no progress" in errors
     assert "  Ready: True (Done: All is there.)" in text
     assert f"Kex {world.namespace}/failing: retry at once: fn\n" in retried
     assert f"Kex {world.namespace}/ready: no handler waits for its next attempt, as far" in retried
@@ -249,6 +249,6 @@ async def test_k28_named_operators_are_hinted_at_by_all_commands(world, command)
         await world.until(lambda obj: f"{name}/fn" in obj["metadata"].get("annotations", {}))
     args = [KIND, "obj", "-n", world.namespace]
     _, errors = await talk(world, command, *args, "--yes")
-    assert f"There are marks of another operator: see with --operator {name}." in errors
+    assert f"There are data of another operator: add --operator {name}." in errors
     _, errors = await talk(world, command, *args, "--dry-run", "--operator", name)
     assert "another operator" not in errors

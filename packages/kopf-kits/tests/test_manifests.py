@@ -142,7 +142,10 @@ async def test_kinds_with_no_definition_are_not_waited_for(
     (tmp_path / "obj.yaml").write_text(OBJ % "v1")
     with pytest.raises(ManifestError) as err:
         await apply_manifests(client, [tmp_path / "obj.yaml"])
-    reason = "kopf.dev/v1 has no kind KopfExample: add the file with its CRD by -f."
+    reason = (
+        "kopf.dev/v1 has no kind KopfExample: add the file with its CRD by -f "
+        "(for models, `kopf crds` writes it)."
+    )
     assert str(err.value) == f"{tmp_path / 'obj.yaml'}: {reason}"
     assert [entry.path for entry in sandbox.journal] == ["/apis/kopf.dev"]
 

@@ -145,7 +145,7 @@ def _explain_absence(kind: Kind, defined: Collection[Kind]) -> str:
     if versions:
         hint = f": its CRD serves only {', '.join(sorted(versions))}"
     elif "." in kind.group:  # a custom resource most likely, but not so for v1, apps, batch, etc
-        hint = ": add the file with its CRD by -f"
+        hint = ": add the file with its CRD by -f (for models, `kopf crds` writes it)"
     else:
         hint = ""
     return f"{api_version} has no kind {kind.name}{hint}."

@@ -137,7 +137,7 @@ def test_changes_are_compared_with_a_file(models: str, tmp_path: Path) -> None:
         'Website default/x: spec.replicas: Invalid value: "integer": '
         'spec.replicas in body must be of type string: "integer"',
     ]
-    assert "5 breaking changes." in result.stderr
+    assert "Breaking changes: 5." in result.stderr
 
 
 @pytest.mark.parametrize("against", ["file", "cluster"])

@@ -303,7 +303,10 @@ def test_absent_definition_is_explained_in_one_line(tmp_path: Path, obj_path: Pa
     (tmp_path / "handlers.py").write_text("")
     done = run_program("--sandbox", "-f", str(obj_path), str(tmp_path / "handlers.py"))
     assert done.returncode == 1
-    reason = "kopf.dev/v1 has no kind KopfExample: add the file with its CRD by -f."
+    reason = (
+        "kopf.dev/v1 has no kind KopfExample: add the file with its CRD by -f "
+        "(for models, `kopf crds` writes it)."
+    )
     assert done.stderr == f"Error: {obj_path}: {reason}\n"
 
 

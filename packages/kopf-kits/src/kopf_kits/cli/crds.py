@@ -39,9 +39,9 @@ logger = logging.getLogger("kopf.cli")
 @click.option(
     "--against",
     metavar="FILE|cluster",
-    help="Show what they break there; write nothing and exit with 1 if anything.",
+    help="Show the breaking changes; if there are any, write nothing and exit with 1.",
 )
-@click.option("--force", is_flag=True, help="With --against: write them even if they break it.")
+@click.option("--force", is_flag=True, help="With --against: write even breaking changes.")
 @click.option("-v", "--verbose", is_flag=True, help="Show also the tracebacks of users' code.")
 @target_options
 @click.argument("paths", nargs=-1)
@@ -64,7 +64,7 @@ def crds(
     if not paths and not modules:
         raise click.UsageError("Name a file or a module with models.")
     if force and against is None:
-        raise click.UsageError("Use --force with --against: it is about what they break there.")
+        raise click.UsageError("Use --force with --against only.")
     configure_output(verbose=verbose, debug=False, color=None)
     models = load_models(paths, modules)
     definitions = make_definitions(models)
@@ -91,7 +91,7 @@ def _compare(
     changes = [change for known in found.values() for change in known or ()]
     for change in changes:
         click.echo(str(change))
-    click.echo(f"{len(changes)} breaking changes." if changes else "Nothing breaks.", err=True)
+    click.echo(f"Breaking changes: {len(changes)}." if changes else "Nothing breaks.", err=True)
     if changes and not force:
         raise Exit(1)
 

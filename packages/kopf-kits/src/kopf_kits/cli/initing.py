@@ -31,7 +31,8 @@ CONFLICTS = 1
     "--directory",
     "folder",
     type=click.Path(file_okay=False, path_type=pathlib.Path),
-    help="The folder of the project; by default, of its name, or the current one with --update.",
+    help="The folder of the project. By default, it has the name of the project. "
+    "With --update, it is the current folder.",
 )
 def init(
     name: str | None, group: str, is_namespaced: bool, update: bool, folder: pathlib.Path | None

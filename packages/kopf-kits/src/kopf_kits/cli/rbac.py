@@ -31,7 +31,9 @@ BACKOFFS = (0.5, 1.0)
 
 
 @click.command()
-@click.option("-A", "--all-namespaces", "clusterwide", is_flag=True, help="For all namespaces.")
+@click.option(
+    "-A", "--all-namespaces", "clusterwide", is_flag=True, help="Write roles for all namespaces."
+)
 @click.option(
     "-n",
     "--namespace",
@@ -65,7 +67,7 @@ BACKOFFS = (0.5, 1.0)
     metavar="PATH",
     help="A file with the rights that handlers used in tests (repeatable).",
 )
-@click.option("--apply-crds", is_flag=True, help="Also for the definitions to be applied.")
+@click.option("--apply-crds", is_flag=True, help='Add the rights for "kopf run --apply-crds".')
 @click.option(
     "--verify", is_flag=True, help="Name the rules that the cluster lacks; write no roles."
 )
@@ -93,9 +95,9 @@ def rbac(
 ) -> None:
     """Write the least roles for the handlers from the files and modules.
 
-    The command has the same options as "kopf run". With --context or --kubeconfig, the command asks
-    the cluster for its kinds and namespaces. With --verify, it names the missing rules of the
-    cluster, and fails if a rule is missing.
+    Name the namespaces, the peering, and the lease as for "kopf run". With --context or
+    --kubeconfig, the command asks the cluster for its kinds and namespaces. With --verify, it names
+    the missing rules of the cluster, and fails if a rule is missing.
     """
     if options["namespaces"] and options["clusterwide"]:
         raise click.UsageError("Use either --namespace or --all-namespaces, not both.")

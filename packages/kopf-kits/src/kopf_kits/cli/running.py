@@ -90,7 +90,7 @@ DEV_PRIORITY = 666
 @click.option("--sandbox", is_flag=True, help="Start a local cluster, and run on it.")
 @manifest_options
 @click.option("--apply-crds", is_flag=True, help="Define the kinds of the models at the start.")
-@click.option("--force", is_flag=True, help="Define them even if stored objects are broken by it.")
+@click.option("--force", is_flag=True, help="With --apply-crds: apply even breaking changes.")
 @click.argument("paths", nargs=-1)
 @click.make_pass_decorator(CLIControls, ensure=True)
 def run(

@@ -34,13 +34,17 @@ FORMS = ("plain", "kustomize", "helm")
     help="Where to write the files; the plain ones are printed by default.",
 )
 @click.option("--name", required=True, help="The name of the operator, and of all its objects.")
-@click.option("--into", "home", default="default", help="The namespace to be deployed into.")
+@click.option(
+    "--into", "home", default="default", help="The namespace of the operator; 'default' by default."
+)
 @click.option("--image", required=True, metavar="REPOSITORY:TAG", help="The image to run.")
 @click.option(
     "-n", "--namespace", "namespaces", multiple=True, help="Serve this namespace (repeatable)."
 )
-@click.option("--replicas", type=click.IntRange(min=0), default=1, help="1 by default.")
-@click.option("--arg", "args", multiple=True, help="A file or module in the image (repeatable).")
+@click.option(
+    "--replicas", type=click.IntRange(min=0), default=1, help="The number of pods; 1 by default."
+)
+@click.option("--arg", "args", multiple=True, help="A file or module of the image (repeatable).")
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
 @click.option(
     "-f",
@@ -49,7 +53,7 @@ FORMS = ("plain", "kustomize", "helm")
     multiple=True,
     type=click.Path(exists=True, path_type=pathlib.Path),
     metavar="PATH",
-    help="A manifest with definitions of custom kinds (repeatable).",
+    help="A manifest with definitions to deploy (repeatable).",
 )
 @click.argument("paths", nargs=-1)
 @click.make_pass_decorator(CLIControls, ensure=True)
@@ -67,7 +71,7 @@ def manifests(
 ) -> None:
     """Write how to deploy the operator with the handlers from the files and modules.
 
-    Its rights are for what is declared: the handled, owned, and related kinds.
+    The operator gets the rights for the kinds that its handlers serve, own, index, or relate to.
     """
     if folder is None and form != "plain":
         raise click.UsageError("Use --directory: there are several files.")

@@ -129,7 +129,7 @@ def test_i_release_tells_of_objects_that_are_held_by_other_operators(world, invo
     result = invoke("release", "--all", "-A", "--dry-run")
     assert result.stderr == (
         "There is nothing to do.\n"
-        "There are marks of another operator: see with --operator websites.example.com.\n"
+        "There are data of another operator: add --operator websites.example.com.\n"
     )
     result = invoke("release", "--all", "-A", "--dry-run", "--operator", "websites.example.com")
     assert result.stdout == f"KopfExample default/obj: remove the finalizer {finalizer}\n"

@@ -46,15 +46,15 @@ def test_i_marks_of_other_operators_are_told_of(world, invoke, args):
     marks = {"websites.example.com/last-handled-configuration": HANDLED}
     world.create(annotations=marks)
     result = invoke(*args)
-    assert "There are marks of another operator" in result.stderr
-    assert result.stderr.endswith("see with --operator websites.example.com.\n")
+    assert "There are data of another operator" in result.stderr
+    assert result.stderr.endswith("add --operator websites.example.com.\n")
     result = invoke(*args, "--operator", "websites.example.com")
     assert "another operator" not in result.stderr
     world.call(world.sandbox.delete("kopfexamples", "obj", namespace="default"))
     world.create(annotations={LAST_HANDLED: HANDLED})
     assert "another operator" not in invoke(*args).stderr
     result = invoke(*args, "--operator", "websites.example.com")
-    assert "marks of an operator with no name: see with no --operator." in result.stderr
+    assert "There are data of an operator without a name: leave out --operator." in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_i_finalizers_with_the_prefix_of_the_operator_are_told_of(world, invoke,
     marks = {"websites.example.com/last-handled-configuration": HANDLED}
     world.create(annotations=marks, finalizers=["websites.example.com/own", "example.com/other"])
     result = invoke(*args, "--operator", "websites.example.com")
-    hint = "If websites.example.com/own is of this operator, too, add --finalizer"
+    hint = "If this operator has the finalizer websites.example.com/own, add --finalizer"
     assert result.stderr.endswith(f"{hint} websites.example.com/own.\n")
     result = invoke(*args, "--prefix", "websites.example.com")
     assert "--finalizer" not in result.stderr
@@ -97,7 +97,7 @@ def test_table_of_objects_in_each_state(invoke):
     assert result.stderr == (
         "8 objects: 1 blocked, 1 paused, 1 retried, 1 deleting, 1 in progress, "
         "1 new, 1 changed, 1 handled.\n"
-        "What timers and daemons do is not on the objects, nor what reconcilers have finished: "
+        "Timers, daemons, and finished reconcilers leave no progress on objects: "
         "see /status of the operator.\n"
         "Objects are paused only for operators with settings.execution.honor_pauses = True.\n"
     )

@@ -142,7 +142,7 @@ def _tell_of_unseen(states: Sequence[ObjectState]) -> None:
     """Not all of what operators do is on the objects."""
     if any(state.phase.value in UNSEEN for state in states):
         click.echo(
-            "What timers and daemons do is not on the objects, nor what reconcilers have finished: "
+            "Timers, daemons, and finished reconcilers leave no progress on objects: "
             "see /status of the operator.",
             err=True,
         )
@@ -171,11 +171,11 @@ def _tell_of_others(access: Access, states: Sequence[ObjectState]) -> None:
 def tell_of_others(names: Collection[str], finalizers: Collection[str]) -> None:
     """Name the operators whose marks were found, by the prefixes of the marks."""
     for name in sorted({*names} - {DEFAULT_PREFIX}):
-        click.echo(f"There are marks of another operator: see with --operator {name}.", err=True)
+        click.echo(f"There are data of another operator: add --operator {name}.", err=True)
     if DEFAULT_PREFIX in names:
-        click.echo("There are marks of an operator with no name: see with no --operator.", err=True)
+        click.echo("There are data of an operator without a name: leave out --operator.", err=True)
     for name in sorted(finalizers):
-        click.echo(f"If {name} is of this operator, too, add --finalizer {name}.", err=True)
+        click.echo(f"If this operator has the finalizer {name}, add --finalizer {name}.", err=True)
 
 
 def tell(text: str) -> None:

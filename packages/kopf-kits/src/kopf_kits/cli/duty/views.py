@@ -138,7 +138,7 @@ def _make_conditions(state: ObjectState) -> Iterator[str]:
 
 def _make_handlers(handlers: Sequence[HandlerProgress], now: datetime.datetime) -> Iterator[str]:
     if not handlers:
-        yield "Handlers: none is in progress; of timers and daemons, it is not known from here."
+        yield "Handlers: none is in progress. This command cannot see timers and daemons."
         return
     yield "Handlers:"
     for handler in handlers:
