@@ -24,7 +24,7 @@ SECONDS ?= 420
 SHARE ?= 0.1
 
 .PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-real-long e2e-k3d e2e-assets chaos chaos-all explore model compat field deploy-check lint format typecheck imports \
-	bench spine playground docs docs-browser changelog build sbom all clean
+	bench bench-go spine playground docs docs-browser changelog build sbom all clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -118,6 +118,9 @@ typecheck: $(UV) ## Check the types of all packages, tools, and the bench, stric
 
 bench: $(UV) ## Measure CPU, memory, and latency against the previous generation
 	$(RUN) python -m bench $(ARGS)
+
+bench-go: e2e-assets ## Measure beside operators in Go on a real server, about an hour; ARGS="--scale 0.1" for a look
+	$(RUN) python -m bench.beside $(ARGS)
 
 spine: $(UV) ## Count exactly what is done for an object: requests, tasks, steps of Python, and so on
 	$(RUN) python -m bench.spine $(ARGS)
