@@ -124,6 +124,16 @@ async def asking(**_):
     assert running.lines.count("a reason\n") == code
 
 
+@pytest.mark.parametrize(("arg", "code"), [("5", 5), ("", 0), ("'a reason'", 1)])
+async def test_k39_files_can_ask_to_exit_when_loaded(start, arg, code):
+    async with start(f"sys.exit({arg})") as running:
+        assert await running.end() == code
+    assert running.lines.count("a reason\n") == (arg == "'a reason'")
+    (line,) = [line for line in running.lines if "to exit" in line]
+    assert f"SystemExit({arg})" in line
+    assert "handlers.py:" in line
+
+
 async def test_k39_what_has_succeeded_is_recorded_first(world, start):
     await world.create()
     source = """

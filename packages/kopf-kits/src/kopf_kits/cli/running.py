@@ -179,8 +179,10 @@ def _load(
     """Load the files; ``None`` if they have run an operator themselves: there is none after it.
 
     It is refused where it would not fit: not stopped by tests, not in the sandbox of the command.
+    If they ask to exit, e.g. as something is absent in the environment, it is with their code.
     """
-    from kopf_kits.loading import preload, refuse_operator
+    from kopf_core.reactor.exiting import tell_of_wish
+    from kopf_kits.loading import LoadingError, preload, refuse_operator
 
     places: list[str] = []
 
@@ -194,7 +196,13 @@ def _load(
             "under `if __name__ == '__main__':`, so that `kopf run` runs its own."
         )
 
-    loaded = preload(paths, modules, on_operator)
+    try:
+        loaded = preload(paths, modules, on_operator)
+    except LoadingError as e:
+        if isinstance(e.__cause__, SystemExit):
+            tell_of_wish("The loaded code", e.__cause__)
+            raise e.__cause__ from None
+        raise
     return None if places else loaded
 
 
