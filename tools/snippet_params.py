@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,3 +62,33 @@ def fresh_registry() -> Iterator[kopf.OperatorRegistry]:
         yield registry
     kopf.set_default_registry(kopf.OperatorRegistry())
     kopf.set_default_lifecycle(None)
+
+
+def place_files(block: snippets.Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the files of its page into the folder, and let the block work and import from there."""
+    files = read_files_of_the_sample() if block.page == "sample" else read_files_of_the_tutorial()
+    for name, text in files:
+        (folder / name).write_text(text)
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "claims", raising=False)
+
+
+def read_files_of_the_tutorial() -> Iterator[tuple[str, str]]:
+    for name in ("crd.yaml", "obj.yaml"):
+        yield name, (ROOT / "examples" / name).read_text("utf-8")
+    for name, page in (("example.py", "tutorial.md"), ("admission.py", "admission.md")):
+        code = next(snippets.read_blocks(ROOT / "docs" / page)).code
+        yield name, code.replace("port=54321", "")  # other tests can use this port meanwhile
+
+
+def read_files_of_the_sample() -> Iterator[tuple[str, str]]:
+    page = ROOT / "docs" / "sample.md"
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    manifests = [text for language, text in blocks if language == "yaml"]
+    code = [text for language, text in blocks if language == "python" and "def test_" not in text]
+    yield from (
+        ("obj.yaml", manifests[0]),
+        ("crd.yaml", manifests[1]),
+        ("claims.py", "\n".join(code)),
+    )

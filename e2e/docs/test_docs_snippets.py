@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import re
 import sys
 import types
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -37,36 +36,11 @@ def registry() -> Iterator[kopf.OperatorRegistry]:
 async def sandbox(
     block: snippets.Block, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> AsyncIterator[Sandbox]:
-    files = read_files_of_the_sample() if block.page == "sample" else read_files_of_the_tutorial()
-    for name, text in files:
-        (tmp_path / name).write_text(text)
+    snippet_params.place_files(block, tmp_path, monkeypatch)
     async with Sandbox() as sandbox:
         await sandbox.apply(ROOT / "examples" / "crd.yaml")
         monkeypatch.setenv("KUBECONFIG", str(sandbox.write_kubeconfig(tmp_path / "kubeconfig")))
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.syspath_prepend(tmp_path)
         yield sandbox
-        sys.modules.pop("claims", None)
-
-
-def read_files_of_the_tutorial() -> Iterator[tuple[str, str]]:
-    for name in ("crd.yaml", "obj.yaml"):
-        yield name, (ROOT / "examples" / name).read_text("utf-8")
-    for name, page in (("example.py", "tutorial.md"), ("admission.py", "admission.md")):
-        code = next(snippets.read_blocks(ROOT / "docs" / page)).code
-        yield name, code.replace("port=54321", "")  # other tests can use this port meanwhile
-
-
-def read_files_of_the_sample() -> Iterator[tuple[str, str]]:
-    page = ROOT / "docs" / "sample.md"
-    blocks = re.findall(r"^```(\w+)\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    manifests = [text for language, text in blocks if language == "yaml"]
-    code = [text for language, text in blocks if language == "python" and "def test_" not in text]
-    yield from (
-        ("obj.yaml", manifests[0]),
-        ("crd.yaml", manifests[1]),
-        ("claims.py", "\n".join(code)),
-    )
 
 
 @pytest.mark.parametrize("block", snippet_params.list_blocks())

@@ -26,6 +26,7 @@ import snippets
 import kopf
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
+from kopf_core.engines.memories import ObjectMemory
 from kopf_core.intents import causes
 from kopf_core.intents.handlers import ActivityHandler
 from kopf_core.intents.stoppers import AsyncDaemonStopperChecker
@@ -44,9 +45,12 @@ def registry() -> Iterator[kopf.OperatorRegistry]:
 
 @pytest.mark.parametrize("block", snippet_params.list_blocks())
 async def test_code(
-    block: snippets.Block, registry: kopf.OperatorRegistry, monkeypatch: pytest.MonkeyPatch
+    block: snippets.Block,
+    registry: kopf.OperatorRegistry,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.chdir(ROOT / "examples")
+    snippet_params.place_files(block, tmp_path, monkeypatch)
     monkeypatch.setenv("STATUS_TOKEN", "a-token-for-the-status-page")
     module = types.ModuleType("example")
     monkeypatch.setitem(sys.modules, "example", module)
@@ -134,7 +138,7 @@ def make_causes() -> list[causes.Cause]:
         "body": kopf.Body({}),
         "patch": kopf.Patch(),
         "settings": settings,
-        "memo": memo,
+        "record": ObjectMemory(memo, is_listed=False),
         "indices": {},
     }
     change: dict[str, Any] = {"old": None, "new": None, "diff": kopf.Diff(()), "marks": None}

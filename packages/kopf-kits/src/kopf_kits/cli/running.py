@@ -181,7 +181,7 @@ def _load(
     It is refused where it would not fit: not stopped by tests, not in the sandbox of the command.
     If they ask to exit, e.g. as something is absent in the environment, it is with their code.
     """
-    from kopf_core.reactor.exiting import tell_of_wish
+    from kopf_core.reactor.life.exiting import tell_of_wish
     from kopf_kits.loading import LoadingError, preload, refuse_operator
 
     places: list[str] = []
