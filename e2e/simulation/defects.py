@@ -19,10 +19,11 @@ class Mutant(NamedTuple):
 R, D = "kopf_core/reactor/", "kopf_core/engines/desired/"
 B, L, P = "kopf_core/engines/background/", "kopf_core/engines/leasing/", "kopf_cogs/clients/"
 WRITES = "kopf_core/engines/records/writes.py"
-STORES, CYCLES = f"{R}stores.py", f"{R}cycles.py"
-SPINE, DELIVERY, QUEUE = f"{R}reconciliation.py", f"{R}delivery.py", f"{R}queueing.py"
-TABLE, GOVERNOR = f"{R}deciding.py", f"{R}governing.py"
-SEEN, MISSED = f"{R}seen_states.py", f"{R}missed_changes.py"
+STORES, QUEUE = f"{R}streams/stores.py", f"{R}streams/queueing.py"
+CYCLES = f"{R}object/cycles.py"
+SPINE, DELIVERY = f"{R}object/reconciliation.py", f"{R}object/delivery.py"
+TABLE, GOVERNOR = f"{R}object/deciding.py", f"{R}life/governing.py"
+SEEN, MISSED = f"{R}object/seen_states.py", f"{R}object/missed_changes.py"
 FINALIZERS = "kopf_cogs/structs/finalizers.py"
 
 ECHOES = (
@@ -54,21 +55,21 @@ ECHOES = (
      "memory.write = memory.write.unknown()", "pass"),
     ("own echoes are handled", TABLE,
      "lambda turn, rules: rules.echoes.is_own(turn),", "lambda turn, rules: False,"),
-    ("absorbed echoes are awaited still", f"{R}echoes.py",
+    ("absorbed echoes are awaited still", f"{R}object/echoes.py",
      "            memory.write = memory.write.streamed(event[\"object\"])\n", "            pass\n"),
 )  # fmt: skip
 
 GATES = (
     ("cancelled turns are done", QUEUE,
-     "        item.generation += 1  # whatever it was, it is not done\n"
+     "        item.generation += 1  # the work of the turn is not done\n"
      '        item.reasons |= {"interrupted"}\n', ""),
     ("nothing is lined up when opened", QUEUE,
      "case Gate.OPEN if item.position is Position.QUEUED:", "case Gate.OPEN if False:"),
     ("news amid a turn are forgotten", QUEUE,
-     "item.interruptions = item.interruptions + 1 if item.generation != item.observed else 0",
+     "item.interruptions = item.interruptions + 1 if has_news else 0",
      "item.interruptions = 0"),
     ("dropped in spite of news", QUEUE,
-     "item.rest is DONE and item.wanted_at is None and item.generation == item.observed",
+     "item.rest is DONE and item.wanted_at is None and not has_news",
      "item.rest is DONE and item.wanted_at is None"),
     ("no timers for delays", QUEUE, "                times.append(at)\n", "                pass\n"),
     ("no deadline for what is awaited", QUEUE,
@@ -140,8 +141,8 @@ PRUNING = (
     ("nothing is pruned", f"{D}passes.py", "            if self.prune:", "            if False:"),
     ("everything is pruned", f"{D}passes.py",
      "            if applier.is_wanted(resource, body):\n                continue\n", ""),
-    ("foreign changes of children are ours", f"{D}engine.py",
-     "is_ours = change is Change.OURS\n        handlers = self._find", "is_ours = True\n        handlers = self._find"),
+    ("foreign changes of children are ours", f"{D}desired_states.py",
+     "is_ours = change is ObservedChange.OURS\n        handlers = self._find", "is_ours = True\n        handlers = self._find"),
     ("replies are not put into stores", STORES, "        self._unconfirmed.add(key)\n        return True", "        return True"),
     ("late events replace replies", STORES,
      "is_late = known is not None and is_newer(known, body) and not is_next", "is_late = False"),
@@ -161,9 +162,9 @@ FINALIZING = (
      'remaining = [*meta["finalizers"]]'),
     ("let go while daemons run", SPINE,
      "is_kept = is_deleting and self._background.is_running(key)", "is_kept = False"),
-    ("marks remain with a released object", f"{R}releases.py",
+    ("marks remain with a released object", f"{R}object/releases.py",
      "    fields.apply_fields(body)\n", ""),
-    ("marks are removed before the release", f"{R}releases.py",
+    ("marks are removed before the release", f"{R}object/releases.py",
      "    for field in fields:\n        del marks[field]\n    marks.fns.append(partial(release, finalizer=finalizer, fields=fields))",
      "    marks.fns.append(partial(allow_deletion, finalizer=finalizer))"),
     ("released objects are handled again", DELIVERY,
