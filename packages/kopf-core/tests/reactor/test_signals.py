@@ -74,12 +74,20 @@ async def test_f4_the_rest_get_signals_when_one_has_ended(make, calls, outer, si
 
 async def test_signals_are_told_to_the_owner_of_the_process(make, calls, outer):
     told: list[float] = []
-    owner: Any = SimpleNamespace(on_signal=lambda timeout, describe: told.append(timeout))
+    owner: Any = SimpleNamespace(
+        is_asked=False, on_signal=lambda timeout, describe: told.append(timeout)
+    )
     signals = install_signals(make("one"), owner)
     await raise_signal(signal.SIGTERM)
     signals.uninstall()
     assert len(told) == 1
     assert told[0] > 1.0
+
+
+async def test_k16_signals_that_came_before_the_operator_stop_it(make, calls, outer):
+    owner: Any = SimpleNamespace(is_asked=True)
+    install_signals(make("one"), owner).uninstall()
+    assert calls == ["one stops"]
 
 
 async def test_threads_other_than_the_main_one_get_no_signals(make, calls, outer):

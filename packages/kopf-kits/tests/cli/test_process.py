@@ -77,6 +77,30 @@ def test_f2_r39_processes_do_not_wait_for_what_they_have_abandoned():
     )
 
 
+LOSING = """
+import kopf, signal
+
+class Lossy:
+    def __del__(self):  # the interpreter loses exceptions here, as it does in its own locks
+        signal.raise_signal(signal.SIGTERM)
+
+Lossy()
+
+@kopf.on.startup()
+def begin(**_):
+    print("begun", flush=True)
+    raise SystemExit(1)
+"""
+
+
+def test_k16_signals_are_not_lost_while_the_process_starts(tmp_path):
+    (tmp_path / "handlers.py").write_text(LOSING)
+    command = [sys.executable, "-m", "kopf_kits.cli", "run", "-A", str(tmp_path / "handlers.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert "_Leave" in done.stderr  # it is lost
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 FAILING = """
 import kopf
 

@@ -20,8 +20,9 @@ class _Leave(BaseException):
 def start() -> None:
     """Run the command line. Signals end it quietly, whenever they come."""
     _open_streams()
+    leaver = _Leaver()
     for signum in SIGNALS:
-        signal.signal(signum, _leave)
+        signal.signal(signum, leaver)
     try:
         try:
             from kopf_kits.cli.groups import main  # it takes time: the signals are handled already
@@ -30,6 +31,7 @@ def start() -> None:
         finally:
             _ignore_signals()
     except _Leave:  # also if it came right in the end, when the signals were not ignored yet
+        _ignore_signals()
         if sys.argv[1:2] and sys.argv[1] not in SERVING:
             sys.exit(1)
     except SystemExit as e:
@@ -49,9 +51,20 @@ def _open_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
-def _leave(_signum: int, _frame: FrameType | None) -> NoReturn:
-    _ignore_signals()
-    raise _Leave
+class _Leaver:
+    """The handler of signals until there is another one. The first signal counts.
+
+    The interpreter can lose the exception, e.g. if the signal comes right when a lock of an import
+    is released. So whoever handles the signals next must look whether it is asked already.
+    """
+
+    def __init__(self) -> None:
+        self.is_asked = False
+
+    def __call__(self, _signum: int, _frame: FrameType | None) -> None:
+        if not self.is_asked:
+            self.is_asked = True
+            raise _Leave
 
 
 def _end(code: object) -> NoReturn:

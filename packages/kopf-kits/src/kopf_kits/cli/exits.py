@@ -54,6 +54,11 @@ class Process:
         self._describe = describe
         self.expect_end(timeout)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether there was a signal."""
+        return self._count > 0
+
     def on_other_signal(self, signum: int, _frame: FrameType | None) -> None:
         """There is no operator yet, or not anymore."""
         if os.getpid() != self._pid:
@@ -104,6 +109,8 @@ def clean_exit(others: Collection[threading.Thread] = ()) -> Iterator[None]:
     token = process_owner.set(process)
     previous = {signum: signal.signal(signum, process.on_other_signal) for signum in SIGNALS}
     try:
+        if any(getattr(handler, "is_asked", False) for handler in previous.values()):
+            raise SystemExit(0)  # the interpreter has lost the exception of the signal
         yield
     finally:
         for signum, handler in previous.items():

@@ -46,6 +46,10 @@ POLLING = 0.05
 class ProcessOwner(Protocol):
     """The part that runs the operator as a process of its own, and so can end the process."""
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether a signal has come before the operator was there."""
+
     def on_signal(self, timeout: float, describe: Callable[[], str]) -> None:
         """End the process after that many seconds, if the exit after a signal takes longer.
 

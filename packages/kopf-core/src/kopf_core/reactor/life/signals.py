@@ -78,6 +78,9 @@ def install_signals(operator: StoppableOperator, owner: ProcessOwner | None) -> 
     signals = OperatorSignals(operator, owner)
     if threading.current_thread() is threading.main_thread():
         signals.install()
+        if owner is not None and owner.is_asked:  # the interpreter has lost what it has raised
+            logger.info("A signal was received. Operator is stopping.")
+            operator.stop()
     return signals
 
 
