@@ -50,31 +50,19 @@ class Resources:
     executors: DaemonExecutors
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Attempts:
     """The attempts of one daemon or timer. What is to be kept between them, is kept here."""
 
-    __slots__ = (
-        "_calendar",
-        "_carried",
-        "_cause",
-        "_complaint",
-        "_handler",
-        "_object",
-        "_resources",
-        "_stopper",
-        "_warned",
-    )
-
-    def __init__(self, handler: SpawningHandler, obj: LiveObject, resources: Resources) -> None:
-        self._handler = handler
-        self._object = obj
-        self._resources = resources
-        self._calendar: Calendar | None = None
-        self._carried: tuple[Any, ...] = ()
-        self._cause: DaemonCause | None = None
-        self._complaint: str | None = None  # told once, not in every attempt
-        self._stopper: DaemonStopper | None = None
-        self._warned: frozenset[str] = frozenset()
+    _handler: SpawningHandler
+    _object: LiveObject
+    _resources: Resources
+    _calendar: Calendar | None = None
+    _carried: tuple[Any, ...] = ()
+    _cause: DaemonCause | None = None
+    _complaint: str | None = None  # told once, not in every attempt
+    _stopper: DaemonStopper | None = None
+    _warned: frozenset[str] = frozenset()
 
     @property
     def stopper(self) -> DaemonStopper:
@@ -200,17 +188,15 @@ class Attempts:
 
     def _make_cause(self) -> DaemonCause:
         patch, self._carried = Patch(fns=self._carried), ()
-        stopper, common = (
-            self.stopper,
-            {
-                "resource": self._object.resource,
-                "body": self._object.body,
-                "patch": patch,
-                "settings": self._resources.execution.settings,
-                "record": self._object,
-                "indices": self._resources.indices,
-            },
-        )
+        common = {
+            "resource": self._object.resource,
+            "body": self._object.body,
+            "patch": patch,
+            "settings": self._resources.execution.settings,
+            "record": self._object,
+            "indices": self._resources.indices,
+        }
+        stopper = self.stopper
         checker = stopper.async_checker if self._handler.is_async else stopper.sync_checker
         if not isinstance(self._handler, TimerHandler):
             return DaemonCause(stopper=checker, **common)

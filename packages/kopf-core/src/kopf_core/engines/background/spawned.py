@@ -9,7 +9,7 @@ import inspect
 import logging
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kopf_cogs.configs.settings import OperatorSettings
@@ -45,50 +45,31 @@ class BackgroundContext:
     """Whether timers are called once, and have no future after that."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class SpawnedHandler:
     """A daemon or timer that works, waits, or is being stopped; over when ended by any reason."""
 
-    __slots__ = (
-        "_anchor",
-        "_attempts",
-        "_context",
-        "_due",
-        "_handle",
-        "_is_dormant",
-        "_is_over",
-        "_object",
-        "_state",
-        "_task",
-        "_termination",
-        "handler",
-        "is_abandoned",
-        "replacement",
-    )
+    handler: SpawningHandler
+    _object: LiveObject
+    _context: BackgroundContext
+    is_abandoned: bool = False
+    """It works still, but nobody waits for it anymore."""
 
-    def __init__(
-        self,
-        handler: SpawningHandler,
-        obj: LiveObject,
-        context: BackgroundContext,
-    ) -> None:
-        self.handler = handler
-        self._object = obj
-        self.is_abandoned = False
-        """It works still, but nobody waits for it anymore."""
+    replacement: SpawningHandler | None = None
+    """What to start when this one ends: it is wanted again, but only one at a time can be."""
 
-        self.replacement: SpawningHandler | None = None
-        """What to start when this one ends: it is wanted again, but only one at a time can be."""
+    _is_over: bool = False
+    _is_dormant: bool = False
+    _due: float = 0.0
+    _anchor: float | None = None
+    _state: HandlerState | None = None
+    _handle: asyncio.TimerHandle | None = None
+    _task: "asyncio.Task[None] | None" = None
+    _termination: Termination | None = None
+    _attempts: Attempts = field(init=False)
 
-        self._context = context
-        self._attempts = Attempts(handler, obj, context.resources)
-        self._is_over = False
-        self._is_dormant = False
-        self._due = 0.0
-        self._anchor: float | None = None
-        self._state: HandlerState | None = None
-        self._handle: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._termination: Termination | None = None
+    def __post_init__(self) -> None:
+        self._attempts = Attempts(self.handler, self._object, self._context.resources)
 
     @property
     def settings(self) -> OperatorSettings:

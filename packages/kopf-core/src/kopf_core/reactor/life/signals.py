@@ -6,24 +6,16 @@ import os
 import signal
 import threading
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from kopf_core.reactor.life.exiting import HASTE, MARGIN, Exit, ProcessOwner
+from kopf_core.reactor.life.exiting import HASTE, MARGIN, ProcessOwner
+
+if TYPE_CHECKING:
+    from kopf_core.reactor.life.operator import Operator
 
 logger = logging.getLogger("kopf._core.reactor.running")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class StoppableOperator(Protocol):
-    """An operator, as far as the signals need it."""
-
-    @property
-    def exit(self) -> Exit: ...
-
-    def stop(self) -> None: ...
-
-    def abort(self) -> None: ...
 
 
 class OperatorSignals:
@@ -33,7 +25,7 @@ class OperatorSignals:
     active, and a signal would kill the process in the middle of its graceful exit.
     """
 
-    def __init__(self, operator: StoppableOperator, owner: ProcessOwner | None) -> None:
+    def __init__(self, operator: "Operator", owner: ProcessOwner | None) -> None:
         self._operator = operator
         self._owner = owner
         self._loop = asyncio.get_running_loop()
@@ -73,7 +65,7 @@ class OperatorSignals:
             earlier._handle(signum, frame)
 
 
-def install_signals(operator: StoppableOperator, owner: ProcessOwner | None) -> OperatorSignals:
+def install_signals(operator: "Operator", owner: ProcessOwner | None) -> OperatorSignals:
     """Let the signals stop the operator, if it runs in the main thread."""
     signals = OperatorSignals(operator, owner)
     if threading.current_thread() is threading.main_thread():
@@ -90,7 +82,7 @@ def _find_operator(handler: Any) -> OperatorSignals | None:
     return owner if isinstance(owner, OperatorSignals) else None
 
 
-def _on_signal(operator: StoppableOperator, signum: signal.Signals, number: int) -> None:
+def _on_signal(operator: "Operator", signum: signal.Signals, number: int) -> None:
     if number == 1:
         logger.info(f"Signal {signum.name} is received. Operator is stopping.")
         operator.stop()

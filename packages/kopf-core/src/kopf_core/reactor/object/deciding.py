@@ -18,13 +18,14 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.finalizers import is_deletion_blocked, is_deletion_ongoing
 from kopf_core.actions.threads import Door
+from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.records.stages import Stage
 from kopf_core.intents.causes import Reason
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.object.echoes import Echoes
 from kopf_core.reactor.object.idleness import Idleness
 from kopf_core.reactor.object.object_pauses import find_pause
-from kopf_core.reactor.object.turns import Background, Turn
+from kopf_core.reactor.object.turns import Turn
 
 if TYPE_CHECKING:  # their import takes time, and few operators need them
     from kopf_core.engines.desired.desired_states import DesiredStates
@@ -74,7 +75,7 @@ class Rules:
         handlers: ResourceHandlers,
         clock: Clock,
         door: Door,
-        background: Background,
+        background: BackgroundEngine,
         echoes: Echoes,
         desired: "DesiredStates | None" = None,
         takeovers: "Takeovers | None" = None,

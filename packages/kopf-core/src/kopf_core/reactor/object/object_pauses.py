@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.loggers import LocalObjectLogger
+from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.memories import ObjectMemories, PausedObject
 from kopf_core.engines.posting import event as post_event
 from kopf_core.intents.pauses import get_pause
 from kopf_core.reactor.object.delivery import Delivery
-from kopf_core.reactor.object.turns import Background, Turn
+from kopf_core.reactor.object.turns import Turn
 from kopf_core.reactor.streams.work import DONE, Done
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class ObjectPauses:
 
     memories: ObjectMemories
     delivery: Delivery
-    background: Background
+    background: BackgroundEngine
     desired: "DesiredStates | None"
 
     def leave_alone(self, turn: Turn, resource: Resource, pause: str) -> Done:

@@ -33,6 +33,7 @@ from kopf_core.actions.execution import Execution
 from kopf_core.actions.invocation import is_being_cancelled
 from kopf_core.actions.loggers import ObjectLogger, objects_logger
 from kopf_core.actions.retrying import safe_repr
+from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.engines.records.owed import NOTHING_OWED
@@ -57,7 +58,7 @@ from kopf_core.reactor.object.object_pauses import ObjectPauses, find_pause
 from kopf_core.reactor.object.problems import tell_of_problems
 from kopf_core.reactor.object.releases import plan_release
 from kopf_core.reactor.object.throttling import Denials, Failure, throttle, unthrottle
-from kopf_core.reactor.object.turns import Background, Turn
+from kopf_core.reactor.object.turns import Turn
 from kopf_core.reactor.streams.refusals import list_rights
 from kopf_core.reactor.streams.work import DONE, Done, TurnResult, WorkItem
 
@@ -87,7 +88,7 @@ class Reconciler:
         execution: Execution,
         memories: ObjectMemories,
         indices: Indices,
-        background: Background,
+        background: BackgroundEngine,
         desired: "DesiredStates | None" = None,
         takeovers: "Takeovers | None" = None,
     ) -> None:

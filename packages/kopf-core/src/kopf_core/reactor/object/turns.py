@@ -1,13 +1,8 @@
-"""Turns: one object while it is processed; and the daemons and timers, as turns need them."""
-
-from collections.abc import Collection
-from typing import Protocol
+"""Turns: one object while it is processed."""
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.dicts import is_view_of
-from kopf_cogs.structs.ids import HandlerId
-from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import Applied
 from kopf_core.actions.execution import Execution
@@ -16,38 +11,8 @@ from kopf_core.actions.marks import Marks
 from kopf_core.actions.states import State
 from kopf_core.engines.memories import ObjectMemory
 from kopf_core.engines.records.stages import UNHANDLED, Stage
-from kopf_core.intents.causes import ChangingCause, SpawningCause
-from kopf_core.intents.registries import ResourceHandlers
+from kopf_core.intents.causes import ChangingCause
 from kopf_core.reactor.streams.work import WorkItem
-
-
-class Background(Protocol):
-    """Daemons and timers, as the spine needs them."""
-
-    def adjust(self, key: ObjectKey, cause: SpawningCause, handlers: ResourceHandlers) -> None:
-        """Spawn matching handlers that are not spawned yet, and stop those that match no more."""
-
-    def stop_deleted(self, key: ObjectKey, body: Body) -> None:
-        """Stop all daemons and timers of the object that is being deleted."""
-
-    def suspend(self, key: ObjectKey, body: Body) -> None:
-        """Stop all daemons and timers of the paused object; they can be spawned again later."""
-
-    def is_running(self, key: ObjectKey) -> bool:
-        """Whether there are daemons or timers that must end before the finalizer is removed."""
-
-    def is_stopping(self, key: ObjectKey) -> bool:
-        """Whether there are daemons or timers that will end soon; the object has a turn then."""
-
-    def get_finished(self, key: ObjectKey) -> Collection[HandlerId]:
-        """The daemons and timers that have ended on their own; they never run again."""
-
-    async def settle(self, key: ObjectKey) -> None:
-        """Wait a moment for the daemons and timers that stop at once."""
-
-    def forget(self, key: ObjectKey) -> None:
-        """Forget the object."""
-
 
 NO_BODY = Body({})
 

@@ -9,6 +9,7 @@ import enum
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from kopf_cogs.structs.bodies import RawBody, RawEvent, RawEventType
@@ -59,77 +60,59 @@ class Position(enum.Enum):
     """It has left the queue."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class WorkItem:
     """One object in the work queue, for as long as it needs work."""
 
-    __slots__ = (
-        "events",
-        "generation",
-        "interruptions",
-        "is_backlog",
-        "is_contradicted",
-        "is_listed",
-        "is_sending",
-        "key",
-        "last_moment",
-        "latest",
-        "position",
-        "reasons",
-        "rest",
-        "seen_generation",
-        "task",
-        "timer",
-        "type",
-        "wanted_at",
-    )
+    key: ObjectKey
+    is_listed: bool = False
+    """Whether the object existed before it was watched."""
 
-    def __init__(self, key: ObjectKey, *, is_listed: bool = False) -> None:
-        self.key = key
-        self.position = Position.DELAYED
-        self.events: deque[RawEvent] = deque()
-        """The events since the last turn, in order; or only the newest event."""
+    position: Position = Position.DELAYED
+    events: deque[RawEvent] = field(default_factory=deque)
+    """The events since the last turn, in order; or only the newest event."""
 
-        self.latest: RawBody | None = None
-        """The newest known state of the object: from the stream, or from the reply to our patch."""
+    latest: RawBody | None = None
+    """The newest known state of the object: from the stream, or from the reply to our patch."""
 
-        self.type: RawEventType = None
-        """The type of the event that has brought that state."""
+    type: RawEventType = None
+    """The type of the event that has brought that state."""
 
-        self.is_listed = is_listed
-        """Whether the object existed before it was watched."""
+    is_backlog: bool = False
+    """Whether it waits for its first turn, and only the initial list has brought it."""
 
-        self.is_backlog = is_listed
-        """Whether it waits for its first turn, and only the initial list has brought it."""
+    is_contradicted: bool = False
+    """Whether the stream has brought a state older than the known one, and no newer one yet."""
 
-        self.is_contradicted = False
-        """Whether the stream has brought a state older than the known one, and no newer one yet."""
+    is_sending: bool = False
+    """Whether its changes are on their way to the API right now."""
 
-        self.is_sending = False
-        """Whether its changes are on their way to the API right now."""
+    interruptions: int = 0
+    """The number of turns in a row during which something has happened to the object."""
 
-        self.interruptions = 0
-        """The number of turns in a row during which something has happened to the object."""
+    generation: int = 0
+    """The number of events of the object, and of wishes for its turns."""
 
-        self.generation = 0
-        """The number of events of the object, and of wishes for its turns."""
+    seen_generation: int = 0
+    """The generation at the begin of the latest turn: if it differs, another turn is due."""
 
-        self.seen_generation = 0
-        """The generation at the begin of the latest turn: if it differs, another turn is due."""
+    reasons: frozenset[str] = frozenset()
+    """The reasons of other parts for the next turn, apart from events."""
 
-        self.reasons: frozenset[str] = frozenset()
-        """The reasons of other parts for the next turn, apart from events."""
+    rest: TurnResult = DONE
+    """The result of the latest turn: what the object waits for."""
 
-        self.rest: TurnResult = DONE
-        """The result of the latest turn: what the object waits for."""
+    wanted_at: float | None = None
+    """When another part wants a turn for it, even if nothing happens."""
 
-        self.wanted_at: float | None = None
-        """When another part wants a turn for it, even if nothing happens."""
+    last_moment: float | None = None
+    """Until when an interrupted turn can send its changes, by the operator's clock."""
 
-        self.last_moment: float | None = None
-        """Until when an interrupted turn can send its changes, by the operator's clock."""
+    task: "asyncio.Task[None] | None" = None
+    timer: asyncio.TimerHandle | None = None
 
-        self.task: asyncio.Task[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None
+    def __post_init__(self) -> None:
+        self.is_backlog = self.is_listed
 
     def take(self, event: RawEvent, *, keep: bool) -> None:
         """Remember the event: after the earlier ones if they are kept, or instead of them."""
