@@ -58,11 +58,12 @@ def extend_client_config(
 
 
 def _describe(handler: WebhookHandler, resources: Iterable[Resource]) -> dict[str, Any]:
+    ordered = sorted(resources, key=lambda res: (res.group, res.version, res.plural))
     described: dict[str, Any] = {
         "sideEffects": "NoneOnDryRun" if handler.side_effects else "None",
         "failurePolicy": "Ignore" if handler.ignore_failures else "Fail",
         "matchPolicy": handler.match_policy or "Equivalent",
-        "rules": [_make_rule(handler, resource) for resource in _in_order(resources)],
+        "rules": [_make_rule(handler, resource) for resource in ordered],
         "objectSelector": make_label_selector(handler.labels or {}),
         "timeoutSeconds": handler.timeout_seconds or DEFAULT_TIMEOUT,
         "admissionReviewVersions": ["v1", "v1beta1"],
@@ -73,10 +74,6 @@ def _describe(handler: WebhookHandler, resources: Iterable[Resource]) -> dict[st
         "reinvocationPolicy": handler.reinvocation_policy,
     }
     return described | {key: value for key, value in optional.items() if value is not None}
-
-
-def _in_order(resources: Iterable[Resource]) -> list[Resource]:
-    return sorted(resources, key=lambda res: (res.group, res.version, res.plural))
 
 
 def _make_rule(handler: WebhookHandler, resource: Resource) -> dict[str, Any]:

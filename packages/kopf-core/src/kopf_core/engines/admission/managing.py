@@ -223,7 +223,7 @@ class ConfigurationKeeper(Keeper):
             shared = find_shared(body, self._manager)
             ours = present if self._applied is None else self._applied - shared
             indices = find_unwanted(body, ours - {*names})
-            if not indices or (is_leaving and self._replica_marks.has_others(body)):
+            if not indices or (is_leaving and self._replica_marks.list_others(body)):
                 return body
             version = body["metadata"].get("resourceVersion")
             test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}

@@ -48,10 +48,6 @@ class ReplicaMarks:
     def has_entered(self, body: Mapping[str, Any]) -> bool:
         return self._key in _get_annotations(body)
 
-    def has_others(self, body: Mapping[str, Any]) -> bool:
-        """Whether there are other replicas that serve the same."""
-        return bool(self.list_others(body))
-
     def list_others(self, body: Mapping[str, Any]) -> list[str]:
         """The identities of other replicas that serve the same."""
         marks = [value for value in self._get_others(body).values() if self._is_alive(value)]

@@ -57,7 +57,9 @@ class Attempts:
     _handler: SpawningHandler
     _object: LiveObject
     _resources: Resources
-    _calendar: Calendar | None = None
+    calendar: Calendar | None = None
+    """The runs by the calendar, once they are started, if there is a schedule."""
+
     _carried: tuple[Any, ...] = ()
     _cause: DaemonCause | None = None
     _complaint: str | None = None  # told once, not in every attempt
@@ -70,15 +72,10 @@ class Attempts:
             self._stopper = DaemonStopper()
         return self._stopper
 
-    @property
-    def calendar(self) -> Calendar | None:
-        """The runs by the calendar, once they are started, if there is a schedule."""
-        return self._calendar
-
     def start_calendar(self, cron: Cron, delay: float) -> None:
         """Count the runs of the schedule since now, or since the latest one that is remembered."""
         execution = self._resources.execution
-        self._calendar = Calendar(
+        self.calendar = Calendar(
             cron,
             self._handler.id,
             self._object.body,
@@ -113,7 +110,7 @@ class Attempts:
             if cause.patch:
                 await endure(self._apply(cause, Outcome(final=False)))
             raise
-        is_run = outcome.final and self._calendar is not None
+        is_run = outcome.final and self.calendar is not None
         if cause.patch or outcome.result is not None or is_run:
             await endure(self._apply(cause, outcome))
         elif self._is_frequent:
@@ -155,8 +152,8 @@ class Attempts:
         marks = Marks()
         if outcome.result is not None:
             deliver_results({self._handler.id: outcome.result}, marks=marks, logger=cause.logger)
-        if outcome.final and self._calendar is not None:
-            self._calendar.store(self._object.body, marks)
+        if outcome.final and self.calendar is not None:
+            self.calendar.store(self._object.body, marks)
         is_timer = isinstance(self._handler, TimerHandler)  # it repeats itself, if in vain
         if not is_timer or marks.keys() or not self._object.has_all(cause.patch, marks.results):
             unsent = await self._send(cause.patch, marks, cause.logger)
@@ -200,7 +197,7 @@ class Attempts:
         checker = stopper.async_checker if self._handler.is_async else stopper.sync_checker
         if not isinstance(self._handler, TimerHandler):
             return DaemonCause(stopper=checker, **common)
-        scheduled = None if self._calendar is None else self._calendar.scheduled
+        scheduled = None if self.calendar is None else self.calendar.scheduled
         return TimerCause(stopper=checker, scheduled=scheduled, **common)
 
     @property

@@ -58,13 +58,17 @@ class SpawnedHandler:
     replacement: SpawningHandler | None = None
     """What to start when this one ends: it is wanted again, but only one at a time can be."""
 
+    due: float = 0.0
+    """The monotonic time of the latest planned attempt; it can be being made now."""
+
+    task: "asyncio.Task[None] | None" = None
+    """The attempt that is being made now."""
+
     _is_over: bool = False
     _is_dormant: bool = False
-    _due: float = 0.0
     _anchor: float | None = None
     _state: HandlerState | None = None
     _handle: asyncio.TimerHandle | None = None
-    _task: "asyncio.Task[None] | None" = None
     _termination: Termination | None = None
     _attempts: Attempts = field(init=False)
 
@@ -81,27 +85,17 @@ class SpawnedHandler:
 
     @property
     def is_working(self) -> bool:
-        return self._task is not None
+        return self.task is not None
 
     @property
     def is_stopping(self) -> bool:
         return self._termination is not None
 
     @property
-    def due(self) -> float:
-        """The monotonic time of the latest planned attempt; it can be being made now."""
-        return self._due
-
-    @property
     def lag(self) -> float:
         """By how much it is late, in seconds; zero if its time has not come yet, or it works."""
-        is_waiting = self._handle is not None and self._task is None and not self._is_dormant
-        return max(0.0, self._now() - self._due) if is_waiting else 0.0
-
-    @property
-    def task(self) -> "asyncio.Task[None] | None":
-        """The attempt that is being made now."""
-        return self._task
+        is_waiting = self._handle is not None and self.task is None and not self._is_dormant
+        return max(0.0, self._now() - self.due) if is_waiting else 0.0
 
     @property
     def termination_duration(self) -> float:
@@ -136,7 +130,7 @@ class SpawnedHandler:
     def stop(self, reason: DaemonStoppingReason) -> None:
         """Request to stop, or add one more reason to the request. What waits stops at once."""
         self.replacement = None
-        if self._task is None:
+        if self.task is None:
             if isinstance(self.handler, DaemonHandler):
                 self.log("has exited on request and will not be retried or restarted.")
             self._end()
@@ -150,7 +144,7 @@ class SpawnedHandler:
 
         Threads cannot be interrupted, but waiting for them can be: it is up to the caller.
         """
-        task = self._task
+        task = self.task
         if task is not None and (self.handler.is_async or with_threads):
             # A task cancelled before its first step never runs, not even to say that it is over.
             coro: Any = task.get_coro()
@@ -183,7 +177,7 @@ class SpawnedHandler:
 
     def _wait_until(self, due: float) -> None:
         now = self._now()
-        self._due = due
+        self.due = due
         self._is_dormant = False
         if due > now:
             self._handle = self._context.starter.call_at(due, now, self._launch)
@@ -199,7 +193,7 @@ class SpawnedHandler:
         self._wait_until(self._now() + get_nap(left))
 
     def _launch(self) -> None:
-        if self._is_over or self._task is not None:
+        if self._is_over or self.task is not None:
             return
         self._handle = None
         if not self._context.resources.execution.door.is_open:
@@ -216,16 +210,16 @@ class SpawnedHandler:
                 self._wait_until(get_idle_end(self.handler, changed_at=changed_at))
                 return
             if self._anchor is None:
-                self._anchor = self._due
+                self._anchor = self.due
         if self._state is None:
             self._state = HandlerState(started=clock.now(), since=clock.monotonic())
         loop = asyncio.get_running_loop()
-        self._task = loop.create_task(self._work(self._state), name=self.handler.id)
+        self.task = loop.create_task(self._work(self._state), name=self.handler.id)
 
     async def _work(self, state: HandlerState) -> None:
         """The task of one attempt: whatever happens in it, it is followed by something."""
         outcome = await self._make_attempt(state)
-        self._task = None
+        self.task = None
         self._on_attempted(outcome)
 
     async def _make_attempt(self, state: HandlerState) -> Outcome:
@@ -286,7 +280,7 @@ class SpawnedHandler:
             now=now,
             anchor=self._anchor if self._anchor is not None else now,
             changed_at=self._object.changed_at,
-            ticked_at=self._due,
+            ticked_at=self.due,
         )
         if due is None:
             self._is_dormant = True

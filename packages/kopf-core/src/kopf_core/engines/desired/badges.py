@@ -135,10 +135,6 @@ class Badges:
             metadata.pop(key, None)
         metadata["annotations"].pop(self._digest, None)
 
-    def is_applied_by(self, body: AnyBody, reconciler: str) -> bool:
-        """Whether the object was applied by this reconciler of this operator, as it says."""
-        return self.get_reconciler(body) == reconciler
-
     def get_reconciler(self, body: AnyBody) -> str | None:
         """Which reconciler has applied the object, if it was one of this operator."""
         if self._is_copied(body):

@@ -113,5 +113,5 @@ class Pass:
         applier = self.applier
         for resource, source in applier.sources.items():
             for body in list(source.owned_by(self._owner)):
-                if applier.badges.is_applied_by(body, applier.reconciler):
+                if applier.badges.get_reconciler(body) == applier.reconciler:
                     yield resource, source, body

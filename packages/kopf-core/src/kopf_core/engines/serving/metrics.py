@@ -67,14 +67,6 @@ def _sample_background(snapshot: Snapshot) -> Iterator[Sample]:
             yield (one.kind, one.handler, stage), getattr(one, stage)
 
 
-def _sample_lag(snapshot: Snapshot) -> Iterator[Sample]:
-    return (((one.kind, one.handler), one.lag) for one in snapshot.background)
-
-
-def _sample_indices(snapshot: Snapshot) -> Iterator[Sample]:
-    return (((name,), float(size)) for name, size in snapshot.indices.items())
-
-
 def _sample_lease(snapshot: Snapshot) -> Iterator[Sample]:
     if snapshot.lease is not None:
         yield (), float(snapshot.lease.is_leading)
@@ -113,9 +105,10 @@ PULLED = (
     Metric("kopf_background", "gauge", ("kind", "handler", "stage"),
            "Daemons and timers: working, waiting, stopping, orphaned.", _sample_background),
     Metric("kopf_background_lag_seconds", "gauge", ("kind", "handler"),
-           "By how much the most late of them is late.", _sample_lag),
+           "By how much the most late of them is late.",
+           lambda snapshot: (((one.kind, one.handler), one.lag) for one in snapshot.background)),
     Metric("kopf_index_keys", "gauge", ("index",), "The number of keys in the index.",
-           _sample_indices),
+           lambda snapshot: (((name,), size) for name, size in snapshot.indices.items())),
     Metric("kopf_events_posted_total", "counter", (), "Kubernetes events that were posted.",
            _one(lambda snapshot: snapshot.posted_events)),
     Metric("kopf_events_dropped_total", "counter", (), "Kubernetes events that were dropped.",
