@@ -87,10 +87,8 @@ class Case:
         handlers = self.registry.get_resource_handlers(self.resource)
         execution = Execution(settings=self.settings, lifecycle=asap)
         rules = Rules(
-            settings=self.settings,
+            execution=execution,
             handlers=handlers,
-            clock=execution.clock,
-            door=execution.door,
             background=self.background,
             echoes=Echoes(self.settings, handlers, self.memories, self.desired),
             desired=self.desired,

@@ -56,10 +56,8 @@ async def list_objects(
 ) -> AsyncGenerator[Page, None]:
     """List the objects of the namespace, or of the whole cluster if it is not specified.
 
-    Not more than ``chunk_size`` objects are requested and kept in memory at once;
-    ``None`` is for ``DEFAULT_CHUNK_SIZE``, and zero is for no limit.
-    ``params`` are for the query, e.g. ``labelSelector`` and ``fieldSelector``.
-
+    Not more than ``chunk_size`` objects are requested and kept in memory at once; zero is for
+    no limit. ``params`` are for the query, e.g. ``labelSelector`` and ``fieldSelector``.
     Raises :class:`APIGoneError` if the pages were being read for too long: time to start again.
     """
     url = resource.get_url(namespace=namespace)
@@ -80,8 +78,7 @@ async def list_objects(
         metadata = _get_metadata(payload)
         token = metadata.get("continue")
         items = _get_items(payload, resource, rejected)
-        remaining = metadata.get("remainingItemCount")
-        left = remaining if isinstance(remaining, int) else None
+        left = _get_remaining(metadata)
         yield Page(items, metadata.get("resourceVersion"), rejected, left)
         del payload, items  # not to be kept while the next page is being requested
         if not token:
@@ -100,6 +97,11 @@ def _get_metadata(payload: Any) -> Mapping[str, Any]:
     if not isinstance(metadata.get("resourceVersion"), str | None):
         raise errors.APIResponseError("the resource version of the list makes no sense")
     return metadata
+
+
+def _get_remaining(metadata: Mapping[str, Any]) -> int | None:
+    remaining = metadata.get("remainingItemCount")
+    return remaining if isinstance(remaining, int) else None
 
 
 def _get_items(

@@ -13,11 +13,9 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kopf_cogs.aiokits.clocks import Clock
-from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.finalizers import is_deletion_blocked, is_deletion_ongoing
-from kopf_core.actions.threads import Door
+from kopf_core.actions.execution import Execution
 from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.records.stages import Stage
 from kopf_core.intents.causes import Reason
@@ -71,19 +69,17 @@ class Rules:
     def __init__(
         self,
         *,
-        settings: OperatorSettings,
+        execution: Execution,
         handlers: ResourceHandlers,
-        clock: Clock,
-        door: Door,
         background: BackgroundEngine,
         echoes: Echoes,
         desired: "DesiredStates | None" = None,
         takeovers: "Takeovers | None" = None,
     ) -> None:
-        self.settings = settings
+        self.settings = settings = execution.settings
         self.handlers = handlers
-        self.clock = clock
-        self.door = door
+        self.clock = execution.clock
+        self.door = execution.door
         self.background = background
         self.echoes = echoes
         self.desired = desired

@@ -111,10 +111,8 @@ class Reconciler:
         self.echoes = Echoes(self.settings, handlers, memories, desired)
         self._pauses = ObjectPauses(memories, self._delivery, background, desired)
         self._rules = Rules(
-            settings=self.settings,
+            execution=execution,
             handlers=handlers,
-            clock=execution.clock,
-            door=execution.door,
             background=background,
             echoes=self.echoes,
             desired=desired,
