@@ -133,6 +133,18 @@ async def test_b4_forbidden_configurations_are_told_once_until_permitted(
     assert f"verbs: [{verbs}]}}. Will retry. Grant the permissions, or do not set" in warning
 
 
+@pytest.mark.parametrize("code", [429, 500, 503])
+async def test_k13_one_error_at_the_exit_does_not_leave_the_webhooks(
+    served, keep, keeper, settings, code
+):
+    settings.networking.error_backoffs = [0]
+    async with keep("x"):
+        await served.until("x")
+        served.sandbox.faults.fail(code, method="PATCH", path=URL, times=1)
+        await keeper.release([])
+    await served.until()
+
+
 async def test_b4_forbidden_configurations_do_not_disturb_the_exit(served, keep, keeper, logged):
     served.sandbox.faults.fail(403, method="PATCH", path=URL, message=DENIAL.format("patch"))
     async with keep("x"):

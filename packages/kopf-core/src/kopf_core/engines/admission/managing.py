@@ -210,13 +210,12 @@ class ConfigurationKeeper(Keeper):
 
         Get the configuration as it was; ``None`` if it is not there.
         """
-        options = {"backoffs": ()} if is_leaving else {}
         body: Any = None
         for _ in range(MAX_CONFLICTS):
             replicas = self._replica_marks
             marks = replicas.leave(body) if is_leaving else replicas.enter(body)
             try:
-                body = await self._annotate(marks, **options)
+                body = await self._annotate(marks)
             except APINotFoundError:
                 return None
             present = {name for name in get_names(body) if name.endswith(f".{self._name}")}
@@ -229,16 +228,15 @@ class ConfigurationKeeper(Keeper):
             test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
             removals = [{"op": "remove", "path": f"/webhooks/{index}"} for index in indices]
             try:
-                return await self._patch([test, *removals], JSON_PATCH, **options)
+                return await self._patch([test, *removals], JSON_PATCH)
             except (APIConflictError, APIUnprocessableError):
                 continue  # it has been changed meanwhile
         return body
 
-    async def _annotate(self, annotations: Mapping[str, str | None], **options: Any) -> Any:
-        payload = {"metadata": {"annotations": annotations}}
-        return await self._patch(payload, MERGE_PATCH, **options)
+    async def _annotate(self, annotations: Mapping[str, str | None]) -> Any:
+        return await self._patch({"metadata": {"annotations": annotations}}, MERGE_PATCH)
 
-    async def _request(self, webhooks: Sequence[Webhook], **options: Any) -> Any:
+    async def _request(self, webhooks: Sequence[Webhook]) -> Any:
         payload = {
             "apiVersion": self._resource.api_version,
             "kind": self._resource.kind,
@@ -246,7 +244,7 @@ class ConfigurationKeeper(Keeper):
             "webhooks": [*webhooks],
         }
         params = {"fieldManager": self._manager, "force": "true"}
-        return await self._patch(payload, APPLY_PATCH, params=params, **options)
+        return await self._patch(payload, APPLY_PATCH, params=params)
 
     async def _patch(self, payload: object, content_type: str, **options: Any) -> Any:
         url = self._resource.get_url(name=self._name)
