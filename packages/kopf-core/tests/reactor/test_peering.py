@@ -394,6 +394,15 @@ async def test_frozen_operators_say_why(peering, launch, logged):
 DENIAL = 'User "me" cannot {} resource "clusterkopfpeerings" in API group "kopf.dev"'
 
 
+async def test_k8_one_error_at_the_exit_does_not_leave_the_record(cluster, peering, launch):
+    """Otherwise, the others wait until the record is too old."""
+    await peering.create()
+    async with launch("leaving"):
+        await until(lambda: peering.has("leaving"))
+        cluster.sandbox.faults.fail(503, method="PATCH", path="*peerings/default", times=1)
+    assert "leaving" not in await peering.read()
+
+
 async def test_b3_operators_are_alone_while_they_may_not_look(cluster, peering, launch, logged):
     await peering.create()
     await peering.write({"other": make_record(1)})

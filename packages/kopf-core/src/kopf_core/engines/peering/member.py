@@ -28,7 +28,9 @@ TICK = 1.0
 """How often (in seconds) the time itself is checked: silence of others, and our own."""
 
 RETRY = 1.0
-"""How soon (in seconds) to try again if our record could not be written; then, ever later."""
+"""How soon (in seconds) to try again if our record could not be written; then, ever later.
+
+If it could not be removed, it is tried again only once."""
 
 MAX_RETRY = 10.0
 """The longest delay (in seconds) of those; or a third of the lifetime if it is shorter."""
@@ -96,7 +98,13 @@ class Member:
             return
         try:
             async with limit(math.inf):  # the requests can wait for each other
-                await self._touch({self._membership.identity: None}, timeout=LEAVE_TIMEOUT)
+                await touch(
+                    self._client,
+                    self.place,
+                    {self._membership.identity: None},
+                    timeout=LEAVE_TIMEOUT,
+                    backoffs=(RETRY,),
+                )
             self._is_written = False
             self._note("left")
         except APINotFoundError:
@@ -268,9 +276,8 @@ class Member:
         records: Mapping[str, object],
         *,
         version: str | None = None,
-        timeout: float | None = None,
     ) -> RawBody:
-        timeout = self._get_patience() if timeout is None else timeout
+        timeout = self._get_patience()
         return await touch(self._client, self.place, records, version=version, timeout=timeout)
 
     def _take(self, body: RawBody) -> Records:

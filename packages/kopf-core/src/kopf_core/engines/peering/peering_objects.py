@@ -51,10 +51,12 @@ async def touch(
     *,
     version: str | None = None,
     timeout: float | None = None,
+    backoffs: Collection[float] = (),
 ) -> RawBody:
     """Write these records, and remove those that are ``None``; get all that is there after that.
 
-    It is tried once. With ``version``, only if the object has not changed since that.
+    It is tried once, and again after each of the backoffs (in seconds), if there are any.
+    With ``version``, only if the object has not changed since that.
     Raises :class:`APINotFoundError` if there is no such object, and other :class:`APIError`,
     also if the response is something else.
     """
@@ -65,7 +67,9 @@ async def touch(
     payload: dict[str, Any] = {"status": dict(records)}
     if version is not None:
         payload["metadata"] = {"resourceVersion": version}
-    body = await client.patch(url, payload, content_type=MERGE_PATCH, timeout=timeout, backoffs=())
+    body = await client.patch(
+        url, payload, content_type=MERGE_PATCH, timeout=timeout, backoffs=backoffs
+    )
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(metadata, dict) or metadata.get("name") != place.name:
         raise APIResponseError("the response is not the peering object")
