@@ -158,35 +158,6 @@ async def test_m_certificates_of_the_system_are_read_when_needed_first(
     assert json.loads(stdout) == {"a": 1}
 
 
-WITH_CONTEXTS_OF_OTHERS = """
-import ssl
-
-class Context(ssl.SSLContext):
-    __class__ = property(lambda self: ssl.SSLContext)  # it cannot become anything else
-
-def make():
-    context = Context(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_default_certs()
-    return context
-
-ssl.create_default_context = make
-import kopf_cogs.clients.session
-from aiohttp.connector import _SSL_CONTEXT_VERIFIED
-print(_SSL_CONTEXT_VERIFIED.cert_store_stats()["x509_ca"])
-"""
-
-
-async def test_m_contexts_of_other_libraries_are_left_as_they_are(ca, tmp_path):
-    (tmp_path / "ca.pem").write_bytes(ca.cert)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", WITH_CONTEXTS_OF_OTHERS),
-        env={**os.environ, "SSL_CERT_FILE": str(tmp_path / "ca.pem")},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    stdout, _ = await process.communicate()
-    assert json.loads(stdout) == 1
-
-
 async def test_insecure_servers_if_requested(server, secure, settings):
     server.script(server.reply({"a": 1}))
     url = await secure(Pair("localhost"))

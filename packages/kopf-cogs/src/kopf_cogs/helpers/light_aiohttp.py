@@ -13,10 +13,7 @@ from typing import Any
 __all__ = ["aiohttp"]
 
 
-_Context = ssl.SSLContext  # other libraries can put theirs there, before or after this
-
-
-class _UnreadContext(_Context):
+class _UnreadContext(ssl.SSLContext):
     """What trusts the system, and has not read yet whom exactly. When it is used, it reads that."""
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
@@ -33,26 +30,26 @@ class _UnreadContext(_Context):
 
 
 def _read(context: ssl.SSLContext) -> ssl.SSLContext:
+    context.__class__ = ssl.SSLContext  # before it reads: it is read only once
     context.set_default_verify_paths()
-    context.__class__ = _Context  # not earlier: other threads must not use it with no certificates
     return context
 
 
 @contextlib.contextmanager
 def _reading_later() -> Iterator[None]:
-    read = _Context.set_default_verify_paths
+    contexts: list[ssl.SSLContext] = []
+    read = ssl.SSLContext.set_default_verify_paths
 
-    def postpone(self: ssl.SSLContext) -> None:
-        try:
-            self.__class__ = _UnreadContext
-        except (AttributeError, TypeError):  # it is of another library, and cannot be ours
-            read(self)
+    def remember(self: ssl.SSLContext) -> None:
+        contexts.append(self)
 
-    _Context.set_default_verify_paths = postpone  # type: ignore[method-assign]
+    ssl.SSLContext.set_default_verify_paths = remember  # type: ignore[method-assign]
     try:
         yield
     finally:
-        _Context.set_default_verify_paths = read  # type: ignore[method-assign]
+        ssl.SSLContext.set_default_verify_paths = read  # type: ignore[method-assign]
+    for context in contexts:
+        context.__class__ = _UnreadContext
 
 
 with _reading_later():
