@@ -7,9 +7,7 @@ import datetime
 import ipaddress
 import json
 import logging
-import os
 import ssl
-import sys
 
 import pytest
 from listeners import stop_listening
@@ -125,37 +123,6 @@ async def test_b16_untrusted_servers(server, secure, settings, ca, case):
         await request(settings, server=url, ca_data=cadata, token="secret")
     assert "secret" not in str(err.value)
     assert not server.requests  # i.e. there was no fallback to insecure connections
-
-
-TRUSTING_WHAT_APPEARS_LATER = """
-import asyncio, sys
-from pathlib import Path
-import kopf_cogs.clients.session
-import aiohttp
-
-async def main(url, source, target):
-    Path(target).write_bytes(Path(source).read_bytes())
-    async with aiohttp.ClientSession() as session, session.get(url) as response:
-        print(await response.text())
-
-asyncio.run(main(*sys.argv[1:]))
-"""
-
-
-async def test_m_certificates_of_the_system_are_read_when_needed_first(
-    server, secure, ca, tmp_path
-):
-    source, target = tmp_path / "ca.pem", tmp_path / "system.pem"
-    source.write_bytes(ca.cert)
-    server.script(server.reply({"a": 1}))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", TRUSTING_WHAT_APPEARS_LATER),
-        *(await secure(Pair("localhost", ca)), source, target),
-        env={**os.environ, "SSL_CERT_FILE": str(target), "SSL_CERT_DIR": str(tmp_path / "none")},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    stdout, _ = await process.communicate()
-    assert json.loads(stdout) == {"a": 1}
 
 
 async def test_insecure_servers_if_requested(server, secure, settings):

@@ -9,13 +9,13 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
+import aiohttp
 import yarl
 
 from kopf_cogs.aiokits import clocks
 from kopf_cogs.clients import errors, proxies, renewals
 from kopf_cogs.clients.vault import Vault, VaultItem
 from kopf_cogs.helpers import versions
-from kopf_cogs.helpers.light_aiohttp import aiohttp
 from kopf_cogs.structs import credentials
 
 # Watch-streams are read by big chunks when they bring a lot; nothing is allocated in advance.

@@ -25,9 +25,10 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Self
 
+import aiohttp
+
 from kopf_cogs.helpers import jsons
 from kopf_cogs.helpers.hints import HintedError
-from kopf_cogs.helpers.light_aiohttp import aiohttp
 
 MAX_ERROR_BODY = 64 * 1024
 """How much of an error's body is read at most, in bytes. Real errors are much smaller."""

@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import aiohttp
+
 from kopf_cogs.aiokits import clocks
 from kopf_cogs.aiokits.surroundings import get_clock
 from kopf_cogs.clients import connections, errors, retries, slots, unanswered, vault
 from kopf_cogs.helpers import jsons
-from kopf_cogs.helpers.light_aiohttp import aiohttp
 from kopf_cogs.structs import credentials
 
 if TYPE_CHECKING:

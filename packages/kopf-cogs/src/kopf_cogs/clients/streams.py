@@ -3,8 +3,9 @@
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import aiohttp
+
 from kopf_cogs.helpers import jsons
-from kopf_cogs.helpers.light_aiohttp import aiohttp
 
 
 class StreamBroken(Exception):

@@ -5,8 +5,9 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
+
 from kopf_cogs.clients import errors, session, streams
-from kopf_cogs.helpers.light_aiohttp import aiohttp
 
 if TYPE_CHECKING:
     from kopf_cogs.configs.settings import WatchingSettings

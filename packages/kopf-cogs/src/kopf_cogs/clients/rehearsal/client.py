@@ -7,11 +7,12 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
 
+import aiohttp
+
 from kopf_cogs.aiokits.surroundings import get_chance
 from kopf_cogs.clients import errors, session
 from kopf_cogs.clients.rehearsal import overlay, predictions, replays
 from kopf_cogs.clients.rehearsal.addresses import Address, ObjectKey, parse_address
-from kopf_cogs.helpers.light_aiohttp import aiohttp
 
 DRY_RUN: Mapping[str, str] = {"dryRun": "All"}
 
