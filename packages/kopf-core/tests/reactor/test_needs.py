@@ -31,14 +31,20 @@ def permit(monkeypatch) -> Callable[..., None]:
     documents = pytest.importorskip("kopf_kits.sandbox.http.documents")
     original = documents.answer_review
 
-    def permit(rights: dict[str, str], incomplete: bool = False, only: str | None = None) -> None:
+    def permit(
+        rights: dict[str, str],
+        incomplete: bool = False,
+        only: str | None = None,
+        unknown: object = (),
+    ) -> None:
         def answer(call: Any, *args: Any) -> Any:
             reply = original(call, *args)
             body = call.parse_body()
             if body["kind"] == "SelfSubjectRulesReview":
                 is_there = only in (None, body["spec"]["namespace"])
                 rules = [make_rule(key, verbs) for key, verbs in rights.items() if is_there]
-                status = {"resourceRules": [] if incomplete else rules, "incomplete": incomplete}
+                told = unknown if incomplete else rules
+                status = {"resourceRules": told, "incomplete": incomplete}
             else:
                 spec = body["spec"]["resourceAttributes"]
                 name = "/".join(filter(None, [spec["resource"], spec["subresource"]]))
@@ -114,6 +120,26 @@ async def test_k30_all_missing_rights_are_told_at_once(operate, logged, permit, 
         "deployments": KEEPING,
         "events": ["create", "patch"],
     }
+
+
+@pytest.mark.usefixtures("declare")
+@pytest.mark.parametrize(
+    "rules",
+    [
+        None,
+        5,
+        {"verbs": ["*"]},
+        [5],
+        [{"apiGroups": 5, "resources": ["*"], "verbs": ["*"]}],
+        [{"apiGroups": ["*"], "resources": ["*"], "verbs": [{}]}],
+        [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "resourceNames": 5}],
+    ],
+    ids=repr,
+)
+async def test_k30_rules_that_make_no_sense_are_no_rules(operate, logged, permit, rules):
+    permit(GRANTED, incomplete=True, unknown=rules)
+    [role] = await look(operate, logged, clusterwide=True)
+    assert get_rights(role)["configmaps"] == ["patch", "delete"]
 
 
 @pytest.mark.usefixtures("declare")

@@ -199,7 +199,14 @@ async def _list_rules(
         return None
     status = reply.get("status") if isinstance(reply, dict) else None
     rules = status.get("resourceRules") if isinstance(status, dict) else None
-    return [rule for rule in rules or () if isinstance(rule, dict)]
+    return [rule for rule in rules if _is_rule(rule)] if isinstance(rules, list) else []
+
+
+def _is_rule(rule: object) -> bool:
+    """Whether it makes sense: servers can answer anything."""
+    fields = "apiGroups", "resources", "verbs", "resourceNames"
+    values = [rule.get(field) or [] for field in fields] if isinstance(rule, dict) else [None]
+    return all(isinstance(v, list) and all(isinstance(one, str) for one in v) for v in values)
 
 
 def is_permitted(rule: Mapping[str, Any], right: Right) -> bool:
