@@ -86,6 +86,14 @@ def test_formats(name, good, bad):
     assert not is_format(name, bad)
 
 
+def test_k33_hosts_and_ports_of_addresses_are_checked():
+    good = "http://[::1]:80/x http://u:p@h/ http://é/ http://a/[x http://a?[x http://a/| http:a *"
+    bad = "http://[::1 http://[::1]x http://a:b/ http://a:80:90 http://a[b http://u[x@h http://a|b"
+    bad += " http://a{b} http://%41/ http://a%2fb/ http://[] http://[x]y] http://a#[ http://a:8o?x"
+    assert [text for text in good.split() if not is_format("uri", text)] == []
+    assert [text for text in bad.split() if is_format("uri", text)] == []
+
+
 def test_unknown_formats_are_accepted():
     assert is_format("unknown", "anything")
 

@@ -20,6 +20,11 @@ _HOSTNAME = (
     rf"^({_CHAR}((-?{_CHAR}{{0,62}})?)|({_CHAR}(([a-zA-Z0-9-\p{{S}}\p{{L}}]{{0,61}}{_CHAR})?)(\.))"
     r"{1,}([a-zA-Z\p{L}]){2,63})$"
 )
+_AUTHORITY = (
+    r"([\w.~!$&'()*+,;=:%@-]*@)?"
+    r"(\[[0-9A-Fa-f:.]+(%25[^\]]*)?\]|([]\w.~!$&'()*+,;=\x80-\U0010ffff-]|%[89A-Fa-f][0-9A-Fa-f])*)"
+    r"(:[0-9]*)?"
+)
 _UNITS = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"]
 _SHORT = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"]
 _UNKNOWN = frozenset(("isbn", "isbn10", "isbn13", "creditcard"))
@@ -66,7 +71,10 @@ def _is_hostname(value: str) -> bool:
 def _is_uri(value: str) -> bool:
     if re.search(r"[\x00-\x1f\x7f]|%(?![0-9A-Fa-f]{2})", value):
         return False
-    return bool(re.match(r"/|[A-Za-z][A-Za-z0-9+.-]*:(?!//[^/?#]*[ <>\"])", value))
+    match = re.match(r"\*$|/|[A-Za-z][A-Za-z0-9+.-]*:(//(?P<authority>[^/?]*))?", value)
+    if match is None:
+        return False
+    return re.fullmatch(_AUTHORITY, match["authority"] or "", re.ASCII) is not None
 
 
 _FORMATS: dict[str, Callable[[str], bool]] = {
