@@ -278,13 +278,17 @@ async def happen(story: Story, wire: Wire, count: int, meter: Meter) -> None:
     """Make the events first, and let the operator see them then: only that is counted."""
     for _ in story.happen(wire.store, count):
         pass
-    if meter.is_stepwise:
-        sys._getframe().f_trace_opcodes = True  # or Python 3.12 notices that too late
-        sys.settrace(meter.trace)
+    if not meter.is_stepwise:
+        return await settle(meter, wire)
+    gc.collect()
+    gc.disable()  # the finalizers of garbage that others have left would be counted, too
+    sys._getframe().f_trace_opcodes = True  # or Python 3.12 notices that too late
+    sys.settrace(meter.trace)
     try:
         await settle(meter, wire)
     finally:
         sys.settrace(None)
+        gc.enable()
 
 
 async def settle(meter: Meter, wire: Wire) -> None:
