@@ -1,5 +1,6 @@
 """One pass of a reconciler as pure data."""
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from kopf_core.actions.errors import TemporaryError
 from kopf_core.engines.desired.triggers import Again, Trigger
+from kopf_core.intents.callbacks import ReconcilingFn
 from kopf_kits.reconciling import reconcile
 
 BODY = {
@@ -78,3 +80,20 @@ async def test_async_functions_and_lists() -> None:
     secret = {"kind": "Secret", "metadata": {"name": "s"}}
     result = reconcile(fn, BODY, param="x", related=[secret])
     assert result["Secret"]["metadata"]["name"] == "web-x-1"
+
+
+def test_functions_get_all_arguments_of_reconcilers() -> None:
+    given: dict[str, Any] = {}
+    reconcile(lambda **kwargs: given.update(kwargs), BODY)
+    documented = inspect.signature(ReconcilingFn.__call__).parameters
+    assert {*documented} - {"self", "indices"} == {*given}
+    assert given["dryrun"] is False
+
+
+def test_rehearsals_are_seen_by_functions() -> None:
+    def fn(name: str, dryrun: bool, **_: Any) -> Iterator[Any]:
+        metadata = {"name": f"{name}-{dryrun}"}
+        yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+
+    assert reconcile(fn, BODY)["Secret"]["metadata"]["name"] == "web-False"
+    assert reconcile(fn, BODY, dryrun=True)["Secret"]["metadata"]["name"] == "web-True"

@@ -66,7 +66,7 @@ def reconcile(
     ``children`` are the objects that it owns already; ``related`` are the objects that it depends
     on. A generator gets each wanted object back, merged into the child of the same kind and name.
     So the function sees the statuses of children. ``kwargs`` go to the function as they are,
-    e.g. ``param`` or indices.
+    e.g. ``param``, ``dryrun``, or indices.
 
     Raises the errors of the function, e.g. ``kopf.TemporaryError``.
     """
@@ -94,6 +94,7 @@ class _PurePass:
             "retry": 0,
             "started": now,
             "runtime": datetime.timedelta(0),
+            "dryrun": False,
         }
         kwargs = defaults | cause.kwargs | self.kwargs
         views = find_views(self.fn)
