@@ -195,6 +195,53 @@ def test_n_lease_peering_and_webhooks_are_permitted(write):
     assert get_rules(roles[1])["kopfpeerings.kopf.dev"] == ["list", "watch", "patch"]
 
 
+SERVICE = CREATION + (
+    "@kopf.on.startup()\n"
+    "def configure(settings, **_): settings.admission.server = kopf.{}\n"
+    '@kopf.on.validate("kopfexamples.kopf.dev")\ndef judge(**_): ...\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("server", "options", "place", "secret"),
+    [
+        ("WebhookServiceServer('svc')", ["-A", "--account", "me@home"], "home", "svc-certificate"),
+        ("WebhookServiceServer('svc')", ["-A"], "default", "svc-certificate"),
+        (
+            "WebhookServiceServer('svc', namespace='other')",
+            ["-A", "--account", "me@home"],
+            "other",
+            "svc-certificate",
+        ),
+        (
+            "WebhookServiceServer('svc', secret='mine')",
+            ["-A", "--account", "me@home"],
+            "home",
+            "mine",
+        ),
+    ],
+)
+def test_n_shared_certificates_of_webhooks_are_permitted(write, server, options, place, secret):
+    [role] = [doc for doc in write(SERVICE.format(server), *options) if doc["kind"] == "Role"]
+    assert role["metadata"]["namespace"] == place
+    assert [
+        (rule["resources"], rule["verbs"], rule.get("resourceNames")) for rule in role["rules"]
+    ] == [
+        (["secrets"], ["get", "update"], [secret]),
+        (["secrets"], ["create"], None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "server", ["WebhookServiceServer('svc', folder='/certificates')", "WebhookServer()"]
+)
+def test_n_certificates_that_are_not_shared_need_no_rights(write, server):
+    documents = write(SERVICE.format(server), "-A", "--account", "me@home")
+    roles = [doc for doc in documents if doc["kind"].endswith("Role")]
+    assert len(roles) == 1
+    assert "secrets" not in get_rules(roles[0])
+
+
 def test_n_failed_startup_is_explained(call):
     code = CREATION + (
         "@kopf.on.startup()\ndef configure(settings, **_): raise Exception('oops')\n"

@@ -105,12 +105,12 @@ def rbac(
         raise click.UsageError("Name a file or a module with handlers.")
     configure_output(verbose=False, debug=False, color=None)
     operator, models = _load(controls, paths, modules, **options)
-    demands = _list_demands(used, models if apply_crds else ())
     subject = _parse_account(account, operator)
     with exiting_when_interrupted():
         if startup:
             asyncio.run(_configure(operator))
         _decide_on_leader(operator, subject)
+        demands = _list_demands(operator, subject, used, models if apply_crds else ())
         if verify:
             _tell_missing(asyncio.run(_verify(operator, subject, demands)))
         else:
@@ -143,11 +143,18 @@ def _load(
     return operator, models
 
 
-def _list_demands(used: Collection[pathlib.Path], applied: Collection[type]) -> Collection[Demand]:
-    from kopf_kits.roles.demands import list_applied, list_used
+def _list_demands(
+    operator: OperatorOptions,
+    account: Account | None,
+    used: Collection[pathlib.Path],
+    applied: Collection[type],
+) -> Collection[Demand]:
+    from kopf_kits.roles.demands import list_applied, list_served, list_used
     from kopf_kits.roles.usage import merge_usages
 
-    return [*list_used(merge_usages(used)), *list_applied(applied)]
+    server = operator.settings.admission.server
+    served = list_served(server, _choose_namespace(account, operator))
+    return [*list_used(merge_usages(used)), *list_applied(applied), *served]
 
 
 async def _configure(operator: OperatorOptions) -> None:

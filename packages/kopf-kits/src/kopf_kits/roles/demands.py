@@ -11,6 +11,8 @@ from kopf_cogs.structs.definitions import definition_of
 from kopf_cogs.structs.resources import CRDS
 from kopf_core.reactor.life.needs import Needs
 from kopf_kits.definitions.policies import API_VERSION, PLURALS, make_policies
+from kopf_kits.webhooks.services import WebhookServiceServer
+from kopf_kits.webhooks.shared import SECRETS
 
 from .usage import Usage
 
@@ -21,6 +23,8 @@ class Demand(NamedTuple):
     right: Right
     namespaced: bool
     purpose: str
+    place: str | None = None
+    """The only namespace of the right, wherever the objects of the operator are."""
 
 
 def list_used(usage: Usage) -> Iterator[Demand]:
@@ -28,6 +32,15 @@ def list_used(usage: Usage) -> Iterator[Demand]:
     for (right, namespaced), users in sorted(usage.used.items()):
         for user in sorted(users):
             yield Demand(right, namespaced, f"{user} uses them")
+
+
+def list_served(server: object, namespace: str) -> Iterator[Demand]:
+    """What the server of webhooks needs for its certificate; by default, in this namespace."""
+    if isinstance(server, WebhookServiceServer) and server.folder is None:
+        place = server.namespace or namespace
+        for verb, name in (("get", server.secret), ("update", server.secret), ("create", "")):
+            right = Right(SECRETS.group, SECRETS.plural, verb, name)
+            yield Demand(right, True, "The certificate of the webhooks is kept", place)
 
 
 def list_applied(models: Iterable[type]) -> Iterator[Demand]:
@@ -53,7 +66,7 @@ def list_applied(models: Iterable[type]) -> Iterator[Demand]:
 def add_demands(needs: Needs, demands: Iterable[Demand], scopes: Collection[str | None]) -> Needs:
     """The same needs and all these demands."""
     result = {place: {right: [*why] for right, why in its.items()} for place, its in needs.items()}
-    for right, namespaced, purpose in demands:
-        for scope in scopes if namespaced else [None]:
+    for right, namespaced, purpose, place in demands:
+        for scope in [place] if place is not None else scopes if namespaced else [None]:
             result.setdefault(scope, {}).setdefault(right, []).append(purpose)
     return result
