@@ -30,7 +30,7 @@ _OPTIONS = (
         "--patience",
         type=_SECONDS,
         default=5.0,
-        help="With --once: wait for retries and delays within so many seconds; 5 by default.",
+        help="With --once: wait for retries and delays of up to so many seconds; 5 by default.",
     ),
     click.option(
         "--settle",
