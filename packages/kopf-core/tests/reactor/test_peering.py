@@ -384,7 +384,7 @@ async def test_frozen_operators_say_why(peering, launch, logged):
     assert logged(logging.INFO, "kopf._core.engines.peering") == [
         "Pausing operations in favour of me@laptop (priority 100: migration).",
         "No longer paused by me@laptop (priority 100: migration). "
-        "Resuming soon: what they have begun may need a moment to finish.",
+        "Resuming soon: the other operators may still be finishing their work.",
         "Resuming operations after the pause: there are no rivals anymore.",
     ]
 

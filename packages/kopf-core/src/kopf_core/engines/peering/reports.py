@@ -47,7 +47,7 @@ def make_report(place: PeeringObject, verdict: Verdict) -> Report | None:
             return Report(
                 logging.INFO,
                 f"No longer paused by {peers}. "
-                f"Resuming soon: what they have begun may need a moment to finish.",
+                f"Resuming soon: the other operators may still be finishing their work.",
             )
         case Standing.LOST:
             return Report(
