@@ -101,6 +101,7 @@ deploy-check: e2e-assets ## Have the real server check what is in deploy/, and w
 	$(RUN) pytest e2e/deploy --cluster envtest $(ARGS)
 
 lint: $(UV) ## Check the style, the layers of imports, the versions, and that no test needs real time
+	! git grep -nE "^(<{7}|>{7}) " # the marks of unfinished merges
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) zizmor --offline --quiet .github
