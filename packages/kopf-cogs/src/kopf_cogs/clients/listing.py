@@ -56,8 +56,8 @@ async def list_objects(
 ) -> AsyncGenerator[Page, None]:
     """List the objects of the namespace, or of the whole cluster if it is not specified.
 
-    Not more than ``chunk_size`` objects are requested and kept in memory at once; zero is for
-    no limit. ``params`` are for the query, e.g. ``labelSelector`` and ``fieldSelector``.
+    A page has at most ``chunk_size`` objects: zero is for no limit, ``None`` for
+    ``DEFAULT_CHUNK_SIZE``. ``params`` are for the query, e.g. ``labelSelector``.
     Raises :class:`APIGoneError` if the pages were being read for too long: time to start again.
     """
     url = resource.get_url(namespace=namespace)

@@ -205,12 +205,13 @@ async def test_deletions_before_the_first_list_are_noticed(served, keep):
         await served.until("x")
 
 
-async def test_changes_are_noticed_again_after_the_kind_was_not_found(served, keep):
+@pytest.mark.parametrize("status", [403, 404])
+async def test_changes_are_noticed_again_after_the_kind_could_not_be_listed(served, keep, status):
     def is_list(call: Any) -> bool:
         return call.method == "GET" and "limit" in call.query and call.query["limit"] != "1"
 
     listing = VALIDATING_WEBHOOK.get_url()
-    fault = served.sandbox.faults.fail(404, path=listing, match=is_list)
+    fault = served.sandbox.faults.fail(status, path=listing, match=is_list)
     async with keep("x"):
         await served.until("x")
         async with asyncio.timeout(PATIENCE):

@@ -3,6 +3,7 @@
 The changes by others are noticed at once if they can be watched, or else in a minute.
 """
 
+import abc
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
@@ -32,7 +33,7 @@ def get_revision(meta: Mapping[str, Any]) -> Revision:
     return meta.get("uid"), meta.get("generation")
 
 
-class Keeper:
+class Keeper(abc.ABC):
     """Keeps one object as it must be: applies it when woken up, and from time to time."""
 
     verbs: tuple[str, ...] = ("patch",)
@@ -78,8 +79,9 @@ class Keeper:
             except TimeoutError:
                 self._is_woken = False
 
+    @abc.abstractmethod
     async def _apply(self) -> None:
-        raise NotImplementedError
+        """Bring the object to what it must be."""
 
     def _get_interval(self) -> float:
         return POLLING_INTERVAL
@@ -99,8 +101,9 @@ class Keeper:
         if revision != self._revision:
             self._wakeup.set()
 
+    @abc.abstractmethod
     def _explain(self, error: APIError) -> str:
-        raise NotImplementedError
+        """Say what is not done because of the error."""
 
     def _complain(self, error: APIError, advice: str = "") -> None:
         """Log the problem, but only once while it lasts."""
