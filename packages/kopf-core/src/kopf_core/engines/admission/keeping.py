@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kopf_cogs.clients.errors import APIError, APIForbiddenError, APINotFoundError
+from kopf_cogs.clients.errors import APIError, APINotFoundError
 from kopf_cogs.clients.reflector import Reflector
 from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
@@ -94,7 +94,7 @@ class Keeper(abc.ABC):
         while True:
             try:
                 await Reflector(self._client, self._resource, None, sink=sink, logger=logger).run()
-            except (APINotFoundError, APIForbiddenError):
+            except APINotFoundError:  # everything else is retried by the reflector itself
                 await asyncio.sleep(POLLING_INTERVAL)
 
     def _on_change(self, revision: Revision | None) -> None:
