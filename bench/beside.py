@@ -54,7 +54,7 @@ class Sizes:
 
 @dataclass
 class Table:
-    """What was measured: the rows by their titles, with a cell of each engine."""
+    """The figures of all engines: a row for each kind of work, with a cell for each engine."""
 
     rows: dict[str, dict[str, str]] = field(default_factory=dict)
 

@@ -46,7 +46,7 @@ KEEPERS = (memories.__file__, stream_state.__file__, objects.__file__)
 """What makes that which is kept of objects; the last one is the parser of this bench."""
 
 KEPT = 2000
-"""How many objects there are when the memory is measured; what is kept once adds little then."""
+"""The number of objects in the measurement of memory: many, so that single values add little."""
 
 STILL = 60
 """For how many rounds of the loop nothing must happen, so that all is done."""
@@ -236,7 +236,7 @@ async def operating(story: Story, store: Store, meter: Meter) -> AsyncIterator[W
 
 
 async def measure(story: Story, count: int, *, is_stepwise: bool = False) -> Cost:
-    """Let it happen to so many objects, and see what it takes for each of them."""
+    """Let the story happen to ``count`` objects; get the cost of one of them."""
     meter, store = Meter(), Store()
     store.reset(0 if story.is_new else count)
     async with operating(story, store, meter) as wire:
