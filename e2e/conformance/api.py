@@ -200,6 +200,15 @@ class Api:
         async with self.session.get(url, params=query, timeout=timeout) as response:
             yield Watch(response)
 
+    async def seen(self, what: str, reply: Reply) -> Reply:
+        """Wait until the server's own cache has the version of the reply.
+
+        A server applies a change to its cached object first. If that object is out of date, the
+        server tries again with the stored one, and calls the webhooks again.
+        """
+        await self.get(what, resourceVersion=reply.version)
+        return reply
+
     async def settle(self, what: str, path: str, value: Any, patience: float = PATIENCE) -> Reply:
         """Wait until the field of the object has the value; its absence, for those gone."""
         deadline = asyncio.get_running_loop().time() + patience

@@ -211,7 +211,7 @@ async def update_request(api: Api) -> Any:
     await api.make("plains", {"spec": {"a": 1}})
     async with serve_hooks(api) as hooks:
         await hooks.configure("validating", hooks.hook("one"))
-        await api.patch("plains/x", {"spec": {"a": 2}})
+        await api.seen("plains/x", await api.patch("plains/x", {"spec": {"a": 2}}))
         await api.patch("plains/x", {"spec": {"a": 2}})
     return [show_request(request) for request in hooks.requests]
 
@@ -241,7 +241,7 @@ async def release_request(api: Api) -> Any:
     await api.make("plains", {"metadata": {"finalizers": ["a.b/c"]}})
     async with serve_hooks(api) as hooks:
         await hooks.configure("validating", hooks.hook("one"))
-        await api.delete("plains/x")
+        await api.seen("plains/x", await api.delete("plains/x"))
         await api.patch("plains/x", {"metadata": {"finalizers": None}})
     return [
         [r["operation"], (r["object"] or {}).get("metadata", {}).get("finalizers")]
@@ -269,7 +269,8 @@ async def subresources(api: Api) -> Any:
         status = hooks.hook("status", rule={"resources": ["stricts/status"]})
         every = hooks.hook("every", rule={"resources": ["stricts/*"]})
         await hooks.configure("validating", main, status, every)
-        await api.patch("stricts/x/status", {"status": {"phase": "P"}})
+        status_patch = await api.patch("stricts/x/status", {"status": {"phase": "P"}})
+        await api.seen("stricts/x", status_patch)
         told = sorted([name, r["request"].get("subResource", ABSENT)] for name, r in hooks.calls)
         hooks.calls.clear()
         await api.patch("stricts/x", {"spec": {"text": "a"}})
@@ -281,8 +282,8 @@ async def operations(api: Api) -> Any:
     async with serve_hooks(api) as hooks:
         each = [hooks.hook(o.lower(), rule={"operations": [o]}) for o in ("CREATE", "DELETE")]
         await hooks.configure("validating", *each)
-        await api.create("plains", plain())
-        await api.patch("plains/x", {"spec": {}})
+        await api.seen("plains/x", await api.create("plains", plain()))
+        await api.seen("plains/x", await api.patch("plains/x", {"spec": {}}))
         await api.delete("plains/x")
     return hooks.names
 
@@ -311,10 +312,11 @@ async def object_selector(api: Api) -> Any:
         selector = {"matchLabels": {"on": "yes"}}
         await hooks.configure("validating", hooks.hook("one", objectSelector=selector))
         counts = []
-        await api.create("plains", plain())
+        await api.seen("plains/x", await api.create("plains", plain()))
         for value in ("yes", "no", "other"):
             counts.append(len(hooks.calls))
-            await api.patch("plains/x", {"metadata": {"labels": {"on": value}}})
+            change = {"metadata": {"labels": {"on": value}}}
+            await api.seen("plains/x", await api.patch("plains/x", change))
         counts.append(len(hooks.calls))
     return counts
 
