@@ -52,6 +52,7 @@ DEFAULTS = {
     "watching.label_selectors": SelectorMapping({}),
     "watching.field_selectors": SelectorMapping({}),
     "watching.shard_selectors": SelectorMapping({}),
+    "watching.transforms": SelectorMapping({}),
     "queueing.worker_limit": None,
     "queueing.idle_timeout": 5.0,
     "queueing.exit_timeout": 2.0,

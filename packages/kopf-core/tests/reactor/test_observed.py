@@ -11,6 +11,8 @@ import pytest
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.engines.desired.sources import ObservedChange
+from kopf_core.intents.registries import OperatorRegistry
+from kopf_core.reactor.streams.forms import Forms
 from kopf_core.reactor.streams.observed import KindView, ObservedKinds
 from kopf_core.reactor.streams.pool import InformerPool
 from kopf_core.reactor.streams.readiness import Readiness
@@ -241,6 +243,7 @@ async def observe(cluster: Any, settings: Any, journal: Any) -> Any:
     observed = ObservedKinds(
         pool=pool,
         selectors=[Selector.of("kopfexamples")],
+        forms=Forms(OperatorRegistry(), settings.watching),
         readiness=Readiness(),
         transform=lambda body: body,
         on_change=lambda _, body, change: journal((change, body["metadata"]["name"])),

@@ -16,6 +16,7 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kopf_cogs.clients import (
@@ -29,8 +30,10 @@ from kopf_cogs.clients import (
     streams,
     watching,
 )
+from kopf_cogs.clients.forming import FormedState
 from kopf_cogs.clients.stream_state import EventSink as EventSink
 from kopf_cogs.clients.stream_state import Phase
+from kopf_cogs.configs.forms import WHOLE, Form
 from kopf_cogs.structs import credentials, resources
 
 if TYPE_CHECKING:
@@ -65,6 +68,7 @@ class Reflector:
 
     The selectors, timeouts, and chunk sizes are those of ``settings.watching``;
     ``selector`` is one more label selector for this stream only.
+    ``form`` is what is made of the objects before anything else is done with them.
     ``on_reversed`` is told when the versions went back, as after a restoration from a backup:
     before any of the older objects come, if they are listed.
     ``on_forbidden`` is told that it is not permitted, instead of the log, once while it lasts.
@@ -79,6 +83,7 @@ class Reflector:
         sink: EventSink,
         settings: "OperatorSettings | None" = None,
         selector: str | None = None,
+        form: Form = WHOLE,
         on_reversed: Callable[[], None] = lambda: None,
         on_forbidden: Callable[[errors.APIForbiddenError], None] | None = None,
         logger: stream_state.Logger = logger,
@@ -99,7 +104,8 @@ class Reflector:
         self._logger = logger
         self._settings = (client.settings if settings is None else settings).watching
         self._title = f"{resource} in {namespace!r}" if namespace else f"{resource} cluster-wide"
-        self._state = stream_state.StreamState(
+        make_state = stream_state.StreamState if form == WHOLE else partial(FormedState, form)
+        self._state = make_state(
             resource, sink, title=self._title, logger=logger, on_reversed=on_reversed
         )
         self._backoff = retries.Backoff(self._settings.reconnect_backoff)

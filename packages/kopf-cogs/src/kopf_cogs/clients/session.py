@@ -307,6 +307,7 @@ class Client:
         url: str,
         *,
         params: Mapping[str, str] | None = None,
+        accept: str | None = None,
         timeout: float | None = None,
         connect_timeout: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -322,7 +323,7 @@ class Client:
         if connect_timeout is None:
             connect_timeout = networking.connect_timeout or networking.request_timeout
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=connect_timeout)
-        call = _Call("GET", url, None, None, limits)
+        call = _Call("GET", url, None, _make_headers(None, accept), limits)
         while True:
             with await self._pool.acquire() as connection:
                 self._unanswered.begin(call)

@@ -202,6 +202,8 @@ class StreamState:
         match event:
             case streams.Unparsed():
                 self._isolate(quarantine.identify(event.raw))
+            case quarantine.Quarantined():
+                self._isolate(event)
             case {"type": "ERROR", "object": payload}:
                 raise errors.make_status_error(payload)
             case {"type": kind} if not isinstance(kind, str) or kind not in self._feeders:

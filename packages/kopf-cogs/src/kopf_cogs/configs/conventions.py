@@ -135,9 +135,7 @@ class StorageKeyMarkingConvention:
 
     def _detect_marked_prefixes(self, keys: Iterable[str]) -> Collection[str]:
         """Get the prefixes which are used by other operators on this object."""
-        markers = [key for key in keys if key.endswith(_MARKER)]
-        pairs = [key.partition("/") for key in markers]
-        return {prefix for prefix, _, name in pairs if name == _MARKER}
+        return _detect_marked_prefixes(keys)
 
     def _store_marker(self, prefix: str, patch: Patch, body: Body) -> None:
         """Mark the prefix as used by an operator unless it is already marked or well-known."""
@@ -183,3 +181,16 @@ class StorageStanzaCleaner:
 def is_kopf_prefix(prefix: str) -> bool:
     """Check if the annotations with this prefix belong to Kopf-based operators, even unmarked."""
     return prefix.endswith(_KOPF_DOMAIN) and f".{prefix}".endswith(f".{_KOPF_DOMAIN}")
+
+
+def select_marks(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The annotations in which Kopf-based operators keep what they need."""
+    known = {*_UNMARKED_PREFIXES, *_detect_marked_prefixes(annotations)}
+    pairs = [(key, key.partition("/")[0]) for key in annotations if "/" in key]
+    return {key: annotations[key] for key, pre in pairs if pre in known or is_kopf_prefix(pre)}
+
+
+def _detect_marked_prefixes(keys: Iterable[str]) -> Collection[str]:
+    markers = [key for key in keys if key.endswith(_MARKER)]
+    pairs = [key.partition("/") for key in markers]
+    return {prefix for prefix, _, name in pairs if name == _MARKER}

@@ -18,6 +18,7 @@ from kopf_cogs.configs.checks import (
 )
 from kopf_cogs.configs.diffbase import AnnotationsDiffBaseStorage, DiffBaseStorage
 from kopf_cogs.configs.execution import ExecutionSettings
+from kopf_cogs.configs.forms import TransformFn
 from kopf_cogs.configs.progress import ProgressStorage, SmartProgressStorage
 from kopf_cogs.configs.selectors_map import SelectorMapping
 from kopf_cogs.structs.reviews import WebhookClientConfig, WebhookFn
@@ -147,6 +148,10 @@ class LeasingSettings(SettingsGroup):
     """Whether to exit with an error when the Lease is lost, or to follow the new leader."""
 
 
+_MAPPINGS = frozenset({"label_selectors", "field_selectors", "shard_selectors", "transforms"})
+"""The settings of watching that are mappings of resources: usual dictionaries become them."""
+
+
 @dataclasses.dataclass(repr=False, eq=False)
 class WatchingSettings(SettingsGroup):
     """Settings of listing & watching of resources."""
@@ -181,8 +186,11 @@ class WatchingSettings(SettingsGroup):
     shard_selectors: SelectorMapping[str] = dataclasses.field(default_factory=SelectorMapping)
     """Shard selectors by resources, for the servers which support sharded lists & watches."""
 
+    transforms: SelectorMapping[TransformFn] = dataclasses.field(default_factory=SelectorMapping)
+    """Functions by resources: what to keep of each object, right after it is parsed."""
+
     def __setattr__(self, key: str, value: Any) -> None:
-        if key.endswith("_selectors") and not isinstance(value, SelectorMapping):
+        if key in _MAPPINGS and not isinstance(value, SelectorMapping):
             if not isinstance(value, Mapping):
                 name = f"settings.watching.{key}"
                 raise SettingError(f"{name} must be a mapping of resources, not {value!r}.")

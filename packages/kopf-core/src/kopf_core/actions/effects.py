@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from kopf_cogs.clients.errors import APIClientError, APIError
 from kopf_cogs.clients.patching import PatchResult, patch_object
 from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.forms import WHOLE, Form
 from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_cogs.structs.conditions import PlannedConditions, find_planned
@@ -24,6 +25,7 @@ from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.patches import Patch, PatchFn
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.secrecy import show
+from kopf_core.actions.forming import get_whole
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.actions.marks import Marks
 from kopf_core.actions.retrying import describe, safe_message
@@ -110,13 +112,21 @@ async def apply_patches(
     marks: Marks,
     patch: Patch,
     logger: AnyLogger,
+    form: Form = WHOLE,
 ) -> Applied:
     """Apply the framework's marks and the user's patch in the least number of requests.
+
+    The body is in the form, and so is the body in the result.
 
     If the API will never accept them, retry without the conditions, then without the rest of the
     user's patch, then without the results, and then without all of these.
     """
     usable = _drop_unusable(patch, logger)
+    if form != WHOLE and (usable.fns or find_planned(usable) is not None):
+        whole = await get_whole(client, resource, body)
+        if whole is None:
+            return Applied(is_gone=True)
+        body = whole
     result = NO_REQUESTS
     rejection: Exception | None = None
     rejections: tuple[str, ...] = ()
@@ -132,9 +142,10 @@ async def apply_patches(
                 why = describe(rejection)
                 rejections = tuple(f"{what} and dropped: {why}" for what in dropped)
             break
+    patched = result.body if result.body is None or form == WHOLE else form.apply(result.body)
     carried = tuple(fn for fn in result.remaining.fns if fn in usable.fns)
     return Applied(
-        result.body,
+        patched,
         carried=carried,
         is_refused=bool(result.remaining.fns),
         refusal=result.refusal,

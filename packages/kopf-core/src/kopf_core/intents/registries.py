@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from kopf_cogs.configs.forms import WHOLE, Form
 from kopf_cogs.structs.dicts import FieldPath
 from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.models import Problem
@@ -143,6 +144,8 @@ class ResourceHandlers:
     spawning: tuple[SpawningHandler, ...] = ()
     changing: tuple[ChangingHandler, ...] = ()
     reconciling: tuple[ReconcilingHandler, ...] = ()
+    form: Form = WHOLE
+    """In what form they get the objects."""
 
     shared_ids: frozenset[HandlerId] = field(init=False, compare=False)
     """The ids of reconcilers under which the progress of change handlers is stored."""
@@ -182,6 +185,12 @@ class ResourceHandlers:
 
     def __bool__(self) -> bool:
         return bool(self.indexing or self.watching or self.requires_patching)
+
+    @property
+    def all(self) -> Sequence[ResourceHandler]:
+        """The handlers of all kinds."""
+        quiet = (*self.indexing, *self.watching)
+        return (*quiet, *self.spawning, *self.changing, *self.reconciling)
 
     @property
     def requires_patching(self) -> bool:

@@ -171,6 +171,7 @@ class Attempts:
                 marks=marks,
                 patch=patch,
                 logger=logger,
+                form=self._object.form,
             )
         except APIError as e:
             text = f"{self._handler} could not change the object: {e}"

@@ -114,6 +114,7 @@ class BackgroundEngine:
                 now=self._clock.monotonic(),
             )
         background.is_deleted, background.resource = False, cause.resource
+        background.form = handlers.form
         for handler in matching:
             spawned = background.spawned.get(handler.id)
             if spawned is None:

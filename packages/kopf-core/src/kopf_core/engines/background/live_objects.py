@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, cast
 
+from kopf_cogs.configs.forms import WHOLE
 from kopf_cogs.configs.settings import PersistenceSettings
 from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_cogs.structs.dicts import replace_source
@@ -26,6 +27,7 @@ class LiveObject:
         "body",
         "changed_at",
         "finished",
+        "form",
         "is_deleted",
         "key",
         "memo",
@@ -39,6 +41,9 @@ class LiveObject:
         self.key = key
         self.is_deleted = False
         self.resource = resource
+        self.form = WHOLE
+        """In what form it is shown; it is known when the handlers are."""
+
         self.memo = memo
 
         self.body = Body({})

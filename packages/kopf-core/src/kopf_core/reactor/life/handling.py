@@ -17,6 +17,7 @@ from kopf_core.reactor.life.external_sources import Happenings
 from kopf_core.reactor.life.governing import Governor
 from kopf_core.reactor.shape.observation import NamespaceObserver, ResourceObserver
 from kopf_core.reactor.shape.orchestration import Orchestrator
+from kopf_core.reactor.streams.forms import Forms
 from kopf_core.reactor.streams.informers import StreamKey
 from kopf_core.reactor.streams.observed import ObservedKinds
 from kopf_core.reactor.streams.pool import InformerPool
@@ -78,6 +79,7 @@ class Handling:
         return ObservedKinds(
             pool=self.pool,
             selectors=essentials.registry.observed_selectors,
+            forms=Forms(essentials.registry, essentials.settings.watching),
             readiness=essentials.readiness,
             transform=keep_fields_of(lambda: essentials.api.manager),
             on_change=lambda *change: self.orchestrator.on_observed(*change),

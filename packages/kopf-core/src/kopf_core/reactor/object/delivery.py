@@ -12,6 +12,7 @@ from typing import Any
 from kopf_cogs.clients.errors import APIForbiddenError, APINotFoundError
 from kopf_cogs.clients.quarantine import is_sane
 from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.forms import WHOLE, Form
 from kopf_cogs.structs.bodies import Body, RawBody, RawEvent
 from kopf_cogs.structs.finalizers import is_deletion_blocked, is_deletion_ongoing
 from kopf_cogs.structs.keys import object_key
@@ -40,9 +41,11 @@ class Delivery:
         client: Client,
         resource: Resource,
         execution: Execution,
+        form: Form = WHOLE,
     ) -> None:
         self._client = client
         self._resource = resource
+        self._form = form
         self._settings = execution.settings
         self._clock = execution.clock
         self._door = execution.door
@@ -100,6 +103,7 @@ class Delivery:
         if is_absent or (is_sane(body) and object_key(self._resource, body) != item.key):
             return  # it does not exist, or it is another object with the same name
         if is_sane(body):
+            body = self._form.apply(body)
             turn.memory.write = turn.memory.write.looked_up(body)
             item.latest, item.type = body, "MODIFIED"
             self._correct_stage(turn, body)
@@ -205,6 +209,7 @@ class Delivery:
             marks=marks,
             patch=patch,
             logger=turn.logger,
+            form=self._form,
         )
         memory.write = memory.write.unknown()
         topics = tell_of_losses(applied, self._resource, memory.told.topics, turn.logger)

@@ -107,7 +107,9 @@ class Reconciler:
         self._clock = execution.clock
         self._denials = Denials(client, lambda: list_rights(self.resource, handlers))
         self._cycles = Cycles(resource=resource, handlers=handlers, execution=execution)
-        self._delivery = Delivery(client=client, resource=resource, execution=execution)
+        self._delivery = Delivery(
+            client=client, resource=resource, execution=execution, form=handlers.form
+        )
         self.echoes = Echoes(self.settings, handlers, memories, desired)
         self._pauses = ObjectPauses(memories, self._delivery, background, desired)
         self._rules = Rules(
@@ -401,6 +403,8 @@ class Reconciler:
         new = self._cycles.get_essence(turn) if is_promising else None
         if isinstance(old, Digests):
             old = old.reveal(new or {})
+        if old is not None and old != new:
+            old = self._handlers.form.reduce(old, body)
         changes = diff(old, new) if old != new else EMPTY
         initial = turn.memory.initial
         reason = detect_reason(

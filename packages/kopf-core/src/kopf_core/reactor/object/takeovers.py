@@ -204,7 +204,7 @@ class Takeovers:
         self._missing.pop(key, None)
         turn.memory.write = turn.memory.write.looked_up(body)
         if body is not known and not is_newer(known, body):
-            turn.item.latest, turn.item.type = body, "MODIFIED"
+            turn.item.latest, turn.item.type = self._handlers.form.apply(body), "MODIFIED"
         return _Sight.THERE
 
     async def _bound(self, reading: Awaitable[T]) -> T:

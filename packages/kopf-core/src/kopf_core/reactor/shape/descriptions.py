@@ -1,6 +1,5 @@
 """Descriptions of kinds for people: the served kinds, and guesses for the kinds not found."""
 
-import dataclasses
 import logging
 from collections.abc import Collection, Iterable, Mapping
 
@@ -34,8 +33,7 @@ def announce_served(
 
 def count_handlers(handlers: ResourceHandlers) -> int:
     """The number of handlers of all kinds."""
-    values = [getattr(handlers, field.name) for field in dataclasses.fields(handlers) if field.init]
-    return sum(len(value) for value in values if isinstance(value, tuple))
+    return len(handlers.all)
 
 
 def describe_unresolved(

@@ -18,7 +18,8 @@ from kopf_core.reactor.object.reconciliation import Reconciler
 from kopf_core.reactor.object.warnings import warn_of_exposed_secrets
 from kopf_core.reactor.shape.observation import Insights
 from kopf_core.reactor.shape.servable import ServableResources
-from kopf_core.reactor.streams.informers import StreamKey
+from kopf_core.reactor.streams.forms import Forms
+from kopf_core.reactor.streams.informers import Place, StreamKey
 from kopf_core.reactor.streams.intake import Intake
 from kopf_core.reactor.streams.lateness import Lateness
 from kopf_core.reactor.streams.modes import MEANINGS, Mode
@@ -72,6 +73,7 @@ class Orchestrator:
         on_removed: Callable[[Resource, str | None, Collection[ObjectKey]], None],
     ) -> None:
         self._servable = ServableResources(registry)
+        self._forms = Forms(registry, settings.watching)
         self._settings = settings
         self._insights = insights
         self._readiness = readiness
@@ -83,7 +85,7 @@ class Orchestrator:
         self._on_removed = on_removed
         self._served: dict[Resource, _ServedKind] = {}
         self._intakes: dict[StreamKey, Intake] = {}
-        self._closing: dict[StreamKey, asyncio.Task[None]] = {}
+        self._closing: dict[Place, asyncio.Task[None]] = {}
         self._mode = Mode.RUNNING
 
     @property
@@ -178,12 +180,18 @@ class Orchestrator:
             intake
             for served in ([resource] if resource is not None else self._served)
             for space in {namespace, None}
-            if (intake := self._intakes.get(StreamKey(served, space))) is not None
+            if (intake := self._find_intake(served, space)) is not None
         ]
         if any(key in intake.queue for intake in found):
             body = None
         known = [intake.queue.enqueue(key, reason, at=at, body=body) for intake in found]
         return any(known)
+
+    def _find_intake(self, resource: Resource, namespace: str | None) -> Intake | None:
+        served = self._served.get(resource)
+        if served is None:
+            return None
+        return self._intakes.get(StreamKey(resource, namespace, form=served.handlers.form))
 
     def forget_plans(self) -> None:
         """Forget the plans of all reconcilers, as after a restart: all is compared again."""
@@ -228,15 +236,15 @@ class Orchestrator:
             await self._readiness.wait_for_doubts()
 
     async def _adjust(self) -> None:
-        for key in [key for key, task in self._closing.items() if task.done()]:
-            self._closing.pop(key).result()
+        for place in [place for place, task in self._closing.items() if task.done()]:
+            self._closing.pop(place).result()
         if self._mode is not Mode.ENDED:
             found = self._insights
             await self._observed.adjust(found.resources, found.namespaces, found.broken_groups)
-        served = self._servable.select(self._insights.resources)
+        served = self._forms.assign(self._servable.select(self._insights.resources))
         changed = {resource for resource in served if self._is_rebuilt(resource, served[resource])}
         wanted = {
-            StreamKey(resource, namespace): handlers
+            StreamKey(resource, namespace, form=handlers.form): handlers
             for resource, handlers in served.items()
             for namespace in self._get_namespaces(resource)
         }
@@ -247,7 +255,7 @@ class Orchestrator:
         for key, handlers in wanted.items():
             if (
                 key not in self._intakes
-                and key not in self._closing
+                and key.place not in self._closing
                 and self._mode is not Mode.ENDED
             ):
                 self._add(key, handlers)
@@ -257,8 +265,9 @@ class Orchestrator:
         removing = self._remove(
             key, self._intakes.pop(key), self._served[key.resource].reconciler, successors
         )
-        self._closing[key] = asyncio.create_task(removing, name=f"kopf-closing-{key}")
-        self._closing[key].add_done_callback(lambda _: self._insights.revise())
+        closing = asyncio.create_task(removing, name=f"kopf-closing-{key}")
+        closing.add_done_callback(lambda _: self._insights.revise())
+        self._closing[key.place] = closing
 
     def _is_rebuilt(self, resource: Resource, handlers: ResourceHandlers) -> bool:
         """Whether the resource must be served anew. Small changes are applied without that."""

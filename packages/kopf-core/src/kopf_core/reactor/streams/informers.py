@@ -8,6 +8,7 @@ from kopf_cogs.clients.errors import APIForbiddenError
 from kopf_cogs.clients.reflector import Reflector, Traffic
 from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.stream_state import KnownName
+from kopf_cogs.configs.forms import WHOLE, Form
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
@@ -30,6 +31,10 @@ class Subscriber(Protocol):
         """Wait until more events can be taken; nothing is read from the stream meanwhile."""
 
 
+Place = tuple[Resource, str | None]
+"""The kind, and the namespace where its objects are; or all namespaces."""
+
+
 class StreamKey(NamedTuple):
     """What a stream watches. Equal keys share one stream, however many subscribers they have."""
 
@@ -39,6 +44,13 @@ class StreamKey(NamedTuple):
 
     selector: str | None = None
     """The label selector in addition to those in the settings."""
+
+    form: Form = WHOLE
+    """What is kept of the objects. Each form is watched apart, so they never mix."""
+
+    @property
+    def place(self) -> Place:
+        return self.resource, self.namespace
 
     def __str__(self) -> str:
         place = f" in {self.namespace!r}" if self.namespace else ""
@@ -69,6 +81,7 @@ class Informer:
             settings=settings,
             sink=self,
             selector=stream.selector,
+            form=stream.form,
             on_reversed=self._on_reversed,
             on_forbidden=None if on_forbidden is None else partial(on_forbidden, stream),
         )

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from kopf_cogs.configs.forms import Form
 from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
@@ -16,6 +17,7 @@ from kopf_cogs.structs.selectors import Selector
 from kopf_cogs.structs.versions import is_same
 from kopf_core.engines.desired.ownership import get_owners
 from kopf_core.engines.desired.sources import ObservedChange
+from kopf_core.reactor.streams.forms import Forms
 from kopf_core.reactor.streams.informers import StreamKey
 from kopf_core.reactor.streams.pool import InformerPool
 from kopf_core.reactor.streams.readiness import Readiness
@@ -242,6 +244,7 @@ class ObservedKinds:
         *,
         pool: InformerPool,
         selectors: Collection[Selector],
+        forms: Forms,
         readiness: Readiness,
         transform: Transform,
         on_change: OnChange,
@@ -249,6 +252,7 @@ class ObservedKinds:
     ) -> None:
         self._pool = pool
         self._selectors = selectors
+        self._forms = forms
         self._readiness = readiness
         self._transform = transform
         self._on_change = on_change
@@ -274,15 +278,17 @@ class ObservedKinds:
         kind.
         """
         wanted = dict.fromkeys(
-            StreamKey(resource, namespace if resource.namespaced else None)
-            for resource in self._select(resources)
+            StreamKey(resource, namespace if resource.namespaced else None, form=form)
+            for resource, form in self._select(resources).items()
             for namespace in namespaces
         )
         scopes = {key.resource: key.resource.namespaced for key in wanted}
+        places = {key.place: key for key in wanted}
         lost = [
             await self._leave(key)
             for key in list(self._watchers)
             if key.resource.namespaced != scopes.get(key.resource, key.resource.namespaced)
+            or key != places.get(key.place, key)
         ]
         for key in [key for key in wanted if key not in self._watchers]:
             self._observe(key)
@@ -314,12 +320,12 @@ class ObservedKinds:
         if watcher is not None:
             watcher.on_interrupted()
 
-    def _select(self, resources: Collection[Resource]) -> list[Resource]:
-        """The observed kinds, always in the same order."""
+    def _select(self, resources: Collection[Resource]) -> Mapping[Resource, Form]:
+        """The observed kinds, always in the same order, and in what form each of them is."""
         found: set[Resource] = set()
         for selector in self._selectors:
             found |= selector.resolve(resources).resources
-        return sorted(found, key=str)
+        return {resource: self._forms.choose(resource) for resource in sorted(found, key=str)}
 
     def _observe(self, key: StreamKey) -> None:
         self._found.clear()

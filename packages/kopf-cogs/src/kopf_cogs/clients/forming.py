@@ -1,0 +1,52 @@
+"""Streams of objects in other forms than whole: what comes is made such before it is kept."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kopf_cogs.clients import quarantine
+from kopf_cogs.clients.stream_state import StreamState
+from kopf_cogs.configs.forms import Form, FormError
+from kopf_cogs.structs import bodies
+
+_KINDS = frozenset({"ADDED", "MODIFIED", "DELETED"})
+
+
+class FormedState(StreamState):
+    """The state of a list-and-watch of objects in a form.
+
+    If the user's function fails for an object, the object is kept away, and reported. It cannot
+    be taken as it is: those who expect the form would see a change where there is none.
+    """
+
+    def __init__(self, form: Form, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._form = form
+
+    def add_page(
+        self,
+        items: Iterable[bodies.RawBody],
+        rejected: Iterable[quarantine.Quarantined],
+    ) -> None:
+        results = [self._make(item) for item in items]
+        formed: Any = [one for one in results if not isinstance(one, quarantine.Quarantined)]
+        failed = [one for one in results if isinstance(one, quarantine.Quarantined)]
+        super().add_page(formed, [*rejected, *failed])
+
+    def add_batch(self, batch: list[Any]) -> None:
+        super().add_batch([self._make_event(event) for event in batch])
+
+    def _make_event(self, event: Any) -> Any:
+        if not isinstance(event, dict) or event.get("type") not in _KINDS:
+            return event
+        obj = event.get("object")
+        if not quarantine.is_sane(obj):
+            return event
+        made = self._make(obj, event["type"])
+        return made if isinstance(made, quarantine.Quarantined) else {**event, "object": made}
+
+    def _make(self, obj: Any, type: str | None = None) -> Any:
+        try:
+            return self._form.apply(obj)
+        except FormError as e:
+            problem = f"its transform has failed ({e})"
+            return quarantine.describe(obj, type)._replace(problem=problem)

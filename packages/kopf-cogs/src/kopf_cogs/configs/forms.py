@@ -1,0 +1,95 @@
+"""Forms: what of the objects of a kind is kept and handled, in place of whole objects.
+
+A form is a part of the key of a watch-stream: all that comes through it is in that form. So are
+the replies to the operator's own requests, and the last handled states: otherwise, what is not
+in the form would look like a change of the object.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+from kopf_cogs.configs.conventions import select_marks
+from kopf_cogs.helpers import jsons
+from kopf_cogs.helpers.callbacks import call
+from kopf_cogs.structs.bodies import Body, BodyEssence, RawBody, get_annotations
+
+TransformFn: TypeAlias = Callable[[Any], Any]
+"""A function that gets a whole object, and returns what to keep of it. It can also change the
+object in place, and return nothing."""
+
+_SYSTEM: Final = ("apiVersion", "kind")
+_IDENTITY: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "finalizers",
+    "ownerReferences",
+)
+"""What of the metadata Kopf itself needs, whatever the functions of users drop."""
+
+
+class FormError(Exception):
+    """A function of the user has failed to make an object of another form."""
+
+
+class Form(NamedTuple):
+    """What is made of each object. It is small, and can be hashed: it is compared all the time."""
+
+    transforms: tuple[TransformFn, ...] = ()
+    """The functions of the user, in their order."""
+
+    def apply(self, body: RawBody) -> RawBody:
+        """Make this form of the object. The functions can modify the object itself.
+
+        Raises :class:`FormError` if they fail.
+        """
+        if not self.transforms:
+            return body
+        metadata: Mapping[str, Any] = body["metadata"]
+        system = {key: body[key] for key in _SYSTEM if key in body}
+        identity = {key: metadata[key] for key in _IDENTITY if key in metadata}
+        marks = select_marks(get_annotations(body))
+        try:
+            formed = self._transform(body)
+            left = dict(formed.get("metadata") or {}) | identity
+            if marks:
+                left["annotations"] = {**(left.get("annotations") or {}), **marks}
+        except Exception as e:
+            raise FormError(f"{type(e).__name__}: {e}") from e
+        return cast("RawBody", {**formed, **system, "metadata": left})
+
+    def _transform(self, body: Any) -> Any:
+        for transform in self.transforms:
+            made = call(transform, body)
+            body = body if made is None else made
+        return body
+
+    def reduce(self, essence: BodyEssence, body: Body) -> BodyEssence:
+        """Leave in the essence only what would be in it if the object was in this form then.
+
+        It can be from the time when the objects were whole. It stays as it is if that fails:
+        such an essence has not all that objects have.
+        """
+        if self == WHOLE:
+            return essence
+        known: Mapping[str, Any] = body.get("metadata") or {}
+        former: Any = jsons.clone(essence)
+        metadata = former.get("metadata") or {}
+        identity = {key: known[key] for key in _IDENTITY if key in known}
+        system = {key: body[key] for key in _SYSTEM if key in body}
+        try:
+            whole: Any = {**former, **system, "metadata": {**identity, **metadata}}
+            formed: Any = self.apply(whole)
+        except FormError:
+            return essence
+        left = {key: formed["metadata"][key] for key in metadata if formed["metadata"].get(key)}
+        reduced = {key: formed[key] for key in former if key in formed and key != "metadata"}
+        return cast("BodyEssence", {**reduced, "metadata": left} if left else reduced)
+
+
+WHOLE: Final = Form()
+"""The objects as they are. It is so unless users want it otherwise."""
