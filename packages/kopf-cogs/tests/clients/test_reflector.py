@@ -8,6 +8,7 @@ from virtual_time import jump
 from kopf_cogs.clients import errors
 from kopf_cogs.clients.reflector import Reflector
 from kopf_cogs.clients.stream_state import StreamState, VersionsReversed
+from kopf_cogs.configs.forms import Form
 from kopf_cogs.structs.credentials import LoginError
 
 URL = "/apis/kopf.dev/v1/namespaces/ns/kopfexamples"
@@ -814,3 +815,23 @@ async def test_backpressure_stops_the_reading(server, reflect, sink, listed, eve
     assert len(server.requests) == 1
     sink.gate.set()
     await sink.until(("LISTED", ""), ("ADDED", "a"))
+
+
+async def test_o_servers_that_know_no_forms_send_whole_objects_of_which_only_the_form_is_left(
+    server, client, resource, sink, listed, event, background
+):
+    server.script(
+        listed([event(None, "a", 9)["object"] | {"spec": {"n": 1}}], rv=10),
+        server.stream(
+            {"type": "ADDED", "object": event(None, "b", 11)["object"] | {"spec": {"n": 1}}},
+            server.HANG,
+        ),
+    )
+    form = Form(is_metadata=True)
+    background(Reflector(client, resource, "ns", sink=sink, form=form).run())
+    await sink.until((None, "a"), ("LISTED", ""), ("ADDED", "b"))
+    assert [event["object"].get("spec") for event in sink.raw] == [None, None]
+    assert [request.headers["Accept"] for request in server.requests] == [
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+    ]

@@ -53,6 +53,7 @@ DEFAULTS = {
     "watching.field_selectors": SelectorMapping({}),
     "watching.shard_selectors": SelectorMapping({}),
     "watching.transforms": SelectorMapping({}),
+    "watching.metadata_if_enough": False,
     "queueing.worker_limit": None,
     "queueing.idle_timeout": 5.0,
     "queueing.exit_timeout": 2.0,

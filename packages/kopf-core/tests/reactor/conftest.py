@@ -136,8 +136,8 @@ def operate(
     @contextlib.asynccontextmanager
     async def operate(**kwargs: Any) -> AsyncIterator[Operator]:
         vault = Vault({secrets.token_hex(4): ConnectionInfo(server=cluster.sandbox.url)})
-        kwargs = {"vault": vault, **kwargs}
-        operator = Operator(OperatorOptions(registry=registry, settings=settings, **kwargs))
+        kwargs = {"vault": vault, "registry": registry, **kwargs}
+        operator = Operator(OperatorOptions(settings=settings, **kwargs))
         task = asyncio.create_task(operator.run())
         try:
             yield operator

@@ -243,7 +243,7 @@ async def observe(cluster: Any, settings: Any, journal: Any) -> Any:
     observed = ObservedKinds(
         pool=pool,
         selectors=[Selector.of("kopfexamples")],
-        forms=Forms(OperatorRegistry(), settings.watching),
+        forms=Forms(OperatorRegistry(), settings),
         readiness=Readiness(),
         transform=lambda body: body,
         on_change=lambda _, body, change: journal((change, body["metadata"]["name"])),

@@ -8,6 +8,9 @@ from kopf_cogs.clients.stream_state import StreamState
 from kopf_cogs.configs.forms import Form, FormError
 from kopf_cogs.structs import bodies
 
+PARTIAL = "meta.k8s.io/v1"
+"""The API version of objects and lists which have only the metadata."""
+
 _KINDS = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
@@ -45,6 +48,8 @@ class FormedState(StreamState):
         return made if isinstance(made, quarantine.Quarantined) else {**event, "object": made}
 
     def _make(self, obj: Any, type: str | None = None) -> Any:
+        if obj.get("apiVersion") == PARTIAL:  # what it really is, is known
+            obj = {**obj, "apiVersion": self._resource.api_version, "kind": self._resource.kind}
         try:
             return self._form.apply(obj)
         except FormError as e:

@@ -53,11 +53,13 @@ async def list_objects(
     *,
     chunk_size: int | None = None,
     params: Mapping[str, str] | None = None,
+    accept: str | None = None,
 ) -> AsyncGenerator[Page, None]:
     """List the objects of the namespace, or of the whole cluster if it is not specified.
 
     A page has at most ``chunk_size`` objects: zero is for no limit, ``None`` for
-    ``DEFAULT_CHUNK_SIZE``. ``params`` are for the query, e.g. ``labelSelector``.
+    ``DEFAULT_CHUNK_SIZE``. ``params`` are for the query, e.g. ``labelSelector`` and
+    ``fieldSelector``. ``accept`` is the media type of the lists, if it is not JSON of whole objects.
     Raises :class:`APIGoneError` if the pages were being read for too long: time to start again.
     """
     url = resource.get_url(namespace=namespace)
@@ -68,7 +70,7 @@ async def list_objects(
     while True:
         rejected: list[quarantine.Quarantined] = []
         try:
-            payload = await client.get(url, params=query)
+            payload = await client.get(url, params=query, accept=accept)
         except errors.APITooDeepError as e:
             if not limit or limit > _CAREFUL_CHUNK_SIZE:
                 limit = _CAREFUL_CHUNK_SIZE

@@ -100,6 +100,7 @@ class Reflector:
         self._namespace = namespace
         self._sink = sink
         self._selector = selector
+        self._form = form
         self._on_forbidden = on_forbidden
         self._logger = logger
         self._settings = (client.settings if settings is None else settings).watching
@@ -221,6 +222,7 @@ class Reflector:
             self._namespace,
             chunk_size=self._settings.chunk_size,
             params=self._make_selectors(),
+            accept=self._form.accept_list,
         ):
             version = page.resource_version
             self._state.check_version(version)
@@ -240,7 +242,13 @@ class Reflector:
 
         It would accept our resource version, and would be silent until it gets that far again.
         """
-        pages = listing.list_objects(self._client, self._resource, self._namespace, chunk_size=1)
+        pages = listing.list_objects(
+            self._client,
+            self._resource,
+            self._namespace,
+            chunk_size=1,
+            accept=self._form.accept_list,
+        )
         async with contextlib.aclosing(pages):
             async for page in pages:
                 self._was_unreachable = False
@@ -252,6 +260,7 @@ class Reflector:
             self._client,
             self._resource.get_url(namespace=self._namespace),
             params=self._make_params(),
+            accept=self._form.accept,
             settings=self._settings,
             on_open=self._on_open,
             on_batch=self._on_batch,

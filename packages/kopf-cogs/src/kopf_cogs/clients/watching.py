@@ -72,6 +72,7 @@ async def watch(
     *,
     params: Mapping[str, str],
     settings: "WatchingSettings",
+    accept: str | None = None,
     on_open: Callable[[], None],
     on_batch: Callable[[list[Any]], Awaitable[None]],
 ) -> None:
@@ -89,7 +90,7 @@ async def watch(
         async with asyncio.timeout(_limit(settings.client_timeout)) as scope:
             dog = Watchdog(scope, min(settings.inactivity_timeout, _FOREVER))
             async with client.stream(
-                url, params=params, connect_timeout=settings.connect_timeout
+                url, params=params, accept=accept, connect_timeout=settings.connect_timeout
             ) as response:
                 on_open()
                 async with contextlib.aclosing(streams.iter_batches(response.content)) as batches:

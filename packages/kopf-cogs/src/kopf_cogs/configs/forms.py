@@ -32,6 +32,9 @@ _IDENTITY: Final = (
 """What of the metadata Kopf itself needs, whatever the functions of users drop."""
 
 
+_METADATA: Final = "application/json;as={};g=meta.k8s.io;v=v1,application/json"
+
+
 class FormError(Exception):
     """A function of the user has failed to make an object of another form."""
 
@@ -42,12 +45,25 @@ class Form(NamedTuple):
     transforms: tuple[TransformFn, ...] = ()
     """The functions of the user, in their order."""
 
+    is_metadata: bool = False
+    """Whether only the metadata is there: the servers are asked to send nothing else."""
+
+    @property
+    def accept(self) -> str | None:
+        """What is to be sent for watching. Some servers ignore that, and send whole objects."""
+        return _METADATA.format("PartialObjectMetadata") if self.is_metadata else None
+
+    @property
+    def accept_list(self) -> str | None:
+        """What is to be sent for listing."""
+        return _METADATA.format("PartialObjectMetadataList") if self.is_metadata else None
+
     def apply(self, body: RawBody) -> RawBody:
         """Make this form of the object. The functions can modify the object itself.
 
         Raises :class:`FormError` if they fail.
         """
-        if not self.transforms:
+        if self == WHOLE:
             return body
         metadata: Mapping[str, Any] = body["metadata"]
         system = {key: body[key] for key in _SYSTEM if key in body}
@@ -63,6 +79,7 @@ class Form(NamedTuple):
         return cast("RawBody", {**formed, **system, "metadata": left})
 
     def _transform(self, body: Any) -> Any:
+        body = {"metadata": body["metadata"]} if self.is_metadata else body
         for transform in self.transforms:
             made = call(transform, body)
             body = body if made is None else made

@@ -189,6 +189,9 @@ class WatchingSettings(SettingsGroup):
     transforms: SelectorMapping[TransformFn] = dataclasses.field(default_factory=SelectorMapping)
     """Functions by resources: what to keep of each object, right after it is parsed."""
 
+    metadata_if_enough: bool = False
+    """Whether to watch only the metadata of objects where it is surely enough for all handlers."""
+
     def __setattr__(self, key: str, value: Any) -> None:
         if key in _MAPPINGS and not isinstance(value, SelectorMapping):
             if not isinstance(value, Mapping):

@@ -54,6 +54,9 @@ class ResourceHandler(BaseHandler):
     views: Views | None = None
     """The arguments that are given as instances of models, if the function asks for any."""
 
+    metadata_only: bool = False
+    """Whether the metadata of objects is enough for it, as it is declared."""
+
     @property
     def has_filters(self) -> bool:
         """Whether it is interested in some of the objects only: e.g., in valid ones."""

@@ -15,6 +15,7 @@ from kopf_core.intents.decorators.validation import (
     validate_selector,
 )
 from kopf_core.intents.handlers import ActivityHandler, IndexingHandler, ResourceHandler
+from kopf_core.intents.metadata import validate_metadata_only
 from kopf_core.intents.registries import get_default_registry
 from kopf_core.intents.views import find_views, with_views
 
@@ -64,6 +65,7 @@ def declare_for_resource(
     selector = Selector.of(*args, **names)
 
     def decorator(fn: F) -> F:
+        validate_metadata_only(fn, options)
         registry = options.get("registry") or get_default_registry()
         registry.append(make_handler(cls, fn, options, selector=selector, **specifics))
         return fn

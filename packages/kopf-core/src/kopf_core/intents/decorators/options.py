@@ -102,6 +102,14 @@ class FieldOptions(TypedDict, total=False):
     """The expected value: a literal, ``kopf.PRESENT``, ``kopf.ABSENT``, or a function."""
 
 
+class FormOptions(TypedDict, total=False):
+    """What of the objects is watched."""
+
+    metadata_only: bool
+    """Whether the metadata is enough for the handler and its filters. If it is enough for all
+    handlers of the resource, Kopf watches only the metadata of its objects."""
+
+
 class TransitionOptions(TypedDict, total=False):
     """The filters of changes of the field. They exclude ``value``."""
 
@@ -143,12 +151,20 @@ class SourceOptions(HandlerOptions, RegistryOptions, total=False):
     """Seconds between attempts, or a function of the number of attempts since the last yield."""
 
 
-class EventOptions(SelectorOptions, HandlerOptions, MetaOptions, FieldOptions, RegistryOptions):
+class EventOptions(
+    SelectorOptions, HandlerOptions, MetaOptions, FieldOptions, FormOptions, RegistryOptions
+):
     """The options of ``@kopf.on.event``: it is never retried."""
 
 
 class ResourceOptions(
-    SelectorOptions, HandlerOptions, RetryOptions, MetaOptions, FieldOptions, RegistryOptions
+    SelectorOptions,
+    HandlerOptions,
+    RetryOptions,
+    MetaOptions,
+    FieldOptions,
+    FormOptions,
+    RegistryOptions,
 ):
     """The options of ``@kopf.on.create``, ``@kopf.index``, and a part of the options below."""
 
@@ -177,6 +193,7 @@ class FieldChangeOptions(
     RetryOptions,
     MetaOptions,
     TransitionOptions,
+    FormOptions,
     RegistryOptions,
     total=False,
 ):
@@ -228,7 +245,15 @@ class TimerOptions(ResourceOptions, SpawningOptions, total=False):
     """By how much at most the runs are later than scheduled: each object has its own delay."""
 
 
-class ReconcileOptions(ResourceOptions, total=False):
+class ReconcileOptions(
+    SelectorOptions,
+    HandlerOptions,
+    RetryOptions,
+    MetaOptions,
+    FieldOptions,
+    RegistryOptions,
+    total=False,
+):
     """The options of ``@kopf.reconcile``; the times are in seconds."""
 
     owns: Iterable[KindArg]

@@ -62,6 +62,7 @@ class Handling:
             on_interrupted=self._on_interrupted,
             on_forbidden=self._on_forbidden,
         )
+        self._forms = Forms(essentials.registry, essentials.settings)
         self.observed = self._make_observed()
         self.orchestrator = self._make_orchestrator()
         self.governor = Governor(
@@ -79,7 +80,7 @@ class Handling:
         return ObservedKinds(
             pool=self.pool,
             selectors=essentials.registry.observed_selectors,
-            forms=Forms(essentials.registry, essentials.settings.watching),
+            forms=self._forms,
             readiness=essentials.readiness,
             transform=keep_fields_of(lambda: essentials.api.manager),
             on_change=lambda *change: self.orchestrator.on_observed(*change),
@@ -102,6 +103,7 @@ class Handling:
                 enqueue=lambda key, reason: self.orchestrator.enqueue(key, reason),
             ),
             observed=self.observed,
+            forms=self._forms,
             memories=essentials.memories,
             on_removed=self._forget,
         )

@@ -69,11 +69,12 @@ class Orchestrator:
         pool: InformerPool,
         factory: Factory,
         observed: ObservedKinds,
+        forms: Forms,
         memories: ObjectMemories,
         on_removed: Callable[[Resource, str | None, Collection[ObjectKey]], None],
     ) -> None:
         self._servable = ServableResources(registry)
-        self._forms = Forms(registry, settings.watching)
+        self._forms = forms
         self._settings = settings
         self._insights = insights
         self._readiness = readiness

@@ -27,6 +27,7 @@ class Entry:
     path: str
     query: dict[str, str]
     content_type: str
+    accept: str
     agent: str
     body: bytes
     time: float
@@ -73,6 +74,7 @@ class Journal:
             path=call.path,
             query=call.query,
             content_type=call.content_type,
+            accept=call.accept,
             agent=call.agent,
             body=call.body,
             time=self._clock().timestamp(),
