@@ -59,6 +59,7 @@ DEFAULTS = {
     "queueing.exit_timeout": 2.0,
     "queueing.error_delays": (1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610),
     "scanning.disabled": False,
+    "scanning.namespace_selector": None,
     "admission.server": None,
     "admission.managed": None,
     "execution.honor_pauses": False,

@@ -120,13 +120,16 @@ def test_n_definitions_tell_the_scope_and_the_subresources(write, tmp_path):
     assert get_rules(local) == {"events": ["create", "patch"]}
 
 
-@pytest.mark.parametrize("scope", [["-A"], ["-n", "one", "-n", "two"], ["-n", "t*"]])
+SELECTED = ["--namespace-selector", "tenant in (a, b)"]
+
+
+@pytest.mark.parametrize("scope", [["-A"], ["-n", "one", "-n", "two"], ["-n", "t*"], SELECTED])
 def test_n_scope_is_that_of_the_options(write, scope):
     roles = write(CREATION, *scope)
     places = [role["metadata"].get("namespace") for role in roles]
-    assert places == ([None] if len(scope) == 1 or "t*" in scope else [None, "one", "two"])
+    assert places == ([None, "one", "two"] if "one" in scope else [None])
     assert get_rules(roles[-1])["kopfexamples.kopf.dev"] == ["list", "watch", "get", "patch"]
-    assert ("namespaces" in get_rules(roles[0])) is ("t*" in scope)
+    assert ("namespaces" in get_rules(roles[0])) is ("t*" in scope or scope == SELECTED)
 
 
 def test_n_what_is_only_presumed_is_told(call):

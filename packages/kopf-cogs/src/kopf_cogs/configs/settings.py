@@ -257,6 +257,9 @@ class ScanningSettings(SettingsGroup):
     disabled: bool = False
     """Whether only the resources & namespaces existing at start are served."""
 
+    namespace_selector: str | None = None
+    """The label selector of the namespaces to serve; ``None`` if their labels do not matter."""
+
 
 @dataclasses.dataclass(repr=False, eq=False)
 class AdmissionSettings(SettingsGroup):

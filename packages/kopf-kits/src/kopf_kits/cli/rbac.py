@@ -41,6 +41,9 @@ BACKOFFS = (0.5, 1.0)
     multiple=True,
     help="For this namespace, or for those matching the pattern (repeatable).",
 )
+@click.option(
+    "--namespace-selector", metavar="LABELS", help="For the namespaces with these labels."
+)
 @click.option("-P", "--peering", "peering_name", help="The name of the peering object.")
 @click.option("--standalone", is_flag=True, default=None, help="Ignore all other operators.")
 @click.option("--lease", metavar="NAME[@NAMESPACE]", help="The Lease to elect a leader by.")
@@ -139,7 +142,7 @@ def _load(
     settings = controls.settings or OperatorSettings()
     operator = OperatorOptions(registry=get_default_registry(), settings=settings, **scope)
     adjust_settings(settings, cast("OperatorArguments", options))
-    settings.peering.clusterwide |= operator.clusterwide or not operator.namespaces
+    settings.peering.clusterwide |= operator.is_clusterwide
     return operator, models
 
 

@@ -44,6 +44,11 @@ DEV_PRIORITY = 666
     multiple=True,
     help="Serve this namespace, or namespaces matching the pattern (repeatable).",
 )
+@click.option(
+    "--namespace-selector",
+    metavar="LABELS",
+    help="Serve the namespaces with these labels, such as 'tenant in (a, b)'.",
+)
 @click.option("--standalone", is_flag=True, default=None, help="Ignore all other operators.")
 @click.option(
     "--dev",
@@ -113,7 +118,7 @@ def run(
     _check_definitions(apply_crds, force, once)
     if dev and options["priority"] is None:
         options["priority"] = DEV_PRIORITY
-    if sandbox and not options["namespaces"]:
+    if sandbox and not options["namespaces"] and not options["namespace_selector"]:
         options["clusterwide"] = True
     supervised = reloading.is_supervised()
     with contextlib.ExitStack() as stack:

@@ -46,11 +46,10 @@ async def find_needs(
     Raises :class:`UnknownKindsError` if that is too little.
     """
     kinds = choose_kinds(await list_kinds(definitions), operator)
-    exact = {*select_specific_namespaces(operator.namespaces)}
-    is_exact = len(exact) == len({*operator.namespaces}) > 0
-    scopes: Collection[str | None] = exact if is_exact else [None]
+    exact = {*select_specific_namespaces(operator.patterns)}
+    scopes: Collection[str | None] = exact if operator.is_exact else [None]
     needs = add_demands(list_needs(operator, kinds.resources, scopes), demands, scopes)
-    remarks = [PATTERNS] if operator.namespaces and not is_exact else []
+    remarks = [] if operator.is_clusterwide or operator.is_exact else [PATTERNS]
     return Findings(needs, [*remarks, *_explain_presumed(kinds)])
 
 
@@ -59,10 +58,10 @@ async def ask_needs(
 ) -> Findings:
     """The same with the kinds and the namespaces of the cluster."""
     kinds = choose_kinds((await scan(client)).resources, operator, is_all=True)
-    exact: Collection[str | None] = {*select_specific_namespaces(operator.namespaces)}
-    if not operator.namespaces:
+    exact: Collection[str | None] = {*select_specific_namespaces(operator.patterns)}
+    if operator.is_clusterwide:
         exact = [None]
-    elif len(exact) < len({*operator.namespaces}):
+    elif not operator.is_exact:
         exact = await _list_namespaces(client, operator)
     needs = add_demands(list_needs(operator, kinds.resources, exact), demands, exact)
     return Findings(needs, [*_explain_presumed(kinds)])
@@ -91,12 +90,14 @@ async def verify(client: Client, needs: Needs, account: Account | None) -> list[
 
 
 async def _list_namespaces(client: Client, operator: OperatorOptions) -> Collection[str | None]:
+    selector = operator.settings.scanning.namespace_selector
+    params = {} if selector is None else {"labelSelector": selector}
     names = [
         str(item["metadata"]["name"])
-        async for page in list_objects(client, NAMESPACES, None)
+        async for page in list_objects(client, NAMESPACES, None, params=params)
         for item in page.items
     ]
-    patterns = operator.namespaces
+    patterns = operator.patterns
     return {name for name in names if any(match_namespace(name, one) for one in patterns)}
 
 

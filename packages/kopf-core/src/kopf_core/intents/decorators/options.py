@@ -103,7 +103,7 @@ class FieldOptions(TypedDict, total=False):
 
 
 class FormOptions(TypedDict, total=False):
-    """What of the objects is watched."""
+    """The part of the objects that Kopf watches."""
 
     metadata_only: bool
     """Whether the metadata is enough for the handler and its filters. If it is enough for all

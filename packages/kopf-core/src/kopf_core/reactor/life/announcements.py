@@ -16,11 +16,14 @@ logger = logging.getLogger("kopf._core.reactor.running")
 def announce_start(options: OperatorOptions) -> None:
     """Log the version and the scope. If the scope is not chosen, there is a warning already."""
     logger.debug(f"Starting Kopf {get_version()}.")
-    if options.clusterwide:
+    if options.clusterwide and options.is_clusterwide:
         logger.debug("The scope is the whole cluster.")
     elif options.namespaces:
         names = ", ".join(str(pattern) for pattern in options.namespaces)
         logger.debug(f"The scope is these namespaces: {names}.")
+    if options.settings.scanning.namespace_selector is not None:
+        selector = options.settings.scanning.namespace_selector
+        logger.debug(f"The scope is only the namespaces with these labels: {selector}.")
 
 
 class ConnectionAnnouncer:

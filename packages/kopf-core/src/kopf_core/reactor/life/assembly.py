@@ -50,7 +50,7 @@ class HandlingFactory:
         self._sources = sources
         self._enqueue = enqueue
         self._occupancy = Occupancy()
-        self._is_clusterwide = essentials.options.clusterwide or not essentials.options.namespaces
+        self._options = essentials.options
         self._indexing = replace(
             essentials.execution,
             errors=ErrorsMode.IGNORED,
@@ -79,9 +79,8 @@ class HandlingFactory:
             return None
         from kopf_core.reactor.object.takeovers import Takeovers
 
-        return Takeovers(
-            self._client, resource, handlers, settings, is_clusterwide=self._is_clusterwide
-        )
+        is_clusterwide = self._options.is_clusterwide
+        return Takeovers(self._client, resource, handlers, settings, is_clusterwide=is_clusterwide)
 
     def _make_desired(self, handlers: ResourceHandlers) -> "DesiredStates | None":
         if not handlers.reconciling:

@@ -12,7 +12,7 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.clients.vault import Vault
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.memos import AnyMemo, Memo
-from kopf_cogs.structs.namespaces import NamespacePattern
+from kopf_cogs.structs.namespaces import NamespacePattern, select_specific_namespaces
 from kopf_core.actions.context import OperatorContext
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.instruments import Instruments, JointInstruments
@@ -52,6 +52,25 @@ class OperatorOptions:
     indices: Indices = field(default_factory=Indices)
     clock: Clock = field(default_factory=get_clock)
     once: Once | None = None
+
+    @property
+    def patterns(self) -> Collection[NamespacePattern]:
+        """Which namespaces are served one by one; nothing if all of them are served at once."""
+        patterns = () if self.clusterwide else self.namespaces
+        is_selective = self.settings.scanning.namespace_selector is not None
+        return patterns or (("*",) if is_selective else ())
+
+    @property
+    def is_clusterwide(self) -> bool:
+        """Whether all namespaces are served by one stream for a resource."""
+        return not self.patterns
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the served namespaces are known by their names: no labels matter."""
+        if self.is_clusterwide or self.settings.scanning.namespace_selector is not None:
+            return False
+        return len(select_specific_namespaces(self.patterns)) == len({*self.patterns})
 
 
 class Essentials:

@@ -54,6 +54,7 @@ class Handling:
             wake=self._wake,
             is_once=essentials.options.once is not None,
         )
+        self._leaving: set[ObjectKey] = set()  # not served anymore, but something works for them
         self._refusals = Refusals(essentials.client, essentials.registry.get_resource_handlers)
         self.pool = InformerPool(
             essentials.client,
@@ -111,14 +112,14 @@ class Handling:
     async def observe_namespaces(self) -> None:
         """Follow which namespaces exist and are served, for as long as the operator runs."""
         options, insights = self._essentials.options, self._essentials.insights
-        if options.clusterwide or not options.namespaces:
+        if options.is_clusterwide:
             insights.set_namespaces([None])
             await asyncio.Event().wait()
         await NamespaceObserver(
             client=self._essentials.client,
             settings=self._essentials.settings,
             insights=insights,
-            patterns=options.namespaces,
+            patterns=options.patterns,
         ).run()
 
     async def finish(self) -> None:
@@ -166,8 +167,13 @@ class Handling:
         return [str(key) for key, informer in informers if informer.freshness < since]
 
     def _wake(self, obj: LiveObject) -> None:
-        is_known = self.orchestrator.enqueue(obj.key, "background")
-        if not (is_known or obj.is_deleted) and self._essentials.options.once is not None:
+        is_leaving = obj.key in self._leaving
+        self._leaving.discard(obj.key)
+        if self.orchestrator.enqueue(obj.key, "background"):
+            return
+        if is_leaving:
+            self._forget_idle(obj.key)
+        elif not obj.is_deleted and self._essentials.options.once is not None:
             body = cast("RawBody", dict(obj.body))
             self.orchestrator.enqueue(obj.key, "background", resource=obj.resource, body=body)
 
@@ -179,9 +185,15 @@ class Handling:
         """
         self.background.stop_resource(resource, namespace)
         for key in keys:
-            if not self.background.is_running(key):
-                self.background.forget(key)
-                self._essentials.memories.forget(key)
+            self._forget_idle(key)
+
+    def _forget_idle(self, key: ObjectKey) -> None:
+        """Remember nothing of the object; if something works for it, only when that has ended."""
+        if self.background.is_running(key):
+            self._leaving.add(key)
+        else:
+            self.background.forget(key)
+            self._essentials.memories.forget(key)
 
     def _on_interrupted(self, stream: StreamKey) -> None:
         intake = self.orchestrator.intakes.get(stream)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from kopf_cogs.clients.rights import Right, find_ungranted, make_role
 from kopf_cogs.configs.settings import LeasingSettings, OperatorSettings
-from kopf_cogs.structs.namespaces import select_specific_namespaces
 from kopf_cogs.structs.resources import (
     CRDS,
     EVENTS,
@@ -144,9 +143,9 @@ def _list_leasing(settings: LeasingSettings) -> Iterator[Right]:
 
 def _list_observed(options: OperatorOptions) -> Iterator[tuple[Right, str]]:
     """The rights for resources that are watched or maintained for the whole cluster."""
-    settings, patterns = options.settings, options.namespaces
+    settings = options.settings
     kinds = [] if settings.scanning.disabled else [(CRDS, "New and changed kinds are noticed")]
-    if len({*select_specific_namespaces(patterns)}) < len({*patterns}) and kinds:
+    if not (options.is_clusterwide or options.is_exact) and kinds:
         kinds.append((NAMESPACES, "New namespaces are noticed"))
     for kind, purpose in kinds:
         for verb in WATCHING:

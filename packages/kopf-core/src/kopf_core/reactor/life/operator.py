@@ -74,7 +74,7 @@ class Operator:
         self._identity = options.identity or detect_operator(options.clock.now())
         announcer = ConnectionAnnouncer(essentials.vault, options.settings, self._identity)
         essentials.insights.listen(announcer.observe)
-        options.settings.peering.clusterwide |= options.clusterwide or not options.namespaces
+        options.settings.peering.clusterwide |= options.is_clusterwide
         self._peering = PeeringEngine(
             client=essentials.free_client,
             settings=options.settings,

@@ -43,6 +43,9 @@ class OperatorArguments(TypedDict, total=False):
     namespaces: Collection[NamespacePattern]
     """Names or patterns of the namespaces to serve. Not together with ``clusterwide``."""
 
+    namespace_selector: str | None
+    """The label selector of the namespaces to serve: ``settings.scanning.namespace_selector``."""
+
     namespace: NamespacePattern | None
     """The namespace: a deprecated form of ``namespaces``, and not together with it."""
 
@@ -145,6 +148,8 @@ def adjust_settings(settings: OperatorSettings, given: OperatorArguments) -> Non
     if (lease := given.get("lease")) is not None:
         leasing.name, _, namespace = lease.partition("@")
         leasing.namespace = namespace or leasing.namespace
+    if (selector := given.get("namespace_selector")) is not None:
+        settings.scanning.namespace_selector = selector
     if (endpoint := given.get("serving_endpoint")) is not None:
         serving.endpoint = endpoint
     if (endpoint := given.get("status_endpoint")) is not None:
@@ -161,7 +166,7 @@ def _choose_scope(given: OperatorArguments) -> Collection[NamespacePattern]:
         namespaces = [namespace]
     if clusterwide and namespaces:
         raise TypeError("The operator can be either cluster-wide or namespaced, not both.")
-    if not clusterwide and not namespaces:
+    if not clusterwide and not namespaces and not given.get("namespace_selector"):
         _warn(
             "All namespaces are served, as neither the namespaces (-n) nor the "
             "cluster-wide mode (-A) are requested. Please choose one of them.",

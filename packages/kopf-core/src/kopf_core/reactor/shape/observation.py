@@ -17,6 +17,7 @@ from kopf_cogs.clients.reflector import Reflector
 from kopf_cogs.clients.retries import Backoff
 from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.checks import SettingError
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.namespaces import (
@@ -275,7 +276,8 @@ class NamespaceObserver:
         self._settings = settings
         self._patterns = patterns
         self._insights = insights
-        self._specific = select_specific_namespaces(patterns)
+        self._selector = settings.scanning.namespace_selector
+        self._specific = select_specific_namespaces(patterns) if self._selector is None else set()
         self._is_reported = False
         self._sink = _Sink(notify=self._revise)
 
@@ -284,17 +286,29 @@ class NamespaceObserver:
         forbidden.
         """
         if self._settings.scanning.disabled:
+            if self._selector is not None:
+                raise SettingError(
+                    "settings.scanning.namespace_selector needs the namespaces to be watched: "
+                    "it cannot be used with settings.scanning.disabled = True."
+                )
             self._insights.set_namespaces({*self._specific})
             await asyncio.Event().wait()
         if not await _is_permitted(self._client, NAMESPACES, self._describe_restriction()):
             self._insights.set_namespaces({*self._specific})
             await _until_permitted(self._client, NAMESPACES)
         reflector = Reflector(
-            self._client, NAMESPACES, None, settings=self._settings, sink=self._sink
+            self._client,
+            NAMESPACES,
+            None,
+            settings=self._settings,
+            sink=self._sink,
+            selector=self._selector,
         )
         await _reflect_forever(reflector)
 
     def _describe_restriction(self) -> str:
+        if self._selector is not None:
+            return f"no namespaces are served (their labels are not known: {self._selector!r})"
         patterns = [repr(p) for p in self._patterns if p not in self._specific]
         ignored = f" (these patterns are ignored: {', '.join(patterns)})" if patterns else ""
         return f"only the namespaces with exact names are served{ignored}"
