@@ -54,6 +54,7 @@ DEFAULTS = {
     "watching.shard_selectors": SelectorMapping({}),
     "watching.transforms": SelectorMapping({}),
     "watching.metadata_if_enough": False,
+    "watching.referenced_only": False,
     "queueing.worker_limit": None,
     "queueing.idle_timeout": 5.0,
     "queueing.exit_timeout": 2.0,

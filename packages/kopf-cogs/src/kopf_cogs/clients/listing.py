@@ -17,14 +17,24 @@ DEFAULT_CHUNK_SIZE = 500
 
 
 def collect_selectors(
-    settings: "WatchingSettings", resource: resources.Resource, selector: str | None = None
+    settings: "WatchingSettings",
+    resource: resources.Resource,
+    selector: str | None = None,
+    name: str | None = None,
 ) -> dict[str, str]:
-    """The parameters for those objects only that are served; ``selector`` is one more of labels."""
+    """The parameters for those objects only that are served; ``selector`` is one more of labels.
+
+    With ``name``, only the object of this name is served.
+    """
     shards = settings.shard_selectors.collect(resource)
     labels = [*settings.label_selectors.collect(resource), *([selector] if selector else [])]
+    fields = [
+        *settings.field_selectors.collect(resource),
+        *([f"metadata.name={name}"] if name else []),
+    ]
     selectors = {
         "labelSelector": ",".join(labels),
-        "fieldSelector": ",".join(settings.field_selectors.collect(resource)),
+        "fieldSelector": ",".join(fields),
         "shardSelector": shards[-1] if shards else "",  # unlike others, they cannot be joined
     }
     return {key: value for key, value in selectors.items() if value}

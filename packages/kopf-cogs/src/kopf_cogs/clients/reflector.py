@@ -69,6 +69,7 @@ class Reflector:
     The selectors, timeouts, and chunk sizes are those of ``settings.watching``;
     ``selector`` is one more label selector for this stream only.
     ``form`` is what is made of the objects before anything else is done with them.
+    With ``name``, only that object is reflected.
     ``on_reversed`` is told when the versions went back, as after a restoration from a backup:
     before any of the older objects come, if they are listed.
     ``on_forbidden`` is told that it is not permitted, instead of the log, once while it lasts.
@@ -84,6 +85,7 @@ class Reflector:
         settings: "OperatorSettings | None" = None,
         selector: str | None = None,
         form: Form = WHOLE,
+        name: str | None = None,
         on_reversed: Callable[[], None] = lambda: None,
         on_forbidden: Callable[[errors.APIForbiddenError], None] | None = None,
         logger: stream_state.Logger = logger,
@@ -101,10 +103,12 @@ class Reflector:
         self._sink = sink
         self._selector = selector
         self._form = form
+        self._name = name
         self._on_forbidden = on_forbidden
         self._logger = logger
         self._settings = (client.settings if settings is None else settings).watching
-        self._title = f"{resource} in {namespace!r}" if namespace else f"{resource} cluster-wide"
+        title = f"{resource} {name!r}" if name else f"{resource}"
+        self._title = f"{title} in {namespace!r}" if namespace else f"{title} cluster-wide"
         make_state = stream_state.StreamState if form == WHOLE else partial(FormedState, form)
         self._state = make_state(
             resource, sink, title=self._title, logger=logger, on_reversed=on_reversed
@@ -270,7 +274,7 @@ class Reflector:
         return self._settings.initial_streaming and not self._streaming_refused
 
     def _make_selectors(self) -> dict[str, str]:
-        return listing.collect_selectors(self._settings, self._resource, self._selector)
+        return listing.collect_selectors(self._settings, self._resource, self._selector, self._name)
 
     def _make_params(self) -> dict[str, str]:
         params = self._make_selectors() | {"watch": "true", "allowWatchBookmarks": "true"}

@@ -192,6 +192,9 @@ class WatchingSettings(SettingsGroup):
     metadata_if_enough: bool = False
     """Whether to watch only the metadata of objects where it is surely enough for all handlers."""
 
+    referenced_only: bool = False
+    """Whether to watch only those related objects of reconcilers that are named in their fields."""
+
     def __setattr__(self, key: str, value: Any) -> None:
         if key in _MAPPINGS and not isinstance(value, SelectorMapping):
             if not isinstance(value, Mapping):

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from kopf_cogs.aiokits.clocks import Clock
@@ -13,6 +14,7 @@ from kopf_cogs.structs.ids import HandlerId
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.patches import Patch
 from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.selectors import Selector
 from kopf_core.actions.effects import Applied
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.outcomes import Outcome
@@ -29,7 +31,7 @@ from kopf_core.engines.desired.pass_places import make_places
 from kopf_core.engines.desired.passes import Pass
 from kopf_core.engines.desired.progress import Progress
 from kopf_core.engines.desired.relations import Relation, settle
-from kopf_core.engines.desired.sources import ObservedChange
+from kopf_core.engines.desired.sources import Name, ObservedChange
 from kopf_core.engines.desired.status_patches import (
     FieldConflictError,
     drop_if_the_same,
@@ -86,7 +88,11 @@ class DesiredStates:
             for h in handlers
         }
         self._relations = {
-            (handler.id, selector): Relation(settle(source, indices), indices=indices)
+            (handler.id, selector): Relation(
+                settle(source, indices),
+                indices=indices,
+                on_names=partial(_refer, sources, selector, handler.id),
+            )
             for handler in handlers
             for selector, source in handler.related.items()
         }
@@ -414,6 +420,12 @@ class DesiredStates:
             self._await(key, known, NOBODY)
             for relation in self._relations.values():
                 relation.forget(key)
+
+
+def _refer(
+    sources: Sources, selector: Selector, id: HandlerId, key: ObjectKey, names: frozenset[Name]
+) -> None:
+    sources.refer(selector, (id, key), names)
 
 
 def _digest_status(handler: ReconcilingHandler, step: Step, body: Mapping[str, Any]) -> Essence:

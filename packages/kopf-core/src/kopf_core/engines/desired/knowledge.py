@@ -3,14 +3,14 @@
 It is so while they are listed, while this is forbidden, or while their API group is broken.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any, Protocol
 
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
-from kopf_core.engines.desired.relations import Name, Relation
-from kopf_core.engines.desired.sources import Source
+from kopf_core.engines.desired.relations import Relation
+from kopf_core.engines.desired.sources import Name, Source
 from kopf_core.intents.handlers import ReconcilingHandler
 
 
@@ -19,6 +19,9 @@ class Sources(Protocol):
 
     def get_sources(self, selectors: Iterable[Selector]) -> Mapping[Resource, Source]:
         """The stores of the kinds which are served under these selectors."""
+
+    def refer(self, selector: Selector, holder: Hashable, names: frozenset[Name]) -> None:
+        """The holder refers to these objects now, by their names."""
 
     def is_undiscovered(self, selector: Selector) -> bool:
         """Whether no such kind is known, but only as some API groups cannot be discovered."""
@@ -70,14 +73,6 @@ class Knowledge:
             return ".".join(str(part) for part in (*selector.names, selector.group) if part)
         names = relation.get_names(key)
         for resource, source in self._sources.get_sources([selector]).items():
-            if not _knows(source, names):
+            if not source.knows(names):
                 return resource.name
         return None
-
-
-def _knows(source: Source, names: Collection[Name] | None) -> bool:
-    """Whether it is known which objects of these names exist; or of any names, if they can be."""
-    if names is None:
-        return source.is_synced
-    spaces = {space for space, _ in names}
-    return all(source.is_synced_in(space) for space in spaces if source.covers(space))

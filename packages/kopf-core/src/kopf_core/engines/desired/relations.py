@@ -11,10 +11,7 @@ from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body, RawBody
 from kopf_cogs.structs.dicts import FieldPath, resolve
 from kopf_cogs.structs.keys import ObjectKey
-from kopf_core.engines.desired.sources import Source
-
-Name = tuple[str | None, str]
-"""The namespace and the name."""
+from kopf_core.engines.desired.sources import Name, Source
 
 HERE = "*"
 """Instead of a namespace: that of the related object, whatever it is."""
@@ -33,9 +30,11 @@ class Relation:
         source: FieldPath | RelationFn | str,
         *,
         indices: Mapping[str, Mapping[Any, Collection[Any]]],
+        on_names: Callable[[ObjectKey, frozenset[Name]], None] = lambda *_: None,
     ) -> None:
         self._source = source
         self._indices = indices
+        self._on_names = on_names
         self._names: dict[ObjectKey, frozenset[Name]] = {}
         self._primaries: dict[Name, set[ObjectKey]] = {}
         self._keys: dict[Name, ObjectKey] = {}
@@ -56,17 +55,23 @@ class Relation:
         if not isinstance(self._source, tuple):
             return
         names = frozenset(parse_names(resolve(body, self._source, None), home[0]))
-        for name in self._names.get(key, frozenset()) - names:
+        known = self._names.get(key, NOWHERE)
+        for name in known - names:
             self._forget(name, key)
         for name in names:
             for either in (name, (None, name[1])):  # cluster-scoped ones are in no namespace
                 self._primaries.setdefault(either, set()).add(key)
         self._names[key] = names
+        if names != known:
+            self._on_names(key, names)
 
     def forget(self, key: ObjectKey) -> None:
         """The primary object is gone."""
-        for name in self._names.pop(key, ()):
+        names = self._names.pop(key, NOWHERE)
+        for name in names:
             self._forget(name, key)
+        if names:
+            self._on_names(key, NOWHERE)
         home = self._homes.pop(key, None)
         if not self._homes:
             self._known.clear()  # it does not matter anymore

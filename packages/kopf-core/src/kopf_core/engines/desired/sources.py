@@ -1,12 +1,15 @@
 """Where the states of owned and related objects are taken from, and what becomes of them."""
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.resources import Resource
+
+Name = tuple[str | None, str]
+"""The namespace and the name."""
 
 
 class Source(Protocol):
@@ -28,6 +31,9 @@ class Source(Protocol):
 
     def covers(self, namespace: str | None) -> bool:
         """Whether the objects of this namespace are known, too."""
+
+    def knows(self, names: Collection[Name] | None) -> bool:
+        """Whether it is known which objects of these names exist; or all objects there are."""
 
     def find(self, namespace: str | None, name: str) -> RawBody | None:
         """The object by its name, if it exists."""

@@ -102,7 +102,7 @@ def _list_kinds(
         handlers = registry.get_resource_handlers(kind, selectors.__contains__)
         if handlers and find_obstacle(kind, handlers) is None:
             yield from _list_handled(kind, handlers)
-        yield from _list_reconciled(kind, selectors, registry)
+        yield from _list_reconciled(kind, selectors, registry, settings)
         if kind.group in PEERING_GROUPS and _is_peering(kind, settings):
             yield from _need(kind, [*WATCHING, "patch"], "Other operators are seen, and see this")
 
@@ -116,14 +116,18 @@ def _list_handled(kind: Resource, handlers: ResourceHandlers) -> Iterator[Need]:
 
 
 def _list_reconciled(
-    kind: Resource, selectors: Collection[Selector], registry: OperatorRegistry
+    kind: Resource,
+    selectors: Collection[Selector],
+    registry: OperatorRegistry,
+    settings: OperatorSettings,
 ) -> Iterator[Need]:
+    reading = ["get"] if settings.watching.referenced_only else []
     for reconciler in registry.reconcilers:
         if any(selector in selectors for selector in reconciler.owns):
             pruning = ["delete"] if reconciler.prune else []
             yield from _need(kind, [*WATCHING, *KEEPING, *pruning], f"{reconciler} owns them")
         if any(selector in selectors for selector in reconciler.related):
-            yield from _need(kind, WATCHING, f"{reconciler} depends on them")
+            yield from _need(kind, [*WATCHING, *reading], f"{reconciler} depends on them")
 
 
 def _need(kind: Resource, verbs: Collection[str], purpose: str) -> Iterator[Need]:

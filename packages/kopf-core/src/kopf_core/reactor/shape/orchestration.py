@@ -153,6 +153,7 @@ class Orchestrator:
         self.reach(Mode.ENDED)
         closing = [intake.queue.close(timeout) for intake in self._intakes.values()]
         await asyncio.gather(self._pool.stop(timeout), *closing, *self._closing.values())
+        self._observed.stop()
 
     @property
     def is_idle(self) -> bool:

@@ -10,6 +10,7 @@ from kopf_cogs.configs.progress import MultiProgressStorage, StatusProgressStora
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
+from kopf_core.engines.desired.relations import settle
 from kopf_core.intents.handlers import ResourceHandler
 from kopf_core.intents.metadata import is_metadata_enough
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
@@ -35,6 +36,27 @@ class Forms:
             transforms=tuple(self._settings.watching.transforms.collect(resource)),
             is_metadata=not is_related and self._is_metadata_enough(resource),
         )
+
+    @property
+    def has_referenced(self) -> bool:
+        """Whether any kind can be watched only as far as its objects are referenced."""
+        return self._settings.watching.referenced_only
+
+    def is_referenced_only(self, resource: Resource) -> bool:
+        """Whether the objects are needed only by reconcilers, and are always named by fields."""
+        if not self.has_referenced:
+            return False
+        reconcilers = self._registry.reconcilers
+        indices = dict.fromkeys(self._registry.index_ids)
+        others = [selector for one in reconcilers for selector in (one.selector, *one.owns)]
+        sources = [
+            settle(source, indices)
+            for one in reconcilers
+            for selector, source in one.related.items()
+            if selector.check(resource)
+        ]
+        is_named = bool(sources) and all(isinstance(source, tuple) for source in sources)
+        return is_named and not _is_among(resource, filter(None, others))
 
     def assign(
         self, served: Mapping[Resource, ResourceHandlers]

@@ -48,13 +48,17 @@ class StreamKey(NamedTuple):
     form: Form = WHOLE
     """What is kept of the objects. Each form is watched apart, so they never mix."""
 
+    name: str | None = None
+    """The only object to be watched; ``None`` for all of them."""
+
     @property
     def place(self) -> Place:
         return self.resource, self.namespace
 
     def __str__(self) -> str:
         place = f" in {self.namespace!r}" if self.namespace else ""
-        return f"{self.resource}{place}"
+        name = f" {self.name!r}" if self.name else ""
+        return f"{self.resource}{name}{place}"
 
 
 class Informer:
@@ -82,6 +86,7 @@ class Informer:
             sink=self,
             selector=stream.selector,
             form=stream.form,
+            name=stream.name,
             on_reversed=self._on_reversed,
             on_forbidden=None if on_forbidden is None else partial(on_forbidden, stream),
         )

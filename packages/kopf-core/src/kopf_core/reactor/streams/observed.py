@@ -6,7 +6,7 @@ When an observed object changes, the reconcilers that depend on it are told.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kopf_cogs.configs.forms import Form
@@ -21,6 +21,8 @@ from kopf_core.reactor.streams.forms import Forms
 from kopf_core.reactor.streams.informers import StreamKey
 from kopf_core.reactor.streams.pool import InformerPool
 from kopf_core.reactor.streams.readiness import Readiness
+from kopf_core.reactor.streams.referenced import Name as FullName
+from kopf_core.reactor.streams.referenced import ReferencedView
 from kopf_core.reactor.streams.stores import ObjectStore, Transform
 
 OnChange = Callable[[Resource, RawBody, ObservedChange], None]
@@ -62,6 +64,13 @@ class KindView:
     def covers(self, namespace: str | None) -> bool:
         """Whether the objects of this namespace are observed."""
         return self._select(namespace) is not None
+
+    def knows(self, names: Collection[FullName] | None) -> bool:
+        """Whether it is known which objects of these names exist; or of any names."""
+        if names is None:
+            return self.is_synced
+        spaces = {space for space, _ in names}
+        return all(self.is_synced_in(space) for space in spaces if self.covers(space))
 
     def find(self, namespace: str | None, name: str) -> RawBody | None:
         store = self._select(namespace)
@@ -258,9 +267,11 @@ class ObservedKinds:
         self._on_change = on_change
         self._on_listed = on_listed
         self._views: dict[Resource, KindView] = {}
-        self._found: dict[tuple[Selector, ...], dict[Resource, KindView]] = {}  # a cache
+        self._found: dict[tuple[Selector, ...], dict[Resource, Any]] = {}  # a cache
         self._watchers: dict[StreamKey, _Watcher] = {}
         self._broken: Collection[str] = ()
+        self._references: dict[tuple[Selector, Hashable], frozenset[FullName]] = {}
+        self._referenced: dict[Resource, ReferencedView] = {}
 
     def __contains__(self, key: StreamKey) -> bool:
         return key in self._watchers
@@ -277,10 +288,13 @@ class ObservedKinds:
         observed no more are told, unless the objects will be listed in another version of their
         kind.
         """
+        kinds = self._select(resources)
+        alone = {res: form for res, form in kinds.items() if self._forms.is_referenced_only(res)}
         wanted = dict.fromkeys(
             StreamKey(resource, namespace if resource.namespaced else None, form=form)
-            for resource, form in self._select(resources).items()
+            for resource, form in kinds.items()
             for namespace in namespaces
+            if resource not in alone
         )
         scopes = {key.resource: key.resource.namespaced for key in wanted}
         places = {key.place: key for key in wanted}
@@ -290,13 +304,32 @@ class ObservedKinds:
             if key.resource.namespaced != scopes.get(key.resource, key.resource.namespaced)
             or key != places.get(key.place, key)
         ]
+        for resource, form in alone.items():
+            self._watch_referenced(resource, form, namespaces)
         for key in [key for key in wanted if key not in self._watchers]:
             self._observe(key)
+        await self._leave_referenced([res for res in self._referenced if res not in alone])
         self._broken = broken
         lost += [await self._leave(key) for key in [*self._watchers] if key not in wanted]
         for store in lost:
             for body in store.values():
                 self._on_change(store.resource, body, ObservedChange.GONE)
+
+    def stop(self) -> None:
+        """Request nothing anymore: the operator exits."""
+        for view in self._referenced.values():
+            view.stop()
+
+    def refer(self, selector: Selector, holder: Hashable, names: frozenset[FullName]) -> None:
+        """The holder refers to these objects now, by their names."""
+        if not self._forms.has_referenced:
+            return
+        self._references.pop((selector, holder), None)
+        if names:
+            self._references[selector, holder] = names
+        for resource, view in self._referenced.items():
+            if selector.check(resource):
+                view.refer((selector, holder), names)
 
     def get_sources(self, selectors: Iterable[Selector]) -> Mapping[Resource, Any]:
         """The views of the served kinds that match these selectors."""
@@ -304,15 +337,16 @@ class ObservedKinds:
         found = self._found.get(key)
         if found is None:
             found = self._found[key] = {}
+            views: Mapping[Resource, Any] = {**self._views, **self._referenced}
             for selector in key:
-                found |= {res: self._views[res] for res in selector.select(self._views)}
+                found |= {res: views[res] for res in selector.select(views)}
         return found
 
     def is_undiscovered(self, selector: Selector) -> bool:
         """Whether no such kind is known because the discovery of its API group is broken."""
         if not self._broken or (selector.group is not None and selector.group not in self._broken):
             return False
-        return not selector.select(self._views)
+        return not selector.select({**self._views, **self._referenced})
 
     def on_interrupted(self, key: StreamKey) -> None:
         """The stream is broken or forbidden for now: do not let the other kinds wait for it."""
@@ -326,6 +360,29 @@ class ObservedKinds:
         for selector in self._selectors:
             found |= selector.resolve(resources).resources
         return {resource: self._forms.choose(resource) for resource in sorted(found, key=str)}
+
+    def _watch_referenced(
+        self, resource: Resource, form: Form, namespaces: Collection[str | None]
+    ) -> None:
+        view = self._referenced.get(resource)
+        if view is None:
+            self._found.clear()
+            view = self._referenced[resource] = ReferencedView(
+                StreamKey(resource, form=form),
+                self._pool,
+                transform=self._transform,
+                on_change=self._on_change,
+                on_listed=self._on_listed,
+            )
+            for (selector, holder), names in self._references.items():
+                if selector.check(resource):
+                    view.refer((selector, holder), names)
+        view.adjust(namespaces)
+
+    async def _leave_referenced(self, resources: Collection[Resource]) -> None:
+        for resource in resources:
+            self._found.clear()
+            await self._referenced.pop(resource).close()
 
     def _observe(self, key: StreamKey) -> None:
         self._found.clear()

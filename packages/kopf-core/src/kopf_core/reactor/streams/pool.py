@@ -9,6 +9,7 @@ from kopf_cogs.clients.errors import APIForbiddenError, APINotFoundError
 from kopf_cogs.clients.retries import Backoff
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.credentials import LoginError
 from kopf_core.reactor.streams.informers import Informer, StreamKey, Subscriber
 from kopf_core.reactor.streams.stores import ObjectStore, Transform, without_managed_fields
@@ -99,6 +100,15 @@ class InformerPool:
         if not stream.informer.subscribers:
             del self._streams[key]
             await self._cancel([stream])
+
+    async def read(self, key: StreamKey, namespace: str | None, name: str) -> RawBody | None:
+        """Request one object of the stream right now, in its form; ``None`` if it is absent."""
+        url = key.resource.get_url(namespace=namespace, name=name)
+        try:
+            body = await self._client.get(url)
+        except APINotFoundError:
+            return None
+        return key.form.apply(body)
 
     def acquire_store(
         self,

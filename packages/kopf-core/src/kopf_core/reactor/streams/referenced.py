@@ -1,0 +1,352 @@
+"""Referenced objects: only those are kept that are named by somebody, as far as they exist.
+
+So operators do not keep all Secrets of a cluster only because some of them are referenced. If there
+are few of them, each is watched alone. If there are many, that would take too many connections.
+Then, only the metadata of the whole kind is watched, and each change of a referenced object is
+a reason to request this object.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Hashable, Iterator
+from functools import partial
+from typing import Any, Protocol
+
+from kopf_cogs.clients.errors import APIError
+from kopf_cogs.clients.retries import Backoff
+from kopf_cogs.configs.forms import Form, FormError
+from kopf_cogs.structs.bodies import RawBody, RawEvent
+from kopf_cogs.structs.keys import ObjectKey, object_key
+from kopf_cogs.structs.resources import Resource
+from kopf_cogs.structs.versions import is_same
+from kopf_core.engines.desired.sources import ObservedChange
+from kopf_core.reactor.streams.informers import StreamKey
+from kopf_core.reactor.streams.pool import InformerPool
+from kopf_core.reactor.streams.stores import ObjectStore, Transform
+
+logger = logging.getLogger("kopf.reactor.informers")
+
+MANY = 100
+"""How many objects of one kind are watched one by one, at most: each takes a connection."""
+
+READING_BACKOFF, READING_LIMIT = 1.0, 60.0
+"""The first and the last delay (in seconds) before an object is requested again if that fails."""
+
+Name = tuple[str | None, str]
+"""The namespace and the name."""
+
+OnChange = Callable[[Resource, RawBody, ObservedChange], None]
+OnListed = Callable[[Resource], None]
+
+
+class References:
+    """Who refers to which objects: it is counted, as there can be many of those who do."""
+
+    def __init__(self) -> None:
+        self._names: dict[Hashable, frozenset[Name]] = {}
+        self._counts: Counter[Name] = Counter()
+
+    def __iter__(self) -> Iterator[Name]:
+        return iter([*self._counts])
+
+    def put(self, holder: Hashable, names: frozenset[Name]) -> Collection[Name]:
+        """Remember what the holder refers to now; get the names for which that is news."""
+        before = self._names.pop(holder, frozenset())
+        if names:
+            self._names[holder] = names
+        news = {name for name in names - before if name not in self._counts}
+        self._counts.update(names - before)
+        for name in before - names:
+            self._counts[name] -= 1
+            if not self._counts[name]:
+                del self._counts[name]
+                news.add(name)
+        return news
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._counts
+
+
+class Kept(Protocol):
+    """One referenced object, be it there or not."""
+
+    @property
+    def store(self) -> ObjectStore: ...
+
+    async def close(self) -> None: ...
+
+
+class ReferencedView:
+    """The referenced objects of one kind: their newest states, and whether they are known.
+
+    The key is of the stream in which all of them would be.
+    """
+
+    def __init__(
+        self,
+        key: StreamKey,
+        pool: InformerPool,
+        *,
+        transform: Transform,
+        on_change: OnChange,
+        on_listed: OnListed,
+    ) -> None:
+        self.resource = key.resource
+        self._key = key
+        self._pool = pool
+        self._transform = transform
+        self._on_change = on_change
+        self._on_listed = on_listed
+        self._references = References()
+        self._namespaces: Collection[str | None] = ()
+        self._kept: dict[Name, Kept] = {}
+        self._crowds: dict[str | None, _MetadataWatch] = {}
+        self._is_crowded = False
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_synced(self) -> bool:
+        return all(one.store.is_synced for one in self._kept.values())
+
+    @property
+    def is_observed(self) -> bool:
+        return bool(self._namespaces)
+
+    def covers(self, namespace: str | None) -> bool:
+        if not self.resource.namespaced:
+            return True
+        return namespace is not None and not {namespace, None}.isdisjoint(self._namespaces)
+
+    def is_synced_in(self, namespace: str | None) -> bool:
+        """Whether all referenced objects of the namespace are known."""
+        return all(
+            one.store.is_synced
+            for (space, _), one in self._kept.items()
+            if space == namespace or not self.resource.namespaced
+        )
+
+    def knows(self, names: Collection[Name] | None) -> bool:
+        if names is None:
+            return self.is_synced
+        wanted = {self._locate(name) for name in names if self.covers(name[0])}
+        return all(name in self._kept and self._kept[name].store.is_synced for name in wanted)
+
+    def find(self, namespace: str | None, name: str) -> RawBody | None:
+        located = self._locate((namespace, name))
+        kept = self._kept.get(located)
+        return None if kept is None else kept.store.find(*located)
+
+    def values(self) -> Iterator[RawBody]:
+        for one in self._kept.values():
+            yield from one.store.values()
+
+    def refer(self, holder: Hashable, names: frozenset[Name]) -> None:
+        """The holder refers to these objects now, and to no others."""
+        for name in self._references.put(holder, frozenset(map(self._locate, names))):
+            self._follow(name)
+        self._balance()
+
+    def adjust(self, namespaces: Collection[str | None]) -> None:
+        """Keep only the objects in these namespaces."""
+        self._namespaces = namespaces
+        for name in {*self._references, *self._kept}:
+            self._follow(name)
+        self._balance()
+
+    def stop(self) -> None:
+        """Request nothing anymore: the operator exits."""
+        for one in self._kept.values():
+            if isinstance(one, _ReadObject):
+                one.stop()
+
+    async def close(self) -> None:
+        """Keep nothing anymore."""
+        self._references = References()
+        self.adjust(())
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _locate(self, name: Name) -> Name:
+        return name if self.resource.namespaced else (None, name[1])
+
+    def _follow(self, name: Name) -> None:
+        """Keep the object if it is wanted, or do not if it is not."""
+        is_wanted = name in self._references and bool(self._namespaces) and self.covers(name[0])
+        if is_wanted and name not in self._kept:
+            self._kept[name] = self._keep(name)
+        elif not is_wanted and name in self._kept:
+            self._close(self._kept.pop(name))
+
+    def _keep(self, name: Name) -> Kept:
+        if self._is_crowded:
+            read = partial(self._pool.read, self._key, *name)
+            store = ObjectStore(self.resource, transform=self._transform)
+            return _ReadObject(store, read, self._on_change, self._on_listed)
+        key = self._key._replace(namespace=name[0], name=name[1])
+        return _WatchedObject(key, self._pool, self._transform, self._on_change, self._on_listed)
+
+    def _balance(self) -> None:
+        """Choose how to follow the changes by the number of objects; it does not go to and fro."""
+        is_crowded = len(self._kept) > (MANY // 2 if self._is_crowded else MANY)
+        if is_crowded is not self._is_crowded:
+            self._is_crowded = is_crowded
+            for name, former in [*self._kept.items()]:
+                self._kept[name] = self._keep(name)
+                self._close(former)
+        places = self._namespaces if self.resource.namespaced else (None,)
+        wanted = {*places} if is_crowded else set()
+        for namespace in [place for place in self._crowds if place not in wanted]:
+            self._close(self._crowds.pop(namespace))
+        for namespace in wanted - self._crowds.keys():
+            key = self._key._replace(namespace=namespace, form=Form(is_metadata=True))
+            self._crowds[namespace] = _MetadataWatch(key, self._pool, self._kept)
+
+    def _close(self, one: "Kept | _MetadataWatch") -> None:
+        task = asyncio.create_task(one.close(), name="kopf-unreferenced")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+class _WatchedObject:
+    """One object that is watched alone."""
+
+    def __init__(
+        self,
+        key: StreamKey,
+        pool: InformerPool,
+        transform: Transform,
+        on_change: OnChange,
+        on_listed: OnListed,
+    ) -> None:
+        self._key = key
+        self._pool = pool
+        self._on_change = on_change
+        self._on_listed = on_listed
+        self.store = pool.acquire_store(key, transform=transform)
+        pool.subscribe(key, self)
+
+    async def close(self) -> None:
+        await self._pool.unsubscribe(self._key, self)
+        await self._pool.release_store(self._key)
+
+    def on_event(self, key: ObjectKey, event: RawEvent) -> None:
+        change = ObservedChange.GONE if event["type"] == "DELETED" else ObservedChange.OTHERS
+        self._on_change(self._key.resource, event["object"], change)
+
+    def on_listed(self) -> None:
+        for body in self.store.take_vanished():
+            self._on_change(self._key.resource, body, ObservedChange.GONE)
+        self._on_listed(self._key.resource)
+
+    def on_reversed(self) -> None:
+        """The store forgets it; it is listed again."""
+
+    async def drain(self) -> None:
+        """Everything is taken at once."""
+
+
+class _ReadObject:
+    """One object that is requested when something has happened to it."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        read: Callable[[], Coroutine[Any, Any, RawBody | None]],
+        on_change: OnChange,
+        on_listed: OnListed,
+    ) -> None:
+        self.store = store
+        self._read = read
+        self._on_change = on_change
+        self._on_listed = on_listed
+        self._is_outdated = False
+        self._reading: asyncio.Task[None] | None = None
+        self.renew()
+
+    @property
+    def body(self) -> RawBody | None:
+        """The object as it is known, if it is there."""
+        return next(iter(self.store.values()), None)
+
+    def renew(self) -> None:
+        """Request it anew: the known state is not the newest one."""
+        self._is_outdated = True
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._renew(), name="kopf-referenced")
+
+    def stop(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def close(self) -> None:
+        self.stop()
+
+    async def _renew(self) -> None:
+        backoff = Backoff(READING_BACKOFF, limit=READING_LIMIT)
+        while self._is_outdated:
+            self._is_outdated = False
+            try:
+                self._take(await self._read())
+            except (APIError, FormError) as e:
+                level = logging.DEBUG if backoff.failures else logging.WARNING
+                title = f"A referenced object of {self.store.resource} cannot be read"
+                logger.log(level, f"{title}, will be retried: {e}")
+                self._is_outdated = True
+                await asyncio.sleep(backoff.advance())
+
+    def _take(self, body: RawBody | None) -> None:
+        known, resource = self.body, self.store.resource
+        if known is not None and (
+            body is None or body["metadata"]["uid"] != known["metadata"]["uid"]
+        ):
+            self.store.on_event(object_key(resource, known), {"type": "DELETED", "object": known})
+            self._on_change(resource, known, ObservedChange.GONE)
+        if body is not None and (known is None or not is_same(known, body)):
+            event: RawEvent = {"type": "MODIFIED", "object": body}
+            self.store.on_event(object_key(resource, body), event)
+            self._on_change(resource, body, ObservedChange.OTHERS)
+        if not self.store.is_synced:
+            self.store.on_listed()
+            self._on_listed(resource)
+
+
+class _MetadataWatch:
+    """The metadata of all objects in one place: it tells which of the objects have changed."""
+
+    def __init__(self, key: StreamKey, pool: InformerPool, kept: dict[Name, Kept]) -> None:
+        self._key = key
+        self._pool = pool
+        self._kept = kept
+        self._seen: set[Name] = set()
+        pool.subscribe(key, self)
+
+    async def close(self) -> None:
+        await self._pool.unsubscribe(self._key, self)
+
+    def on_event(self, key: ObjectKey, event: RawEvent) -> None:
+        metadata = event["object"]["metadata"]
+        name = metadata.get("namespace"), metadata["name"]
+        one = self._kept.get(name)
+        if isinstance(one, _ReadObject):
+            self._seen.add(name)
+            is_gone = event["type"] == "DELETED"
+            if one.body is None or is_gone or not is_same(one.body, event["object"]):
+                one.renew()
+
+    def on_listed(self) -> None:
+        """Those which were read, but are not listed, are gone; unless they are newer."""
+        seen, self._seen = self._seen, set()
+        for name, one in self._kept.items():
+            if (
+                isinstance(one, _ReadObject)
+                and name not in seen
+                and self._key.namespace in (None, name[0])
+            ):
+                one.renew()
+
+    def on_reversed(self) -> None:
+        """All the versions differ then, so everything is read again."""
+
+    async def drain(self) -> None:
+        """Everything is taken at once."""
