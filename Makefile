@@ -23,7 +23,7 @@ LIVES ?= 10000
 SECONDS ?= 420
 SHARE ?= 0.1
 
-.PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-real-long e2e-k3d e2e-assets chaos chaos-all explore model compat field deploy-check lint format typecheck imports \
+.PHONY: help install demo test test-long test-floors test-all-pythons e2e e2e-real e2e-long e2e-real-long e2e-k3d e2e-assets chaos chaos-all explore model model-shards compat field deploy-check lint format typecheck imports \
 	bench bench-go spine playground docs docs-browser changelog build sbom all clean
 
 help: ## Show this list
@@ -92,6 +92,9 @@ explore: $(UV) ## Live many simulated lives: LIVES=10000 at most, in SECONDS=420
 
 model: $(UV) ## Explore all states of one object in an abstract world; ARGS="--budget edit=2,crash=1"
 	$(RUN) python -m e2e.simulation.model $(ARGS)
+
+model-shards: $(UV) ## Explore all states of the hand-over of shards; ARGS="--budget crash=1,lost=1"
+	$(RUN) python -m e2e.simulation.handover $(ARGS)
 
 field: $(UV) ## Run operators of others, as released, with our wheels instead of the previous generation
 	UV="$(UV)" $(RUN) pytest e2e/field --cluster emulator $(ARGS)

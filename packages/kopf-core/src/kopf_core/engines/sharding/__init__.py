@@ -1,0 +1,5 @@
+"""Shards: many processes work at once, each on its part of the objects. Pure values only.
+
+* :mod:`.hashing`: which object is in which shard.
+* :mod:`.assignments`: which member has which shard, and how a shard changes hands.
+"""

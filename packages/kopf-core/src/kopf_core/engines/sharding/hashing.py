@@ -1,0 +1,48 @@
+"""Hashing: which object is in which shard.
+
+The hash and the ranges are those of API servers (``shardSelector``), so that a server can select
+the same objects as we do. The hash is FNV-1a with 64 bits, of the uid of the object.
+"""
+
+from typing import NamedTuple
+
+from kopf_cogs.structs.keys import ObjectKey
+
+SHARDS = 64
+"""How many shards there are, unless it is said otherwise."""
+
+_OFFSET = 0xCBF29CE484222325
+_PRIME = 0x100000001B3
+_BITS = 64
+_MASK = 2**_BITS - 1
+
+
+class KeyRange(NamedTuple):
+    """The hashes of one shard: from the start, and up to the end, which is not in the range."""
+
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        """As the API has it: with 16 digits each, but for the end of all hashes."""
+        return f"'0x{self.start:016x}', '0x{self.end:016x}'"
+
+
+def hash_text(text: str) -> int:
+    """The hash of any text."""
+    value = _OFFSET
+    for byte in text.encode():
+        value = (value ^ byte) * _PRIME & _MASK
+    return value
+
+
+def find_shard(key: ObjectKey, count: int = SHARDS) -> int:
+    """The shard of the object. Those few kinds that have no uids are told apart by their names."""
+    text = key if isinstance(key, str) else "/".join(str(part or "") for part in key)
+    return hash_text(text) * count >> _BITS
+
+
+def get_range(shard: int, count: int = SHARDS) -> KeyRange:
+    """The hashes of the objects that are in the shard."""
+    start, end = (-(-(bound << _BITS) // count) for bound in (shard, shard + 1))
+    return KeyRange(start, end)
