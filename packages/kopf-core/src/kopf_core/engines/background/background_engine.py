@@ -141,6 +141,29 @@ class BackgroundEngine:
             for spawned in list(background.spawned.values()):
                 spawned.stop(DaemonStoppingReason.OPERATOR_PAUSING)
 
+    async def leave(self, is_ours: Callable[[ObjectKey], bool], timeout: float) -> None:
+        """Stop everything of the objects that are handled by others since now.
+
+        What has not ended in as many seconds, or in those that it has declared, is cancelled.
+        It waits until all of it has ended, however long it takes, also in threads.
+        """
+        foreign = self._find_foreign(is_ours)
+        for spawned in foreign:
+            spawned.stop(DaemonStoppingReason.OPERATOR_PAUSING)
+        declared = max((spawned.termination_duration for spawned in foreign), default=0.0)
+        if tasks := [spawned.task for spawned in foreign if spawned.task is not None]:
+            await asyncio.wait(tasks, timeout=max(timeout, declared))
+        while left := self._find_foreign(is_ours):
+            for spawned in left:
+                spawned.stop(DaemonStoppingReason.OPERATOR_PAUSING)
+                spawned.cancel()
+            tasks = [spawned.task for spawned in left if spawned.task is not None]
+            await asyncio.wait([*tasks, asyncio.create_task(asyncio.sleep(0))])
+
+    def _find_foreign(self, is_ours: Callable[[ObjectKey], bool]) -> list[SpawnedHandler]:
+        works = [*self._spawned.items(), *self._orphans.items()]
+        return [spawned for spawned, background in works if not is_ours(background.key)]
+
     def is_running(self, key: ObjectKey) -> bool:
         """Whether there is anything that must end before the object is let go."""
         background = self._objects.get(key)

@@ -1,6 +1,7 @@
 """Assembly: puts together the parts that handle the objects of one resource."""
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kopf_cogs.structs.bodies import RawBody
@@ -15,7 +16,7 @@ from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.life.essentials import Essentials
 from kopf_core.reactor.object.reconciliation import Reconciler
 from kopf_core.reactor.streams.informers import StreamKey
-from kopf_core.reactor.streams.intake import Intake
+from kopf_core.reactor.streams.intake import Intake, SharedIntake
 from kopf_core.reactor.streams.places import Occupancy
 from kopf_core.reactor.streams.pool import InformerPool
 from kopf_core.reactor.streams.queueing import WorkQueue
@@ -50,6 +51,7 @@ class HandlingFactory:
         self._sources = sources
         self._enqueue = enqueue
         self._occupancy = Occupancy()
+        self._share = essentials.share
         self._options = essentials.options
         self._indexing = replace(
             essentials.execution,
@@ -71,6 +73,7 @@ class HandlingFactory:
             background=self._background,
             desired=self._make_desired(handlers),
             takeovers=self._make_takeovers(resource, handlers),
+            share=self._share,
         )
 
     def _make_takeovers(self, resource: Resource, handlers: ResourceHandlers) -> "Takeovers | None":
@@ -115,7 +118,8 @@ class HandlingFactory:
             is_known=self._memories.__contains__,
             absorb=reconciler.echoes.absorb,
         )
-        return Intake(
+        make = Intake if self._share is None else partial(SharedIntake, share=self._share)
+        return make(
             queue,
             indexer=self._make_indexer(stream.resource, handlers),
             readiness=self._readiness,

@@ -22,6 +22,7 @@ from kopf_core.actions.threads import Door
 from kopf_core.engines.activities import ActivityRunner
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.engines.posting import EventRecorder
+from kopf_core.engines.sharding.shares import Assigner, Share
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
 from kopf_core.reactor.life.exiting import Exit
@@ -52,6 +53,7 @@ class OperatorOptions:
     indices: Indices = field(default_factory=Indices)
     clock: Clock = field(default_factory=get_clock)
     once: Once | None = None
+    assigner: Assigner | None = None
 
     @property
     def patterns(self) -> Collection[NamespacePattern]:
@@ -86,6 +88,7 @@ class Essentials:
         self.api = ObjectsAPI(self.client)
         self.recorder = EventRecorder(self.client, self.settings)
         self.memories = ObjectMemories(options.memo)
+        self.share = None if options.assigner is None else Share()
         self.indices = options.indices
         self.indices.declare(options.registry.index_ids)
         self.insights = Insights()

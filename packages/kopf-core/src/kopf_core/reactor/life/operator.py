@@ -32,6 +32,7 @@ from kopf_core.reactor.life.handling import Handling
 from kopf_core.reactor.life.leadership import Leadership
 from kopf_core.reactor.life.needs import review_rights
 from kopf_core.reactor.life.once import Failures
+from kopf_core.reactor.life.shard_orders import Sharding
 from kopf_core.reactor.life.watchdog import Watchdog
 from kopf_core.reactor.shape.preflight import check_registry, check_settings
 from kopf_core.reactor.streams.modes import Mode
@@ -63,6 +64,7 @@ class Operator:
         self._options = options
         self._context = contextvars.copy_context()
         self.leadership = Leadership(essentials, self.handling)
+        self._sharding = Sharding(essentials, self.handling)
         self._authenticator = Authenticator(
             vault=essentials.vault,
             registry=options.registry,
@@ -168,6 +170,7 @@ class Operator:
             self.essentials.execution.door.add_guard(self._peering.is_sure)
             self.handling.observer.include(PEERING_GROUPS)
         await self.leadership.start()
+        await self._sharding.start()
         parts = self._make_parts()
         tasks = [asyncio.create_task(coro, name=f"kopf-{name}") for name, coro in parts.items()]
         try:
@@ -192,6 +195,7 @@ class Operator:
             "namespace observer": handling.observe_namespaces(),
             "orchestrator": handling.orchestrator.run(),
             "leadership": self.leadership.run(),
+            "sharding": self._sharding.run(),
             "peering": self._peering.run(),
             "rights": review_rights(essentials),
             "probes": serve_probes(

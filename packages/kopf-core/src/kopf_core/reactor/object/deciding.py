@@ -27,6 +27,7 @@ from kopf_core.reactor.object.turns import Turn
 
 if TYPE_CHECKING:  # their import takes time, and few operators need them
     from kopf_core.engines.desired.desired_states import DesiredStates
+    from kopf_core.engines.sharding.shares import Share
     from kopf_core.reactor.object.takeovers import Takeovers
 
 
@@ -35,6 +36,7 @@ class Act(enum.Enum):
     """What can be done in a turn. The texts are for the table in the documentation."""
 
     DROP = "drop the events; end"
+    LEAVE = "drop the events, and leave the object to its owner; end"
     JUDGE = "drop the owed changes if others have handled the object meanwhile"
     LEAVE_ALONE = "keep the newest state only, stop daemons and timers; end"
     GO_ON = "tell that the pause is over"
@@ -75,6 +77,7 @@ class Rules:
         echoes: Echoes,
         desired: "DesiredStates | None" = None,
         takeovers: "Takeovers | None" = None,
+        share: "Share | None" = None,
     ) -> None:
         self.settings = settings = execution.settings
         self.handlers = handlers
@@ -84,6 +87,9 @@ class Rules:
         self.echoes = echoes
         self.desired = desired
         self.takeovers = takeovers
+        self.share = share
+        """Which objects are handled by this process, if not all of them are."""
+
         self.finalizer = settings.persistence.finalizer
         """The name of our finalizer."""
 
@@ -187,6 +193,13 @@ ROWS = (
         lambda turn, rules: not rules.door.is_open,
         Act.DROP,
         "the operator is paused or does not lead; it lists everything anew afterwards",
+    ),
+    Row(
+        "another process has the shard of the object",
+        lambda turn, rules: rules.share is not None and not rules.share.has(turn.item.key),
+        Act.LEAVE,
+        "each object is handled by one of the processes; that one has its events, too",
+        given=lambda rules: rules.share is not None,
     ),
     Row(
         "a pause has held changes",

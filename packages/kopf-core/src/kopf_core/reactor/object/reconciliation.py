@@ -65,6 +65,7 @@ from kopf_core.reactor.streams.work import DONE, Done, TurnResult, WorkItem
 if TYPE_CHECKING:  # their import takes time, and few operators need them
     from kopf_core.engines.desired.desired_states import DesiredStates
     from kopf_core.engines.desired.object_plans import Step
+    from kopf_core.engines.sharding.shares import Share
     from kopf_core.reactor.object.takeovers import Takeovers
 
 C = TypeVar("C", bound=ResourceCause)
@@ -91,6 +92,7 @@ class Reconciler:
         background: BackgroundEngine,
         desired: "DesiredStates | None" = None,
         takeovers: "Takeovers | None" = None,
+        share: "Share | None" = None,
     ) -> None:
         self.resource = resource
         self.settings: OperatorSettings = execution.settings
@@ -119,6 +121,7 @@ class Reconciler:
             echoes=self.echoes,
             desired=desired,
             takeovers=takeovers,
+            share=share,
         )
         self._bind([row.act for row in self._rules.rows])
 
@@ -172,6 +175,10 @@ class Reconciler:
     def _drop(self, turn: Turn) -> Done:
         turn.item.events.clear()
         return DONE
+
+    def _leave(self, turn: Turn) -> Done:
+        self._memories.forget(turn.item.key)
+        return self._drop(turn)
 
     def _judge(self, turn: Turn) -> None:
         memory, newest = turn.memory, turn.item.newest

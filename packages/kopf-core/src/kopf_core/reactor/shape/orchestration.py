@@ -160,6 +160,10 @@ class Orchestrator:
         """Whether no object has its turn now."""
         return all(intake.queue.is_idle for intake in self._intakes.values())
 
+    def is_busy(self, key: ObjectKey) -> bool:
+        """Whether there is anything to be done for the object, or being done."""
+        return any(key in intake.queue for intake in self._intakes.values())
+
     def enqueue(
         self,
         key: ObjectKey,
@@ -194,6 +198,30 @@ class Orchestrator:
         if served is None:
             return None
         return self._intakes.get(StreamKey(resource, namespace, form=served.handlers.form))
+
+    def renew(self) -> None:
+        """List all handled kinds anew: more of the objects are ours since now."""
+        for key in self._intakes:
+            self._pool.renew(key)
+
+    async def leave(self, is_ours: Callable[[ObjectKey], bool]) -> None:
+        """Drop the objects that are handled by others since now, and wait for those in work.
+
+        They are cancelled if they take too long; but threads cannot be, so they are waited for.
+        """
+        timeout = self._settings.queueing.exit_timeout
+        works = [(intake.queue, intake.queue.leave(is_ours)) for intake in self._intakes.values()]
+        tasks = [item.task for _, items in works for item in items if item.task is not None]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=timeout)
+            for queue, items in works if late else ():
+                queue.cancel([item for item in items if item.task in late])
+            await asyncio.wait(tasks)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Make no more passes for the object: it is handled by others."""
+        for _, desired in self.desired:
+            desired.forget(key)
 
     def forget_plans(self) -> None:
         """Forget the plans of all reconcilers, as after a restart: all is compared again."""

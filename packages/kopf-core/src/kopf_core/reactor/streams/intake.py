@@ -3,10 +3,12 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.engines.indexing import ResourceIndexer
+from kopf_core.engines.sharding.shares import Share
 from kopf_core.reactor.streams.modes import MEANINGS, Mode
 from kopf_core.reactor.streams.places import Gate
 from kopf_core.reactor.streams.queueing import WorkQueue
@@ -38,7 +40,7 @@ class Intake:
         self.queue = queue
         self._indexer = indexer
         self._readiness = readiness
-        self._indexing: deque[tuple[ObjectKey, RawEvent]] = deque()
+        self._indexing: deque[tuple[ObjectKey, RawEvent, bool]] = deque()
         self._is_listed = False
         if indexer is not None:
             readiness.hold(self)
@@ -67,7 +69,7 @@ class Intake:
         if self._indexer is None:
             self.queue.put(key, event)
         else:
-            self._indexing.append((key, event))
+            self._indexing.append((key, event, True))
 
     def on_listed(self) -> None:
         self._is_listed = True
@@ -89,9 +91,9 @@ class Intake:
     async def _index(self, indexer: ResourceIndexer) -> None:
         count = 0
         while self._indexing:
-            key, event = self._indexing[0]
+            key, event, is_ours = self._indexing[0]
             await indexer.index(key, event)  # if cancelled here, the event is indexed again later
-            if self._is_handled(event) or key in self.queue:
+            if is_ours and (self._is_handled(event) or key in self.queue):
                 self.queue.put(key, event)
             self._indexing.popleft()
             count += 1
@@ -99,3 +101,21 @@ class Intake:
                 await asyncio.sleep(0)  # let other tasks run: most functions never wait
         if self._is_listed:
             self._readiness.release(self)
+
+
+class SharedIntake(Intake):
+    """The same, if other processes handle a part of the objects: these are indexed only.
+
+    It is decided when the event comes: what has come from the stream before the object was ours,
+    can be older than what its previous owner has done.
+    """
+
+    def __init__(self, *args: Any, share: Share, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._share = share
+
+    def on_event(self, key: ObjectKey, event: RawEvent) -> None:
+        if self._share.has(key):
+            super().on_event(key, event)
+        elif self._indexer is not None:
+            self._indexing.append((key, event, False))

@@ -91,6 +91,13 @@ class InformerPool:
         self._start(key, stream)
         return stream.informer
 
+    def renew(self, key: StreamKey) -> None:
+        """List everything anew, for all the subscribers of the stream, if it is there."""
+        stream = self._streams.get(key)
+        if stream is not None:
+            self._detach(stream)
+            self._start(key, stream)
+
     async def unsubscribe(self, key: StreamKey, subscriber: Subscriber) -> None:
         """Report nothing more to the subscriber; stop the watch if it was the last subscriber."""
         stream = self._streams.get(key)

@@ -208,9 +208,18 @@ class WorkQueue:
         self.reach(Gate.CLOSED)
         await self.finish(timeout)
 
-    def cancel(self) -> Collection[asyncio.Task[None]]:
-        """Cancel the current turns; return their tasks."""
-        tasks = {item.task: item for item in self._working if item.task is not None}
+    def leave(self, is_ours: Callable[[ObjectKey], bool]) -> Collection[WorkItem]:
+        """Drop the objects that are handled by others since now; return those in work still."""
+        foreign = [item for item in self._items.values() if not is_ours(item.key)]
+        for item in foreign:
+            if item.position is not Position.WORKING:
+                self._drop(item)
+        return [item for item in foreign if item.position is Position.WORKING]
+
+    def cancel(self, items: Collection[WorkItem] | None = None) -> Collection[asyncio.Task[None]]:
+        """Cancel the current turns, of all objects or of these; return their tasks."""
+        working = self._working if items is None else self._working.intersection(items)
+        tasks = {item.task: item for item in working if item.task is not None}
         for task, item in tasks.items():
             item.interrupt(self._clock.monotonic())
             task.add_done_callback(lambda _, item=item: self._ensure_released(item))  # type: ignore[misc]
@@ -318,7 +327,8 @@ class WorkQueue:
             return DONE
         item.generation += 1  # the work of the turn is not done
         item.reasons |= {"interrupted"}
-        if self._gate is not Gate.OPEN or isinstance(exc, TakenBack):
+        is_ours = item.last_moment is not None or isinstance(exc, TakenBack)
+        if self._gate is not Gate.OPEN or is_ours:
             return DONE
         logger.warning(f"The processing of {item.key} was cancelled by others; repeating it.")
         return Requeue(self._clock.monotonic() + FAILURE_DELAY, is_held=True)

@@ -1,0 +1,295 @@
+"""Operators that handle only their parts of the objects, and how the parts change hands."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from kopf_core.engines.sharding.hashing import SHARDS, find_shard
+from kopf_core.engines.sharding.shares import Order
+from kopf_core.intents import decorators as on
+
+KEXES = "/apis/kopf.dev/v1/namespaces/default/kopfexamples"
+ALL = frozenset(range(SHARDS))
+NONE = frozenset[int]()
+
+
+class Orders:
+    """The assigner of one operator: the test gives orders, and sees what is confirmed."""
+
+    def __init__(self, journal: Any, shards: frozenset[int]) -> None:
+        self._journal = journal
+        self._queue = asyncio.Queue[Order]()
+        self._round = 0
+        self.give(shards)
+
+    def give(self, shards: frozenset[int]) -> int:
+        self._round += 1
+        self._queue.put_nowait(Order(self._round, shards))
+        return self._round
+
+    async def wait(self) -> Order:
+        return await self._queue.get()
+
+    def confirm(self, round: int) -> None:
+        self._journal(round)
+
+
+@pytest.fixture
+def make_orders(journal):
+    return lambda shards: Orders(journal, shards)
+
+
+async def test_o_each_object_is_handled_by_the_owner_of_its_shard_only(
+    cluster, operate, registry, make_journal, journal
+):
+    halves = frozenset(range(SHARDS // 2)), frozenset(range(SHARDS // 2, SHARDS))
+    journals = [make_journal(), make_journal()]
+    existing = [await cluster.create(f"old-{i}") for i in range(10)]
+
+    @on.event("kopfexamples", registry=registry)
+    @on.create("kopfexamples", registry=registry)
+    async def fn(uid: str, memo: Any, **_: Any) -> None:
+        memo.journal(uid)
+
+    def run(number: int) -> Any:
+        memo = type("Memo", (), {"journal": journals[number]})()
+        return operate(memo=memo, assigner=Orders(make_journal(), halves[number]))
+
+    async with run(0), run(1):
+        created = [await cluster.create(f"new-{i}") for i in range(10)]
+        uids = {obj["metadata"]["uid"] for obj in [*existing, *created]}
+        for half, its in zip(halves, journals, strict=True):
+            expected = {uid for uid in uids if find_shard(uid) in half}
+            await its.until(lambda j, expected=expected: {*j} >= expected)
+    for half, its in zip(halves, journals, strict=True):
+        assert {find_shard(uid) for uid in its} <= half
+
+
+async def test_o_nothing_is_handled_until_it_is_said_what_is_ours(
+    cluster, operate, registry, journal
+):
+    @on.event("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    orders = Orders(journal, NONE)
+    await orders.wait()
+    await cluster.create("one")
+    async with operate(assigner=orders) as operator:
+        assert not journal
+        orders.give(ALL)
+        await journal.until(lambda j: "one" in j)
+        assert not operator.is_paused
+
+
+async def test_o_a_shard_is_given_away_when_its_handlers_have_ended(
+    cluster, operate, registry, journal, settings, make_orders
+):
+    settings.queueing.exit_timeout = 999
+    may_end = asyncio.Event()
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(f"{name} begins")
+        await may_end.wait()
+        journal(f"{name} ends")
+
+    orders = make_orders(ALL)
+    async with operate(assigner=orders):
+        await cluster.create("one")
+        await journal.until(lambda j: "one begins" in j)
+        last = orders.give(NONE)
+        await cluster.create("two")
+        await cluster.patch("one", x=1)
+        may_end.set()
+        await journal.until(lambda j: last in j)
+    assert [*journal] == [1, "one begins", "one ends", last]
+    obj = await cluster.get("one")
+    assert "last-handled-configuration" in str(obj["metadata"]["annotations"])
+
+
+async def test_o_handlers_that_take_long_are_cancelled_when_their_shard_is_given_away(
+    cluster, operate, registry, journal, settings, make_orders, logged
+):
+    settings.queueing.exit_timeout = 0
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(**_: Any) -> None:
+        journal("begins")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            journal("is cancelled")
+
+    orders = make_orders(ALL)
+    async with operate(assigner=orders):
+        await cluster.create("one")
+        await journal.until(lambda j: "begins" in j)
+        last = orders.give(NONE)
+        await journal.until(lambda j: last in j)
+    assert [*journal] == [1, "begins", "is cancelled", last]
+    assert not [text for text in logged() if "cancelled by others" in text]
+
+
+async def test_o_threads_are_waited_for_before_their_shard_is_given_away(
+    cluster, operate, registry, journal, settings, make_orders
+):
+    settings.queueing.exit_timeout = 0
+    may_end = threading.Event()
+    loop = asyncio.get_running_loop()
+
+    @on.create("kopfexamples", registry=registry)
+    def fn(**_: Any) -> None:
+        loop.call_soon_threadsafe(journal, "begins")
+        may_end.wait()
+        loop.call_soon_threadsafe(journal, "ends")
+
+    orders = make_orders(ALL)
+    async with operate(assigner=orders):
+        await cluster.create("one")
+        await journal.until(lambda j: "begins" in j)
+        last = orders.give(NONE)
+        await asyncio.sleep(0)
+        may_end.set()
+        await journal.until(lambda j: last in j)
+    assert [*journal] == [1, "begins", "ends", last]
+
+
+async def test_o_a_daemon_moves_with_its_shard_and_is_never_doubled(
+    cluster, operate, registry, journal, settings, make_orders, make_journal
+):
+    settings.queueing.exit_timeout = 0
+
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(memo: Any, **_: Any) -> None:
+        journal(f"begins in {memo.name}")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            journal(f"ends in {memo.name}")
+
+    def run(name: str, orders: Orders) -> Any:
+        return operate(memo=type("Memo", (), {"name": name})(), assigner=orders)
+
+    first, second = make_orders(ALL), Orders(make_journal(), NONE)
+    await cluster.create("one")
+    async with run("first", first), run("second", second):
+        await journal.until(lambda j: "begins in first" in j)
+        last = first.give(NONE)
+        await journal.until(lambda j: last in j)
+        second.give(ALL)
+        await journal.until(lambda j: "begins in second" in j)
+    assert [item for item in journal if isinstance(item, str)] == [
+        "begins in first",
+        "ends in first",
+        "begins in second",
+        "ends in second",
+    ]
+
+
+async def test_o_objects_of_a_gained_shard_are_handled_as_after_a_restart(
+    cluster, operate, registry, journal, make_orders
+):
+    @on.resume("kopfexamples", registry=registry)
+    @on.create("kopfexamples", registry=registry)
+    @on.update("kopfexamples", registry=registry)
+    async def fn(name: str, reason: str, spec: Any, **_: Any) -> None:
+        journal((name, reason, spec.get("x")))
+
+    orders = make_orders(ALL)
+    async with operate(assigner=orders):
+        await cluster.create("one")
+        await cluster.create("two")
+        created = {("one", "create", None), ("two", "create", None)}
+        await journal.until(lambda j: created <= {*j})
+        last = orders.give(NONE)
+        await journal.until(lambda j: last in j)
+        await cluster.patch("two", x=1)
+        orders.give(ALL)
+        await journal.until(lambda j: {("one", "resume", None), ("two", "update", 1)} <= {*j})
+    handled = [item for item in journal if isinstance(item, tuple)]
+    assert sorted(handled, key=str) == [
+        ("one", "create", None),
+        ("one", "resume", None),
+        ("two", "create", None),
+        ("two", "update", 1),
+    ]
+
+
+async def test_o_the_objects_that_remain_ours_are_not_disturbed_by_other_shards(
+    cluster, operate, registry, journal, settings, make_orders
+):
+    settings.queueing.exit_timeout = 0
+    may_end = asyncio.Event()
+
+    @on.resume("kopfexamples", registry=registry)
+    @on.create("kopfexamples", registry=registry)
+    async def fn(name: str, **_: Any) -> None:
+        journal(name)
+
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(name: str, **_: Any) -> None:
+        journal(f"daemon of {name}")
+        try:
+            await may_end.wait()
+        except asyncio.CancelledError:
+            journal(f"daemon of {name} is cancelled")
+            raise
+
+    first = await cluster.create("first")
+    others = [await cluster.create(f"other-{i}") for i in range(5)]
+    shard = find_shard(first["metadata"]["uid"])
+    names = {
+        obj["metadata"]["name"] for obj in others if find_shard(obj["metadata"]["uid"]) != shard
+    }
+    orders = make_orders(frozenset({shard}))
+    async with operate(assigner=orders):
+        await journal.until(lambda j: {"first", "daemon of first"} <= {*j})
+        orders.give(ALL)
+        await journal.until(lambda j: names <= {*j})
+        last = orders.give(frozenset({shard}))
+        await journal.until(lambda j: last in j)
+        may_end.set()
+    assert journal.count("first") == 1
+    assert journal.count("daemon of first") == 1
+    assert "daemon of first is cancelled" not in journal
+
+
+async def test_o_indices_have_the_objects_of_all_shards(
+    cluster, operate, registry, journal, make_orders
+):
+    @on.index("kopfexamples", id="names", registry=registry)
+    async def index(name: str, **_: Any) -> Any:
+        return {"all": name}
+
+    @on.event("kopfexamples", registry=registry)
+    async def fn(name: str, names: Any, **_: Any) -> None:
+        journal({*names["all"]})
+
+    first = await cluster.create("first")
+    await cluster.create("second")
+    orders = make_orders(frozenset({find_shard(first["metadata"]["uid"])}))
+    async with operate(assigner=orders):
+        await journal.until(lambda j: {"first", "second"} in j)
+
+
+async def test_o_passes_for_the_objects_of_others_are_not_made(
+    cluster, operate, registry, journal, make_orders
+):
+    @on.reconcile("kopfexamples", owns=["kopfexamples"], registry=registry)
+    async def fn(name: str, **_: Any) -> Any:
+        journal(name)
+        return []
+
+    first = await cluster.create("first")
+    await cluster.create("second")
+    ours = frozenset({find_shard(first["metadata"]["uid"])})
+    orders = make_orders(ours)
+    async with operate(assigner=orders):
+        await journal.until(lambda j: "first" in j)
+        await cluster.patch("second", x=1)
+        await cluster.patch("first", x=1)
+        await journal.until(lambda j: j.count("first") == 2)
+    assert "second" not in journal
