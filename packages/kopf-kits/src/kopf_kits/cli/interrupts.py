@@ -44,5 +44,15 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, old_sigint)
 
 
+@contextlib.contextmanager
+def blocked_interrupts() -> Iterator[None]:
+    """Ctrl+C comes to all processes of a terminal: let it be passed on by us, and once."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def _interrupt(signum: int, frame: FrameType | None) -> None:
     signal.raise_signal(signal.SIGINT)

@@ -19,6 +19,7 @@ from types import FrameType
 
 import click
 
+from kopf_kits.cli.interrupts import blocked_interrupts
 from kopf_kits.cli.sources import Stamps, find_changes, find_roots, scan
 from kopf_kits.cli.spares import Spare
 
@@ -90,11 +91,11 @@ class _Supervisor:
         spare, self._spare = self._spare, None
         if spare is not None and (process := spare.start()) is not None:
             return process
-        with _blocked_interrupts():
+        with blocked_interrupts():
             return subprocess.Popen(self._command, env=self._env)
 
     def _prepare_next(self) -> None:
-        with _blocked_interrupts(), contextlib.suppress(OSError):
+        with blocked_interrupts(), contextlib.suppress(OSError):
             self._spare = Spare(self._command, self._env)
 
     def _wait_for_changes(self, child: subprocess.Popen[bytes], known: Stamps) -> list[str]:
@@ -132,16 +133,6 @@ class _Supervisor:
 
     def _on_signal(self, _signum: int, _frame: FrameType | None) -> None:
         self._signals += 1
-
-
-@contextlib.contextmanager
-def _blocked_interrupts() -> Iterator[None]:
-    """Ctrl+C comes to all processes of a terminal: let it be passed on by us, and once."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -89,6 +89,12 @@ DEV_PRIORITY = 666
     metavar="NAME[@NAMESPACE]",
     help="Elect one leader among the replicas by this Lease; the other replicas wait.",
 )
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Run so many processes, each with its part of the objects; 1 by default.",
+)
 @once_options
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
 @target_options
@@ -111,20 +117,32 @@ def run(
     once: Once | None,
     apply_crds: bool,
     force: bool,
+    processes: int,
     **options: Any,
 ) -> None:
     """Run the operator with the handlers from the files and modules."""
     _check_usage(sandbox, files, **options)
     _check_definitions(apply_crds, force, once)
+    if processes > 1:
+        _check_processes(controls, reload, once, **options)
     if dev and options["priority"] is None:
         options["priority"] = DEV_PRIORITY
     if sandbox and not options["namespaces"] and not options["namespace_selector"]:
         options["clusterwide"] = True
-    supervised = reloading.is_supervised()
+    # It takes time, and is not needed for the help and for wrong options.
+    from kopf_kits.cli.links import take_link
+
+    link = take_link()
+    supervised = reloading.is_supervised() or link is not None
     with contextlib.ExitStack() as stack:
-        if once is None and not supervised and reloading.is_wanted(reload, dev):
+        is_reloaded = processes == 1 and once is None and reloading.is_wanted(reload, dev)
+        if not supervised and (processes > 1 or is_reloaded):
             if sandbox:
                 stack.enter_context(_started_sandbox(engine, files))
+            if processes > 1:
+                from kopf_kits.cli.processes import run_processes
+
+                raise Exit(run_processes(reloading.make_command(), processes))
             raise Exit(reloading.run_reloading(paths, modules))
         # It takes time, and is not needed for the help and for wrong options.
         from kopf_core.intents.registries import get_default_registry, set_default_registry
@@ -151,6 +169,7 @@ def run(
 
             apply_models(controls, loaded, force=force)
         controls_kwargs = controls.as_kwargs() | ({} if once is None else {"once": once})
+        controls_kwargs |= {} if link is None else {"assigner": link}
         stack.enter_context(clean_exit(others))
         loop = stack.enter_context(proper_loop(controls_kwargs.pop("loop", None)))
         running.run(loop=loop, **options, **controls_kwargs)
@@ -169,6 +188,20 @@ def _check_usage(sandbox: bool, files: Collection[str], **options: Any) -> None:
         raise click.UsageError("Use --file with --sandbox: other clusters are not to be changed.")
     if is_given("engine") and not sandbox:
         raise click.UsageError("Use --engine with --sandbox: it is what the sandbox runs on.")
+
+
+def _check_processes(
+    controls: CLIControls, reload: bool | None, once: Once | None, **options: Any
+) -> None:
+    names = ("lease", "peering_name", "liveness_endpoint", "serving_endpoint", "status_endpoint")
+    given = [name for name in names if options[name] is not None]
+    if given or reload or once is not None:
+        option = {"peering_name": "peering", "liveness_endpoint": "liveness"}
+        name = "reload" if reload else "once" if once is not None else given[0]
+        name = option.get(name, name.removesuffix("ing_endpoint").removesuffix("_endpoint"))
+        raise click.UsageError(f"Use either --processes or --{name}, not both.")
+    if controls != CLIControls() or threading.current_thread() is not threading.main_thread():
+        raise click.UsageError("Use --processes only in the command line: it starts processes.")
 
 
 def _check_definitions(apply_crds: bool, force: bool, once: Once | None) -> None:

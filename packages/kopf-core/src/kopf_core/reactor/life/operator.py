@@ -34,7 +34,11 @@ from kopf_core.reactor.life.needs import review_rights
 from kopf_core.reactor.life.once import Failures
 from kopf_core.reactor.life.shard_orders import Sharding
 from kopf_core.reactor.life.watchdog import Watchdog
-from kopf_core.reactor.shape.preflight import check_registry, check_settings
+from kopf_core.reactor.shape.preflight import (
+    check_registry,
+    check_settings,
+    check_sharing,
+)
 from kopf_core.reactor.streams.modes import Mode
 
 if TYPE_CHECKING:
@@ -109,6 +113,8 @@ class Operator:
                     if self.essentials.is_dry:
                         _stand_alone(self._options.settings)
                     check_settings(self._options.settings, logger)
+                    if self._options.assigner is not None:
+                        check_sharing(self._options.registry, self._options.settings)
                     self._admission = self._make_admission()
                     raise_flag(self._options.ready_flag)
                     await self._serve()

@@ -24,6 +24,7 @@ from kopf_core.intents.handlers import (
     SpawningHandler,
 )
 from kopf_core.intents.registries import OperatorRegistry, deduplicate, identify_fn
+from kopf_core.intents.webhooks import WebhookHandler
 from kopf_core.reactor.object.warnings import locate
 
 
@@ -159,6 +160,19 @@ def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
             "settings.execution.executor must be of threads, not of processes: "
             "what is passed to handlers cannot be passed to processes."
         )
+
+
+def check_sharing(registry: OperatorRegistry, settings: OperatorSettings) -> None:
+    """Prepare to be one of several processes, or raise :class:`SettingsError` if it cannot be."""
+    serving = settings.serving
+    if settings.leasing.name is not None or settings.peering.mandatory:
+        raise SettingsError("Use neither leases nor peering with several processes.")
+    settings.peering.standalone = True  # the other processes are not to be waited for
+    if serving.endpoint or serving.status:
+        raise SettingsError("Several processes cannot serve at one address: use one process.")
+    is_served = any(isinstance(one, WebhookHandler) for one in registry.resource_handlers)
+    if is_served or registry.conversions:
+        raise SettingsError("Several processes cannot serve webhooks: use one process for them.")
 
 
 def _check_leasing(settings: OperatorSettings) -> None:

@@ -1,0 +1,157 @@
+"""``kopf run --processes``: several processes on one machine, each with its part of the objects.
+
+The supervisor loads no handlers and talks to no cluster. It assigns the shards to the processes by
+the same rules as of replicas, see :mod:`kopf_core.engines.sharding`; but it knows at once when
+one of them has died, so the others take its part over at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+
+from kopf_cogs.clients.retries import Backoff
+from kopf_core.engines.sharding.assignments import Assignment, advance
+from kopf_kits.cli.interrupts import blocked_interrupts
+from kopf_kits.cli.links import MARK, receive, send
+
+logger = logging.getLogger("kopf.processes")
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+RESTARTING = 1.0  # seconds until a killed process is started again; then, twice as long each time
+HEALTHY = 60.0  # seconds of life after which the next restart is as the first one
+
+
+def run_processes(command: list[str], count: int) -> int:
+    """Run so many processes with this command until they exit; return the exit code."""
+    return asyncio.run(_run(command, count))
+
+
+async def _run(command: list[str], count: int) -> int:
+    supervisor = Supervisor(command, count)
+    loop = asyncio.get_running_loop()
+    for signum in SIGNALS:
+        loop.add_signal_handler(signum, supervisor.stop)
+    return await supervisor.run()
+
+
+class Worker:
+    """One life of one of the processes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.confirmed = 0
+        self.process: asyncio.subprocess.Process | None = None
+        self.writer: asyncio.StreamWriter | None = None
+
+    def terminate(self) -> None:
+        if self.process is not None and self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.terminate()
+
+    def tell(self, assignment: Assignment) -> None:
+        if self.writer is not None and not self.writer.is_closing():
+            shards = sorted(assignment.get_share(self.name))
+            send(self.writer, {"round": assignment.round, "shards": shards})
+
+
+class Supervisor:
+    """Starts the processes, assigns shards to them, and starts again those that were killed.
+
+    If one of them exits by itself, all of them do, with its exit code: as one process would.
+    """
+
+    def __init__(self, command: list[str], count: int) -> None:
+        self._command = command
+        self._workers = {number: Worker(f"{number}.1") for number in range(1, count + 1)}
+        self._assignment = Assignment()
+        self._stopping = asyncio.Event()
+        self._code = 0
+
+    async def run(self) -> int:
+        """Run until all processes have exited; get the exit code."""
+        self._assign()
+        keeping = [asyncio.create_task(self._keep(number)) for number in self._workers]
+        try:
+            await asyncio.gather(*keeping)
+        finally:
+            self.stop()
+            await asyncio.wait(keeping)
+        return self._code
+
+    def stop(self) -> None:
+        """Ask the processes to exit, as by a signal. It can be repeated, as signals can be."""
+        self._stopping.set()
+        for worker in self._workers.values():
+            worker.terminate()
+
+    async def _keep(self, number: int) -> None:
+        """Run the process, again and again if it is killed."""
+        backoff, clock = Backoff(RESTARTING), asyncio.get_running_loop().time
+        life = 1
+        while not self._stopping.is_set():
+            started = clock()
+            code = await self._live(self._workers[number])
+            del self._workers[number]
+            if not self._stopping.is_set() and code < 0:
+                logger.error(f"Process {number} was killed by {signal.Signals(-code).name}.")
+                self._assign()
+                if clock() - started >= HEALTHY:
+                    backoff.reset()
+                await self._wait(backoff.advance())
+                life += 1
+                self._workers[number] = Worker(f"{number}.{life}")
+                self._assign()
+            elif not self._stopping.is_set():
+                logger.debug(f"Process {number} has exited with the code {code}: all of them do.")
+                self._code = code
+                self.stop()
+            else:
+                self._code = self._code or max(code, 0)
+
+    async def _live(self, worker: Worker) -> int:
+        """Start the process, talk to it, and get its exit code."""
+        ours, theirs = socket.socketpair()
+        with theirs, blocked_interrupts():
+            env = {**os.environ, MARK: str(theirs.fileno())}
+            worker.process = await asyncio.create_subprocess_exec(
+                *self._command, env=env, pass_fds=[theirs.fileno()]
+            )
+        if self._stopping.is_set():  # it was being started meanwhile
+            worker.terminate()
+        listening = asyncio.create_task(self._listen(worker, ours))
+        try:
+            return await worker.process.wait()
+        finally:
+            listening.cancel()
+            await asyncio.wait([listening])
+
+    async def _listen(self, worker: Worker, sock: socket.socket) -> None:
+        """Tell the process what it has, and hear what it has confirmed."""
+        reader, worker.writer = await asyncio.open_connection(sock=sock)
+        try:
+            worker.tell(self._assignment)
+            while (told := await receive(reader)) is not None:
+                worker.confirmed = told["confirmed"]
+                self._assign()
+        finally:
+            worker.writer.close()
+
+    def _assign(self) -> None:
+        """Adjust the assignment to who is there and what they have confirmed; and say so."""
+        members = {worker.name: worker.confirmed for worker in self._workers.values()}
+        assignment = advance(self._assignment, members.keys(), members)
+        if assignment is not self._assignment:
+            self._assignment = assignment
+            for worker in self._workers.values():
+                worker.tell(assignment)
+
+    async def _wait(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()

@@ -1,0 +1,217 @@
+"""``kopf run --processes``: several processes work at once, really; some of them are killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kopf_kits.cli.groups import main
+from kopf_kits.sandbox import SandboxThread
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals."),
+]
+
+OPERATOR = """
+import asyncio
+import os
+import sys
+from kopf_cogs.clients.kubeconfig import login_with_kubeconfig
+from kopf_core.intents import decorators as on
+
+on.login()(login_with_kubeconfig)
+
+def tell(*words):
+    os.write(1, " ".join(map(str, (os.getpid(), *words, chr(10)))).encode())  # lines are whole
+
+@on.startup()
+def startup(**_):
+    tell("starts")
+
+@on.cleanup()
+def cleanup(**_):
+    tell("ends")
+
+@on.event("kopfexamples")
+def known(name, **_):
+    tell("knows", name)
+
+@on.resume("kopfexamples")
+@on.create("kopfexamples")
+async def fn(name, reason, **_):
+    tell("handles", name, reason)
+"""
+
+
+class Running:
+    """A command line whose output is read as it comes: the process, the verb, the object."""
+
+    def __init__(self, process: "subprocess.Popen[str]", path: Path) -> None:
+        self.process = process
+        self.path = path
+        self.lines: list[list[str]] = []
+
+    def read_until(self, check: Callable[[list[list[str]]], object]) -> None:
+        """Read more lines until it is so."""
+        assert self.process.stdout is not None
+        while not check(self.lines):
+            line = self.process.stdout.readline()
+            assert line, f"Nothing more than {self.lines}: {self.path.read_text()}"
+            self.lines.append(line.split())
+
+    def get(self, verb: str) -> list[list[str]]:
+        return [line for line in self.lines if line[1] == verb]
+
+    def get_pids(self, verb: str) -> list[str]:
+        return [line[0] for line in self.get(verb)]
+
+    def read_pids(self, count: int) -> list[str]:
+        """Of the processes that have started, in this order."""
+        self.read_until(lambda _: len(self.get("starts")) >= count)
+        return self.get_pids("starts")
+
+    def read_names(self, names: set[str]) -> None:
+        """Until all of the objects are handled."""
+        self.read_until(lambda _: {name for _, _, name, *_ in self.get("handles")} >= names)
+
+    def finish(self) -> int:
+        assert self.process.stdout is not None
+        self.lines += [line.split() for line in self.process.stdout]
+        return self.process.wait(timeout=60)
+
+
+@pytest.fixture
+def cluster(crd_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+    with SandboxThread() as sandbox:
+        sandbox.apply(crd_path)
+        monkeypatch.setenv("KUBECONFIG", str(sandbox.write_kubeconfig(tmp_path / "config")))
+        yield sandbox
+
+
+def create(cluster: SandboxThread, names: set[str]) -> None:
+    for name in sorted(names):
+        body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": name}}
+        cluster.create(body, namespace="default")
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> object:
+    @contextmanager
+    def run(count: int, text: str = OPERATOR) -> Iterator[Running]:
+        path, log = tmp_path / "handlers.py", tmp_path / "log"
+        path.write_text(text)
+        command = [sys.executable, "-m", "kopf_kits.cli", "run", "-A", "--processes", str(count)]
+        with log.open("w") as stderr:
+            process = subprocess.Popen(
+                [*command, str(path)], stdout=subprocess.PIPE, stderr=stderr, text=True
+            )
+        try:
+            yield Running(process, log)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(timeout=60)
+            if process.stdout is not None:
+                process.stdout.close()
+
+    return run
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_o_processes_share_the_objects_and_exit_as_one_does(cluster, running, signum):
+    old, new = {f"old-{i}" for i in range(10)}, {f"new-{i}" for i in range(10)}
+    create(cluster, old)
+    with running(2) as operator:
+        pids = operator.read_pids(2)
+        operator.read_names(old)
+        create(cluster, new)
+        operator.read_names(new)
+        operator.process.send_signal(signum)
+        assert operator.finish() == 0
+    lines = operator.get("handles")
+    assert {*operator.get_pids("handles")} == {*pids}
+    assert sorted(name for _, _, name, _ in lines) == sorted(old | new)
+    knowing = {(pid, name) for pid, _, name in operator.get("knows")}
+    assert knowing == {(pid, name) for pid, _, name, _ in lines}
+    assert sorted(operator.get_pids("ends")) == sorted(pids)
+    assert "Traceback" not in operator.path.read_text()
+
+
+def test_o_the_part_of_a_killed_process_is_taken_over_and_given_back(cluster, running):
+    old, new = {f"old-{i}" for i in range(10)}, {f"new-{i}" for i in range(10)}
+    create(cluster, old)
+    with running(2) as operator:
+        killed, survivor = operator.read_pids(2)
+        operator.read_names(old)
+        orphans = {name for pid, _, name, _ in operator.get("handles") if pid == killed}
+        os.kill(int(killed), signal.SIGKILL)
+        *_, successor = operator.read_pids(3)
+
+        def get_resumed(pid: str) -> set[str]:
+            return {line[2] for line in operator.get("handles") if line[::3] == [pid, "resume"]}
+
+        operator.read_until(lambda _: get_resumed(survivor) >= orphans)
+        operator.read_until(lambda _: get_resumed(successor))
+        create(cluster, new)
+        operator.read_names(new)
+        operator.process.send_signal(signal.SIGTERM)
+        assert operator.finish() == 0
+    assert get_resumed(survivor) == orphans
+    created = [name for _, _, name, reason in operator.get("handles") if reason == "create"]
+    assert sorted(created) == sorted(old | new)
+    assert "was killed by SIGKILL" in operator.path.read_text()
+
+
+def test_o_all_processes_exit_when_one_of_them_does(running, cluster):
+    text = OPERATOR + '    if name == "fatal": sys.exit(7)\n'
+    with running(2, text) as operator:
+        pids = operator.read_pids(2)
+        create(cluster, {"fatal"})
+        assert operator.finish() == 7
+    assert sorted(operator.get_pids("ends")) == sorted(pids)
+
+
+def test_o_processes_exit_when_their_supervisor_is_killed(running, cluster):
+    create(cluster, {"one"})
+    with running(2) as operator:
+        pids = operator.read_pids(2)
+        operator.read_names({"one"})
+        operator.process.kill()
+        operator.finish()  # it is the end of the output of all
+    assert sorted(operator.get_pids("ends")) == sorted(pids)
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ('settings.leasing.name = "x"', "neither leases nor peering"),
+        ("settings.peering.mandatory = True", "neither leases nor peering"),
+        ('settings.serving.endpoint = "http://127.0.0.1:1"', "cannot serve at one address"),
+        ("on.validate('kopfexamples', id='x')(startup)", "cannot serve webhooks"),
+    ],
+)
+def test_o_what_several_processes_cannot_do_is_refused(running, cluster, code, text):
+    lines = OPERATOR.replace("def startup(**_):\n", f"def startup(settings, **_):\n    {code}\n")
+    with running(2, lines) as operator:
+        assert operator.finish() == 1
+    assert text in operator.path.read_text()
+    assert "Traceback" not in operator.path.read_text()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--lease=x"], ["--peering=x"], ["--reload"], ["--once"], ["--liveness=http://127.0.0.1:1"]],
+    ids=str,
+)
+def test_o_what_does_not_go_with_processes_is_refused(options):
+    result = CliRunner().invoke(main, ["run", "-A", "--processes=2", *options])
+    assert result.exit_code == 2
+    name = options[0].partition("=")[0]
+    assert f"Use either --processes or {name}, not both." in result.output
