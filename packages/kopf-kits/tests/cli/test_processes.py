@@ -2,8 +2,11 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kopf_kits.cli.gateways import Answer, join_probes
 from kopf_kits.cli.groups import main
 from kopf_kits.sandbox import SandboxThread
 
@@ -104,10 +108,11 @@ def create(cluster: SandboxThread, names: set[str]) -> None:
 @pytest.fixture
 def running(tmp_path: Path) -> object:
     @contextmanager
-    def run(count: int, text: str = OPERATOR) -> Iterator[Running]:
+    def run(count: int, text: str = OPERATOR, *args: str) -> Iterator[Running]:
         path, log = tmp_path / "handlers.py", tmp_path / "log"
         path.write_text(text)
         command = [sys.executable, "-m", "kopf_kits.cli", "run", "-A", "--processes", str(count)]
+        command += args
         with log.open("w") as stderr:
             process = subprocess.Popen(
                 [*command, str(path)], stdout=subprocess.PIPE, stderr=stderr, text=True
@@ -188,12 +193,84 @@ def test_o_processes_exit_when_their_supervisor_is_killed(running, cluster):
     assert sorted(operator.get_pids("ends")) == sorted(pids)
 
 
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
+
+
+PROBES = """
+@on.probe(id="pid")
+def probe(**_):
+    assert not os.path.exists(os.environ["SICK"] + str(os.getpid()))
+    return "well"
+"""
+
+
+def test_o_all_processes_are_served_at_one_endpoint(cluster, running, port, tmp_path, monkeypatch):
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setenv("SICK", str(tmp_path / "sick"))
+    url, names = f"http://127.0.0.1:{port}", {f"obj-{i}" for i in range(10)}
+    create(cluster, names)
+    with running(2, OPERATOR + PROBES, "--serve", url) as operator:
+        pids = operator.read_pids(2)
+        operator.read_names(names)
+        while get(f"{url}/readyz") != (200, '{"unready": []}'):
+            pass  # the lists are over soon after their last objects are handled
+        status, text = get(f"{url}/metrics")
+        assert status == 200
+        counts = [
+            float(line.rpartition(" ")[2])
+            for line in text.splitlines()
+            if line.startswith("kopf_handler_seconds_count") and 'handler="fn"' in line
+        ]
+        assert (len(counts), sum(counts)) == (2, 10)
+        assert text.count("# TYPE kopf_handler_seconds histogram") == 1
+        assert {f'kopf_paused{{process="{number}"}} 0.0' in text for number in (1, 2)} == {True}
+        (tmp_path / f"sick{pids[1]}").touch()
+        status, text = get(f"{url}/livez")
+        assert (status, "The probes have failed" in text) == (500, True)
+        (tmp_path / f"sick{pids[1]}").unlink()
+        os.kill(int(pids[0]), signal.SIGKILL)
+        operator.read_until(lambda _: len(operator.get("starts")) >= 3)
+        operator.process.send_signal(signal.SIGTERM)
+        assert operator.finish() == 0
+
+
+def test_o_all_processes_exit_if_their_address_is_taken(running, cluster, port):
+    url = f"http://127.0.0.1:{port}"
+    with socket.create_server(("127.0.0.1", port)), running(2, OPERATOR, "-L", url) as operator:
+        assert operator.finish() == 1
+    log = operator.path.read_text()
+    assert f"Error: Cannot serve the probes at {url}: address already in use" in log
+    assert "Traceback" not in log
+
+
+def test_o_probes_are_as_bad_as_the_worst_of_processes():
+    answers = [
+        Answer(200, '{"a": 1}'),
+        Answer(503, '{"unready": ["x", "y"]}'),
+        Answer(503, '{"unready": ["y", "z"]}'),
+    ]
+    assert join_probes(answers) == (503, '{"unready": ["x", "y", "z"]}')
+    assert join_probes(answers[:1]) == (200, '{"a": 1}')
+    assert join_probes([]) == (200, "{}")
+
+
 @pytest.mark.parametrize(
     ("code", "text"),
     [
         ('settings.leasing.name = "x"', "neither leases nor peering"),
         ("settings.peering.mandatory = True", "neither leases nor peering"),
-        ('settings.serving.endpoint = "http://127.0.0.1:1"', "cannot serve at one address"),
+        ('settings.serving.status = "http://127.0.0.1:1"', "cannot serve the status"),
         ("on.validate('kopfexamples', id='x')(startup)", "cannot serve webhooks"),
     ],
 )
@@ -207,7 +284,7 @@ def test_o_what_several_processes_cannot_do_is_refused(running, cluster, code, t
 
 @pytest.mark.parametrize(
     "options",
-    [["--lease=x"], ["--peering=x"], ["--reload"], ["--once"], ["--liveness=http://127.0.0.1:1"]],
+    [["--lease=x"], ["--peering=x"], ["--reload"], ["--once"], ["--status=http://127.0.0.1:1"]],
     ids=str,
 )
 def test_o_what_does_not_go_with_processes_is_refused(options):

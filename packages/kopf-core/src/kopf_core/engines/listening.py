@@ -7,13 +7,20 @@ import logging
 import os
 import socket
 import urllib.parse
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from aiohttp import web
 
 View: TypeAlias = "Callable[[web.BaseRequest], Awaitable[web.Response]]"
+
+Relay: TypeAlias = "Callable[[Mapping[str, View], str, str], Awaitable[None]]"
+"""Serves the views for that address and title, until cancelled."""
+
+relay_var: "ContextVar[Relay | None]" = ContextVar("kopf_relay", default=None)
+"""Who listens instead of this process, if it is one of several."""
 
 logger = logging.getLogger("kopf.serving")
 
@@ -40,15 +47,24 @@ async def listen(views: Mapping[str, View], endpoint: str, *, title: str) -> Non
 
     Raises :class:`ListeningError` if the address cannot be listened on.
     """
-    from kopf_cogs.aiokits.listeners import Listener  # most operators serve nothing; it is heavy
-
+    relay = relay_var.get()
+    if relay is not None:
+        await relay(views, endpoint, title)
+        return
     host, port, _ = parse_endpoint(endpoint)
     try:
-        sockets = await _open_sockets(host, port)
+        sockets = await open_sockets(host, port)
     except OSError as e:
         reason = os.strerror(e.errno) if e.errno is not None and e.errno > 0 else str(e)
         message = f"Cannot serve {title} at {endpoint}: {reason.lower()}"
         raise ListeningError(message) from e
+    await serve(views, sockets)
+
+
+async def serve(views: Mapping[str, View], sockets: Collection[socket.socket]) -> None:
+    """Serve the views on these sockets, until cancelled; then, close them."""
+    from kopf_cogs.aiokits.listeners import Listener  # most operators serve nothing; it is heavy
+
     handle = functools.partial(_dispatch, views)
     listeners = [Listener(handle, sock, logger) for sock in sockets]
     try:
@@ -81,7 +97,7 @@ async def _answer(views: Mapping[str, View], request: "web.BaseRequest") -> "web
         return web.Response(status=500, text="500: Internal Server Error")
 
 
-async def _open_sockets(host: str | None, port: int) -> list[socket.socket]:
+async def open_sockets(host: str | None, port: int) -> list[socket.socket]:
     """Listen on all addresses of the host, but for those that this machine does not have."""
     loop, sockets, problem = (
         asyncio.get_running_loop(),

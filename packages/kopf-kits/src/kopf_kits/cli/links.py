@@ -6,15 +6,24 @@ The supervisor says which shards the process has; the process says which of that
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import os
 import socket
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from kopf_core.engines.listening import View, open_sockets, serve
 from kopf_core.engines.sharding.shares import Order
 
+if TYPE_CHECKING:
+    from aiohttp import web
+
 MARK = "_KOPF_LINK"
-"""The variable that tells a process of several: of which socket."""
+"""The variable that tells a process of several: of which socket, and the token."""
+
+TOKEN = "X-Kopf-Token"
+"""The header by which the processes know their supervisor."""
 
 
 class SupervisorLostError(Exception):
@@ -26,15 +35,16 @@ class SupervisorLostError(Exception):
 class Link:
     """The link as a process of several sees it."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, token: str) -> None:
         self._sock = sock
+        self._token = token
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._connecting = asyncio.Lock()
 
     async def wait(self) -> Order:
         """Wait for the next order. Raises :class:`SupervisorLostError`."""
-        if self._streams is None:
-            self._streams = await asyncio.open_connection(sock=self._sock)
-        told = await receive(self._streams[0])
+        reader, _ = await self._connect()
+        told = await receive(reader)
         if told is None:
             raise SupervisorLostError("The supervisor of the processes is gone.")
         return Order(told["round"], frozenset(told["shards"]))
@@ -43,15 +53,43 @@ class Link:
         if self._streams is not None:
             send(self._streams[1], {"confirmed": round})
 
+    async def relay(self, views: Mapping[str, View], endpoint: str, title: str) -> None:
+        """Serve the supervisor, which serves all others at that address for all processes."""
+        guarded = {path: self._guard(view) for path, view in views.items()}
+        sockets = await open_sockets("127.0.0.1", 0)
+        _, writer = await self._connect()
+        port = sockets[0].getsockname()[1]
+        send(writer, {"endpoint": endpoint, "title": title, "paths": [*views], "port": port})
+        await serve(guarded, sockets)
+
+    def _guard(self, view: View) -> View:
+        """Answer only to the supervisor: others on this machine can reach the port, too."""
+
+        async def guarded(request: web.BaseRequest) -> web.Response:
+            from aiohttp import web
+
+            if not hmac.compare_digest(request.headers.get(TOKEN, ""), self._token):
+                return web.Response(status=403, text="403: It is not for you.\n")
+            return await view(request)
+
+        return guarded
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        async with self._connecting:
+            if self._streams is None:
+                self._streams = await asyncio.open_connection(sock=self._sock)
+            return self._streams
+
 
 def take_link() -> Link | None:
     """The link of this process, if it is one of several. It is not for its own processes."""
-    number = os.environ.pop(MARK, None)
-    if number is None:
+    mark = os.environ.pop(MARK, None)
+    if mark is None:
         return None
+    number, token = mark.split()
     sock = socket.socket(fileno=int(number))
     sock.set_inheritable(False)
-    return Link(sock)
+    return Link(sock, token)
 
 
 async def receive(reader: asyncio.StreamReader) -> dict[str, Any] | None:

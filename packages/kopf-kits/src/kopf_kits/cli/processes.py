@@ -11,11 +11,14 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import socket
+from typing import Any
 
 from kopf_cogs.clients.retries import Backoff
 from kopf_core.engines.sharding.assignments import Assignment, advance
+from kopf_kits.cli.gateways import Gateway
 from kopf_kits.cli.interrupts import blocked_interrupts
 from kopf_kits.cli.links import MARK, receive, send
 
@@ -43,8 +46,9 @@ async def _run(command: list[str], count: int) -> int:
 class Worker:
     """One life of one of the processes."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, number: int, life: int) -> None:
+        self.number = number
+        self.name = f"{number}.{life}"
         self.confirmed = 0
         self.process: asyncio.subprocess.Process | None = None
         self.writer: asyncio.StreamWriter | None = None
@@ -68,20 +72,32 @@ class Supervisor:
 
     def __init__(self, command: list[str], count: int) -> None:
         self._command = command
-        self._workers = {number: Worker(f"{number}.1") for number in range(1, count + 1)}
+        self._workers = {number: Worker(number, 1) for number in range(1, count + 1)}
         self._assignment = Assignment()
         self._stopping = asyncio.Event()
         self._code = 0
+        self._token = secrets.token_hex()
+        self._gateways: dict[str, Gateway] = {}
+        self._serving = asyncio.Future[None]()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbers = range(1, count + 1)
 
     async def run(self) -> int:
-        """Run until all processes have exited; get the exit code."""
+        """Run until all processes have exited; get the exit code.
+
+        Raises the errors of the addresses that cannot be listened on.
+        """
         self._assign()
-        keeping = [asyncio.create_task(self._keep(number)) for number in self._workers]
+        keeping = asyncio.gather(*(self._keep(number) for number in self._numbers))
         try:
-            await asyncio.gather(*keeping)
+            both: list[asyncio.Future[Any]] = [keeping, self._serving]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self.stop()
-            await asyncio.wait(keeping)
+            await asyncio.wait([keeping])
+        if self._serving.done():
+            self._serving.result()
+        keeping.result()
         return self._code
 
     def stop(self) -> None:
@@ -105,7 +121,7 @@ class Supervisor:
                     backoff.reset()
                 await self._wait(backoff.advance())
                 life += 1
-                self._workers[number] = Worker(f"{number}.{life}")
+                self._workers[number] = Worker(number, life)
                 self._assign()
             elif not self._stopping.is_set():
                 logger.debug(f"Process {number} has exited with the code {code}: all of them do.")
@@ -118,7 +134,7 @@ class Supervisor:
         """Start the process, talk to it, and get its exit code."""
         ours, theirs = socket.socketpair()
         with theirs, blocked_interrupts():
-            env = {**os.environ, MARK: str(theirs.fileno())}
+            env = {**os.environ, MARK: f"{theirs.fileno()} {self._token}"}
             worker.process = await asyncio.create_subprocess_exec(
                 *self._command, env=env, pass_fds=[theirs.fileno()]
             )
@@ -137,10 +153,32 @@ class Supervisor:
         try:
             worker.tell(self._assignment)
             while (told := await receive(reader)) is not None:
-                worker.confirmed = told["confirmed"]
-                self._assign()
+                if "confirmed" in told:
+                    worker.confirmed = told["confirmed"]
+                    self._assign()
+                else:
+                    self._open(worker.number, **told)
         finally:
             worker.writer.close()
+            for gateway in self._gateways.values():
+                gateway.close(worker.number)
+
+    def _open(self, number: int, endpoint: str, title: str, paths: list[str], port: int) -> None:
+        """Serve at that address for this process, too."""
+        gateway = self._gateways.get(endpoint)
+        if gateway is None:
+            gateway = Gateway(endpoint, title, self._token, self._numbers)
+            self._gateways[endpoint] = gateway
+            serving = asyncio.create_task(gateway.serve(paths), name=f"kopf-gateway-{endpoint}")
+            serving.add_done_callback(self._on_served)
+            self._tasks.add(serving)
+        gateway.open(number, port)
+
+    def _on_served(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and not self._serving.done():
+            exc = task.exception()
+            if exc is not None:
+                self._serving.set_exception(exc)
 
     def _assign(self) -> None:
         """Adjust the assignment to who is there and what they have confirmed; and say so."""

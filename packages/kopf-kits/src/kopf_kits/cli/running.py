@@ -145,6 +145,7 @@ def run(
                 raise Exit(run_processes(reloading.make_command(), processes))
             raise Exit(reloading.run_reloading(paths, modules))
         # It takes time, and is not needed for the help and for wrong options.
+        from kopf_core.engines.listening import relay_var
         from kopf_core.intents.registries import get_default_registry, set_default_registry
         from kopf_core.reactor.life import running
         from kopf_kits.cli import spares
@@ -169,7 +170,9 @@ def run(
 
             apply_models(controls, loaded, force=force)
         controls_kwargs = controls.as_kwargs() | ({} if once is None else {"once": once})
-        controls_kwargs |= {} if link is None else {"assigner": link}
+        if link is not None:
+            controls_kwargs["assigner"] = link
+            relay_var.set(link.relay)
         stack.enter_context(clean_exit(others))
         loop = stack.enter_context(proper_loop(controls_kwargs.pop("loop", None)))
         running.run(loop=loop, **options, **controls_kwargs)
@@ -193,12 +196,14 @@ def _check_usage(sandbox: bool, files: Collection[str], **options: Any) -> None:
 def _check_processes(
     controls: CLIControls, reload: bool | None, once: Once | None, **options: Any
 ) -> None:
-    names = ("lease", "peering_name", "liveness_endpoint", "serving_endpoint", "status_endpoint")
-    given = [name for name in names if options[name] is not None]
-    if given or reload or once is not None:
-        option = {"peering_name": "peering", "liveness_endpoint": "liveness"}
-        name = "reload" if reload else "once" if once is not None else given[0]
-        name = option.get(name, name.removesuffix("ing_endpoint").removesuffix("_endpoint"))
+    others = {
+        "lease": options["lease"],
+        "peering": options["peering_name"],
+        "status": options["status_endpoint"],
+        "reload": reload,
+        "once": once,
+    }
+    for name in [name for name, value in others.items() if value]:
         raise click.UsageError(f"Use either --processes or --{name}, not both.")
     if controls != CLIControls() or threading.current_thread() is not threading.main_thread():
         raise click.UsageError("Use --processes only in the command line: it starts processes.")

@@ -164,12 +164,11 @@ def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
 
 def check_sharing(registry: OperatorRegistry, settings: OperatorSettings) -> None:
     """Prepare to be one of several processes, or raise :class:`SettingsError` if it cannot be."""
-    serving = settings.serving
     if settings.leasing.name is not None or settings.peering.mandatory:
         raise SettingsError("Use neither leases nor peering with several processes.")
     settings.peering.standalone = True  # the other processes are not to be waited for
-    if serving.endpoint or serving.status:
-        raise SettingsError("Several processes cannot serve at one address: use one process.")
+    if settings.serving.status:
+        raise SettingsError("Several processes cannot serve the status: use one process for it.")
     is_served = any(isinstance(one, WebhookHandler) for one in registry.resource_handlers)
     if is_served or registry.conversions:
         raise SettingsError("Several processes cannot serve webhooks: use one process for them.")
