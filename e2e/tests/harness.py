@@ -359,12 +359,12 @@ class World:
 
     @contextlib.asynccontextmanager
     async def process(
-        self, path: pathlib.Path, *, env: Mapping[str, str] | None = None
+        self, path: pathlib.Path, *options: str, env: Mapping[str, str] | None = None
     ) -> AsyncIterator[asyncio.subprocess.Process]:
         """Run an operator as a separate process; kill it if it is still there in the end."""
         import os
 
-        args = ["run", "--verbose", "-n", self.namespace, str(path)]
+        args = ["run", "--verbose", "-n", self.namespace, *options, str(path)]
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

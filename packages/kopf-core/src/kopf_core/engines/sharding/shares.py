@@ -1,10 +1,14 @@
 """Shares: the shards of one process, as its parts see them."""
 
 from collections.abc import Set
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.engines.sharding.hashing import find_shard
+
+REMEMBERED = 1000
+"""Of how many objects the shards are remembered: each is asked for several times in a row."""
 
 
 class Order(NamedTuple):
@@ -31,6 +35,7 @@ class Share:
 
     def __init__(self) -> None:
         self.shards: Set[int] = frozenset()
+        self._find_shard = lru_cache(REMEMBERED)(find_shard)
 
     def has(self, key: ObjectKey) -> bool:
-        return find_shard(key) in self.shards
+        return self._find_shard(key) in self.shards
