@@ -1,11 +1,15 @@
 """Operators that handle only their parts of the objects, and how the parts change hands."""
 
 import asyncio
+import contextlib
 import threading
+from collections.abc import AsyncIterator
+from random import Random
 from typing import Any
 
 import pytest
 
+from kopf_core.engines.sharding.assignments import Assignment, advance
 from kopf_core.engines.sharding.hashing import SHARDS, find_shard
 from kopf_core.engines.sharding.shares import Order
 from kopf_core.intents import decorators as on
@@ -293,3 +297,140 @@ async def test_o_passes_for_the_objects_of_others_are_not_made(
         await cluster.patch("first", x=1)
         await journal.until(lambda j: j.count("first") == 2)
     assert "second" not in journal
+
+
+class Coordinator:
+    """Assigns the shards to operators of this very process, by the real rules."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, Member] = {}
+        self.assignment = Assignment()
+
+    def advance(self) -> None:
+        confirmed = {name: member.confirmed for name, member in self.members.items()}
+        assignment = advance(self.assignment, confirmed.keys(), confirmed)
+        if assignment is not self.assignment:
+            self.assignment = assignment
+            for member in self.members.values():
+                member.tell()
+
+    def add(self, name: str) -> "Member":
+        member = self.members[name] = Member(self, name)
+        member.tell()
+        self.advance()
+        return member
+
+    def remove(self, name: str) -> None:
+        """When it has ended."""
+        del self.members[name]
+        self.advance()
+
+
+class Member:
+    """The assigner of one operator."""
+
+    def __init__(self, coordinator: Coordinator, name: str) -> None:
+        self._coordinator = coordinator
+        self._name = name
+        self._told = asyncio.Queue[Order]()
+        self.confirmed = 0
+
+    def tell(self) -> None:
+        assignment = self._coordinator.assignment
+        self._told.put_nowait(Order(assignment.round, assignment.get_share(self._name)))
+
+    async def wait(self) -> Order:
+        return await self._told.get()
+
+    def confirm(self, round: int) -> None:
+        self.confirmed = max(self.confirmed, round)
+        self._coordinator.advance()
+
+
+class Work:
+    """What is done for objects now, and where: never twice at once for the same."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, Any] = {}
+        self.deleted: set[str] = set()
+        self.overlaps: list[str] = []
+        self._working: dict[tuple[str, str], str] = {}
+
+    @contextlib.asynccontextmanager
+    async def on(self, name: str, what: str, owner: str) -> AsyncIterator[None]:
+        if (name, what) in self._working:
+            self.overlaps.append(f"{what} of {name}: {self._working[name, what]} and {owner}")
+        self._working[name, what] = owner
+        try:
+            yield
+        finally:
+            self._working.pop((name, what), None)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_o_moving_shards_lose_and_double_nothing_while_everything_changes(
+    cluster, operate, registry, settings, seed
+):
+    settings.queueing.exit_timeout = 0.01
+    chance, work, coordinator = Random(seed), Work(), Coordinator()
+
+    @on.resume("kopfexamples", registry=registry)
+    @on.create("kopfexamples", registry=registry)
+    @on.update("kopfexamples", registry=registry)
+    async def changed(name: str, spec: Any, memo: Any, **_: Any) -> None:
+        async with work.on(name, "handler", memo.owner):
+            for _ in range(chance.randrange(20)):
+                await asyncio.sleep(0)
+            work.seen[name] = spec.get("x")
+
+    @on.delete("kopfexamples", registry=registry)
+    async def deleted(name: str, memo: Any, **_: Any) -> None:
+        async with work.on(name, "handler", memo.owner):
+            work.deleted.add(name)
+
+    @on.daemon("kopfexamples", cancellation_timeout=0, registry=registry)
+    async def daemon(name: str, memo: Any, **_: Any) -> None:
+        async with work.on(name, "daemon", memo.owner):
+            await asyncio.Event().wait()
+
+    async with contextlib.AsyncExitStack() as stack:
+        stacks: dict[str, contextlib.AsyncExitStack] = {}
+
+        async def start(name: str) -> None:
+            memo = type("Memo", (), {"owner": name})()
+            stacks[name] = await stack.enter_async_context(contextlib.AsyncExitStack())
+            operator = operate(memo=memo, assigner=coordinator.add(name))
+            await stacks[name].enter_async_context(operator)
+
+        await start("first")
+        names: set[str] = set()
+        doomed: set[str] = set()
+        for number in range(30):
+            names.add(f"obj-{number}")
+            await cluster.create(f"obj-{number}", x=0)
+            await cluster.patch(chance.choice(sorted(names - doomed)), x=number)
+            if number % 5 == 0:
+                handled = sorted({*work.seen} - doomed)  # they have the finalizer
+                doomed |= {*handled[:1]}
+                for victim in handled[:1]:
+                    await cluster.delete(victim)
+            if number % 6 == 1:
+                await start(f"member-{number}")
+            if number % 6 == 4:
+                leaving = chance.choice(sorted(stacks))
+                await stacks.pop(leaving).aclose()
+                coordinator.remove(leaving)
+        await _settle(cluster, names, doomed, work)
+    assert not work.overlaps
+
+
+async def _settle(cluster: Any, names: set[str], doomed: set[str], work: Work) -> None:
+    """Wait until the last state of each object is handled, and the deleted ones are gone."""
+    async with asyncio.timeout(30):
+        while True:
+            listed = await cluster.client.get(KEXES)
+            there = {one["metadata"]["name"]: one["spec"].get("x") for one in listed["items"]}
+            gone = {one["metadata"].get("deletionTimestamp") for one in listed["items"]} - {None}
+            if not gone and all(work.seen.get(name) == x for name, x in there.items()):
+                assert names - there.keys() <= work.deleted <= doomed
+                return
