@@ -388,7 +388,7 @@ async def test_o_moving_shards_lose_and_double_nothing_while_everything_changes(
         async with work.on(name, "handler", memo.owner):
             work.deleted.add(name)
 
-    @on.daemon("kopfexamples", cancellation_timeout=0, registry=registry)
+    @on.daemon("kopfexamples", cancellation_backoff=0.1, cancellation_timeout=9, registry=registry)
     async def daemon(name: str, memo: Any, **_: Any) -> None:
         async with work.on(name, "daemon", memo.owner):
             await asyncio.Event().wait()
