@@ -23,6 +23,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals."),
 ]
 
+HANDLED = r"{.metadata.annotations.kopf\.zalando\.org/last-handled-configuration}"
+
 OPERATOR = """
 import asyncio
 import os
@@ -155,6 +157,8 @@ def test_o_the_part_of_a_killed_process_is_taken_over_and_given_back(cluster, ru
     with running(2) as operator:
         killed, survivor = operator.read_pids(2)
         operator.read_names(old)
+        for name in old:  # or else, the killed process could not store that it has handled them
+            cluster.wait("kopfexamples", name, namespace="default", jsonpath=HANDLED)
         orphans = {name for pid, _, name, _ in operator.get("handles") if pid == killed}
         os.kill(int(killed), signal.SIGKILL)
         *_, successor = operator.read_pids(3)
