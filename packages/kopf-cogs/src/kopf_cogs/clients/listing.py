@@ -69,7 +69,7 @@ async def list_objects(
 
     A page has at most ``chunk_size`` objects: zero is for no limit, ``None`` for
     ``DEFAULT_CHUNK_SIZE``. ``params`` are for the query, e.g. ``labelSelector`` and
-    ``fieldSelector``. ``accept`` is the media type of the lists, if it is not JSON of whole objects.
+    ``fieldSelector``. ``accept`` is the media type of the lists; by default, it is JSON.
     Raises :class:`APIGoneError` if the pages were being read for too long: time to start again.
     """
     url = resource.get_url(namespace=namespace)

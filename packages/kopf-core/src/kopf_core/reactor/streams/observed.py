@@ -16,19 +16,16 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_cogs.structs.versions import is_same
 from kopf_core.engines.desired.ownership import get_owners
-from kopf_core.engines.desired.sources import ObservedChange
+from kopf_core.engines.desired.sources import Name, ObservedChange
 from kopf_core.reactor.streams.forms import Forms
 from kopf_core.reactor.streams.informers import StreamKey
 from kopf_core.reactor.streams.pool import InformerPool
 from kopf_core.reactor.streams.readiness import Readiness
-from kopf_core.reactor.streams.referenced import Name as FullName
 from kopf_core.reactor.streams.referenced import ReferencedView
 from kopf_core.reactor.streams.stores import ObjectStore, Transform
 
 OnChange = Callable[[Resource, RawBody, ObservedChange], None]
 OnListed = Callable[[Resource], None]
-Name = tuple[str | None, str | None]
-"""The namespace and the name."""
 
 
 class KindView:
@@ -65,7 +62,7 @@ class KindView:
         """Whether the objects of this namespace are observed."""
         return self._select(namespace) is not None
 
-    def knows(self, names: Collection[FullName] | None) -> bool:
+    def knows(self, names: Collection[Name] | None) -> bool:
         """Whether it is known which objects of these names exist; or of any names."""
         if names is None:
             return self.is_synced
@@ -270,7 +267,7 @@ class ObservedKinds:
         self._found: dict[tuple[Selector, ...], dict[Resource, Any]] = {}  # a cache
         self._watchers: dict[StreamKey, _Watcher] = {}
         self._broken: Collection[str] = ()
-        self._references: dict[tuple[Selector, Hashable], frozenset[FullName]] = {}
+        self._references: dict[tuple[Selector, Hashable], frozenset[Name]] = {}
         self._referenced: dict[Resource, ReferencedView] = {}
 
     def __contains__(self, key: StreamKey) -> bool:
@@ -320,7 +317,7 @@ class ObservedKinds:
         for view in self._referenced.values():
             view.stop()
 
-    def refer(self, selector: Selector, holder: Hashable, names: frozenset[FullName]) -> None:
+    def refer(self, selector: Selector, holder: Hashable, names: frozenset[Name]) -> None:
         """The holder refers to these objects now, by their names."""
         if not self._forms.has_referenced:
             return
@@ -421,4 +418,4 @@ class ObservedKinds:
 
 
 def _get_name(body: RawBody) -> Name:
-    return body["metadata"].get("namespace"), body["metadata"].get("name")
+    return body["metadata"].get("namespace"), body["metadata"]["name"]

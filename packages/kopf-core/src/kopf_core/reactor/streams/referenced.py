@@ -20,7 +20,7 @@ from kopf_cogs.structs.bodies import RawBody, RawEvent
 from kopf_cogs.structs.keys import ObjectKey, object_key
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_same
-from kopf_core.engines.desired.sources import ObservedChange
+from kopf_core.engines.desired.sources import Name, ObservedChange
 from kopf_core.reactor.streams.informers import StreamKey
 from kopf_core.reactor.streams.pool import InformerPool
 from kopf_core.reactor.streams.stores import ObjectStore, Transform
@@ -32,9 +32,6 @@ MANY = 100
 
 READING_BACKOFF, READING_LIMIT = 1.0, 60.0
 """The first and the last delay (in seconds) before an object is requested again if that fails."""
-
-Name = tuple[str | None, str]
-"""The namespace and the name."""
 
 OnChange = Callable[[Resource, RawBody, ObservedChange], None]
 OnListed = Callable[[Resource], None]
