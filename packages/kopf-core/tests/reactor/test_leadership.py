@@ -289,6 +289,31 @@ async def test_k2_no_daemons_are_started_for_what_was_deleted_while_others_led(
     assert journal.count("one") == 1
 
 
+async def test_sim15_daemons_are_stopped_by_deletions_before_the_first_patch_of_the_leader(
+    cluster, operate, registry, settings, journal, clock
+):
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(stopped: Any, **_: Any) -> None:
+        journal("daemon")
+        await stopped.wait()
+        journal("stopped")
+
+    async def change(**metadata: Any) -> None:
+        body, content_type = {"metadata": metadata}, "application/merge-patch+json"
+        await cluster.client.patch(f"{KEXES}/one", body, content_type=content_type)
+
+    await cluster.create("one")
+    await change(finalizers=[settings.persistence.finalizer])
+    async with operate(clock=clock) as operator:
+        await journal.until(lambda j: "daemon" in j)
+        with cluster.sandbox.faults.hold():
+            await change(finalizers=None)
+            await cluster.delete("one")
+        await journal.until(lambda j: "stopped" in j)
+        await until(lambda: not operator.handling.background.objects)
+    assert journal == ["daemon", "stopped"]
+
+
 async def test_i_timers_do_not_tick_in_a_process_that_was_suspended_for_too_long(
     cluster, operate, registry, settings, journal, clock, monkeypatch
 ):

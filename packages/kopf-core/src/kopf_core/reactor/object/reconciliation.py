@@ -242,11 +242,13 @@ class Reconciler:
         """Start and stop daemons and timers by the newest state of the object.
 
         If the state is outdated, or can be, nothing is adjusted: the object is requested first.
+        The deletion is final: an object that has been deleted has no newer state.
         """
         key, body = turn.item.key, turn.body
-        if turn.is_outdated or self._is_late(turn):
+        is_deleted = turn.item.type == "DELETED"
+        if not is_deleted and (turn.is_outdated or self._is_late(turn)):
             return
-        if turn.item.type == "DELETED" or is_deletion_ongoing(body):
+        if is_deleted or is_deletion_ongoing(body):
             self._background.stop_deleted(key, body)
         else:
             spawning = self._make_cause(SpawningCause, turn, body)
