@@ -311,7 +311,7 @@ def test_n4_least_role_applies_definitions_and_each_absent_rule_is_named(
             world.run(forget_typed)
             world.restrict(role, [rule for rule in rules if rule is not absent])
             told = f'["{absent["apiGroups"][0]}"], resources: [{plural}], verbs: [{verb}]'
-            assert start_typed(path).endswith(f"{{apiGroups: {told}}}.")
+            assert start_typed(path).endswith(f"{{apiGroups: {told}}}.)")
             named += 1
     assert named == sum(map(len, used.values()))
     world.run(forget_typed)

@@ -9,8 +9,8 @@ import click.testing
 import pytest
 import yaml
 
+from kopf_core.engines.activities import ActivityError
 from kopf_kits.cli.groups import main
-from kopf_kits.definitions.applying import BreakingChangesError
 from kopf_kits.definitions.errors import DefinitionError, SchemaError
 from kopf_kits.runner import KopfRunner
 from kopf_kits.sandbox import SandboxThread
@@ -219,6 +219,35 @@ def test_operators_define_their_kinds_at_the_start(models: str, cluster: Sandbox
     assert "created {'replicas': 1}" in runner.output
 
 
+LOGIN = """
+tokens = []
+
+@kopf.on.login()
+def log_in(**kwargs):
+    print('logged in with', tokens)
+    return kopf.login_with_kubeconfig(**kwargs)
+
+@kopf.on.startup()
+async def prepare(**_):
+    tokens.append('a token')
+"""
+
+
+def test_n_operators_log_in_once_to_define_and_to_serve_their_kinds(
+    models: str, cluster: SandboxThread
+) -> None:
+    """The startup handlers go first: they can prepare what the login handlers need."""
+    Path(models).write_text(MODELS + HANDLERS + LOGIN)
+    obj = next(yaml.safe_load_all(OBJECT))
+    with KopfRunner(["run", "-A", "--apply-crds", models]) as runner:
+        cluster.create({**obj, "spec": {}})
+        cluster.wait("websites", "x", lambda obj: "last-handled" in str(obj))
+    assert runner.exit_code == 0
+    assert [line for line in runner.output.splitlines() if line.startswith("logged in")] == [
+        "logged in with ['a token']"
+    ]
+
+
 POLICIES = """
 @kopf.resource('sites.example.com/v1', policies=[kopf.schema.Policy('object.spec.replicas < 3')])
 @dataclasses.dataclass
@@ -269,7 +298,7 @@ def test_operators_do_not_start_if_their_kinds_break_others(
         pass
     Path(models).write_text(MODELS.replace("replicas: int = 1", "other: int = 1"))
     with (
-        pytest.raises(BreakingChangesError, match=r"\.spec\.replicas: the field is removed"),
+        pytest.raises(ActivityError, match=r"not applied.*\.spec\.replicas: the field is removed"),
         KopfRunner(["run", "-A", "--apply-crds", models]),
     ):
         pass

@@ -469,7 +469,7 @@ def start(strict, write, tmp_path) -> Callable[..., str]:
 def test_n_start_names_the_right_that_is_missing_to_apply(start, lacking):
     (plural, _, group), verb = lacking[0].partition("."), lacking[1]
     rule = f'{{apiGroups: ["{group}"], resources: [{plural}], verbs: [{verb}]}}'
-    assert start(lacking).endswith(f"Add this rule to the role of the operator: {rule}.")
+    assert start(lacking).endswith(f"Add this rule to the role of the operator: {rule}.)")
     assert start() == ""
 
 

@@ -145,9 +145,11 @@ def test_changed_definitions_are_applied_again_unless_they_break_something(tmp_p
     write(path, OPERATOR.format(title="the first", extra=one))
     with running(path, "--apply-crds") as process:
         process.read_until("It is the first.")
+        process.read_until("The definitions are applied: boxes.example.com")
         assert read_fields(process.lines) == {"a"}
         write(path, OPERATOR.format(title="the second", extra=two))
         process.read_until("It is the second.")
+        process.read_until("The definitions are applied: boxes.example.com")
         assert read_fields(process.lines) == {"a", "b"}
         write(path, OPERATOR.format(title="broken", extra=broken))
         process.read_until(".spec.a: the field is removed")

@@ -58,23 +58,22 @@ def crds(
 ) -> None:
     """Show the custom resource definitions of the models. No cluster is needed."""
     from kopf_kits.definitions.costs import find_excesses
-    from kopf_kits.definitions.crds import make_definitions
-    from kopf_kits.definitions.policies import make_policies
+    from kopf_kits.definitions.known import make_manifests
 
     if not paths and not modules:
         raise click.UsageError("Name a file or a module with models.")
     if force and against is None:
         raise click.UsageError("Use --force with --against only.")
     configure_output(verbose=verbose, debug=False, color=None)
-    models = load_models(paths, modules)
-    definitions = make_definitions(models)
+    manifests = make_manifests(load_models(paths, modules))
+    definitions = [definition for definition, *_ in manifests.values()]
     for definition in definitions:
         for text in find_excesses(definition):
             click.echo(f"Warning: {text}", err=True)
     if against is not None:
         _compare(controls, definitions, against, force=force)
     if against is None or output is not None:
-        _write(definitions, make_policies(models), output)
+        _write(manifests, output)
 
 
 def _compare(
@@ -131,45 +130,50 @@ async def _compare_with_file(path: pathlib.Path, definitions: Iterable[Obj]) -> 
     return found
 
 
-def apply_models(controls: CLIControls, modules: Iterable[ModuleType], *, force: bool) -> None:
-    """Define the kinds of the models in the cluster, and wait until they are served."""
+def apply_at_start(modules: Iterable[ModuleType], *, force: bool) -> None:
+    """Let the operator define the kinds of the models in the cluster when it starts.
+
+    It does so as the last of the startup handlers: they can prepare what the login needs.
+    """
+    from kopf_core.actions.context import operator_var
+    from kopf_core.actions.errors import PermanentError
+    from kopf_core.intents.decorators import startup
     from kopf_core.intents.registries import get_default_registry
-    from kopf_kits.cli.duty.visiting import visit
     from kopf_kits.definitions.applying import apply_definitions, apply_policies
     from kopf_kits.definitions.collecting import collect_models
-    from kopf_kits.definitions.crds import make_definitions
-    from kopf_kits.definitions.policies import make_policies
+    from kopf_kits.definitions.errors import DefinitionError
+    from kopf_kits.definitions.known import make_manifests
 
-    models = collect_models(modules)
-    definitions, policies = make_definitions(models), make_policies(models)
-    converted = {handler.kind for handler in get_default_registry().conversions}
+    registry = get_default_registry()
+    manifests = make_manifests(collect_models(modules))
+    definitions = [definition for definition, *_ in manifests.values()]
     if not definitions:
         logger.warning("There are no models with @kopf.resource() to be defined by --apply-crds.")
         return
 
-    async def errand(client: Client) -> list[str]:
-        names = await apply_definitions(client, definitions, force=force, converted=converted)
-        await apply_policies(client, [policy for name in names for policy in policies[name]])
-        return names
+    @startup(registry=registry, id="apply-crds")
+    async def apply(**_: Any) -> None:
+        client = operator_var.get().client
+        assert client is not None
+        converted = {handler.kind for handler in registry.conversions}
+        try:
+            names = await apply_definitions(client, definitions, force=force, converted=converted)
+            policies = [policy for name in names for policy in manifests[name][1:]]
+            await apply_policies(client, policies)
+        except DefinitionError as e:
+            raise PermanentError(str(e)) from e
+        logger.info(f"The definitions are applied: {', '.join(names)}")
 
-    names = visit(make_access(controls), errand)
-    logger.info(f"The definitions are applied: {', '.join(names)}")
 
-
-def _write(
-    definitions: Sequence[Obj],
-    policies: Mapping[str, Sequence[Obj]],
-    output: pathlib.Path | None,
-) -> None:
+def _write(manifests: Mapping[str, Sequence[Obj]], output: pathlib.Path | None) -> None:
     from kopf_kits.definitions.writing import dump
 
-    files = {d["metadata"]["name"]: [d, *policies[d["metadata"]["name"]]] for d in definitions}
-    everything = [obj for objects in files.values() for obj in objects]
+    everything = [obj for objects in manifests.values() for obj in objects]
     if output is None:
         click.echo(dump(everything), nl=False)
     elif output.is_dir() or not output.suffix:
         output.mkdir(parents=True, exist_ok=True)
-        for name, objects in files.items():
+        for name, objects in manifests.items():
             path = output / f"{name}.yaml"
             path.write_text(dump(objects), "utf-8")
             click.echo(f"Written {path}", err=True)

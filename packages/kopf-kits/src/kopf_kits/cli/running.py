@@ -166,9 +166,9 @@ def run(
         if needs_sandbox:
             stack.enter_context(_started_sandbox(engine, files))
         if apply_crds:
-            from kopf_kits.cli.crds import apply_models
+            from kopf_kits.cli.crds import apply_at_start
 
-            apply_models(controls, loaded, force=force)
+            apply_at_start(loaded, force=force)
         controls_kwargs = controls.as_kwargs() | ({} if once is None else {"once": once})
         if link is not None:
             controls_kwargs["assigner"] = link

@@ -12,12 +12,23 @@ from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_cogs.structs.definitions import definition_of
 from kopf_cogs.structs.resources import Resource
 from kopf_kits.definitions.crds import make_definitions
-from kopf_kits.definitions.policies import PLURALS
+from kopf_kits.definitions.policies import PLURALS, make_policies
 from kopf_kits.manifests import ManifestError, read_manifests
 
 Obj = dict[str, Any]
 
 DEFINITION: Final = "CustomResourceDefinition"
+
+
+def make_manifests(models: Iterable[type]) -> dict[str, list[Obj]]:
+    """The definitions of the models with the policies of each, by the names of the definitions.
+
+    Raises :class:`DefinitionError` or :class:`SchemaError` if the models make no definitions.
+    """
+    models = list(models)
+    policies = make_policies(models)
+    named = {str(one["metadata"]["name"]): one for one in make_definitions(models)}
+    return {name: [one, *policies[name]] for name, one in named.items()}
 
 
 def read_definitions(paths: Iterable[pathlib.Path]) -> list[Obj]:
@@ -29,13 +40,14 @@ def read_definitions(paths: Iterable[pathlib.Path]) -> list[Obj]:
 
 
 def gather_definitions(paths: Iterable[pathlib.Path], models: Iterable[type]) -> list[Obj]:
-    """The same, and the definitions of those models whose kinds are not in the manifests.
+    """The same, and the manifests of those models whose kinds are not in the files.
 
     Raises :class:`DefinitionError` or :class:`SchemaError` if the models make no definitions.
     """
     read = read_definitions(paths)
     names = {obj["metadata"].get("name") for obj in read if obj["kind"] == DEFINITION}
-    return [*read, *make_definitions(one for one in models if _get_name(one) not in names)]
+    made = make_manifests(one for one in models if _get_name(one) not in names)
+    return [*read, *(obj for objects in made.values() for obj in objects)]
 
 
 def _get_name(model: type) -> str | None:
