@@ -201,6 +201,23 @@ async def test_b3_namespaces_are_matched_as_soon_as_they_are_permitted(
     assert all("these patterns are ignored: 'def*'" in warning for warning in warnings)
 
 
+async def test_n_exact_namespaces_need_no_rights_to_list_namespaces(
+    cluster, operate, registry, journal, logged
+):
+    """The least role of such an operator has no such rule, so it is not to be asked for."""
+    cluster.sandbox.faults.fail(403, method="GET", path="/api/v1/namespaces")
+
+    @on.event("kopfexamples", registry=registry)
+    async def fn(namespace: str, **_: Any) -> None:
+        journal(namespace)
+
+    await cluster.create("a")
+    async with operate(namespaces=["default"]):
+        await cluster.sandbox.journal.wait("GET", "*/namespaces")
+        await journal.until(lambda calls: "default" in calls)
+    assert not [text for text in logged(logging.WARNING) if "namespaces" in text]
+
+
 async def test_b3_forbidden_discovery_is_told_once(cluster, operate, registry, journal, logged):
     @on.event("kopfexamples", registry=registry)
     async def fn(name: str, **_: Any) -> None:

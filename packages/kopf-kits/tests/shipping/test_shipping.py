@@ -5,7 +5,7 @@ import json
 import pathlib
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import click.testing
@@ -19,15 +19,19 @@ from kopf_core.intents.registries import (
     get_default_registry,
     set_default_registry,
 )
+from kopf_core.reactor.life.essentials import OperatorOptions
 from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.groups import main
-from kopf_kits.shipping.choosing import UnknownKindError, make_permissions
+from kopf_kits.shipping.choosing import make_permissions
 from kopf_kits.shipping.expressions import RenderingError
 from kopf_kits.shipping.rendering import Templates, render_chart
 from kopf_kits.shipping.writing import Deployment, write_chart, write_kustomize, write_plain
 
-KINDS = [Resource("example.com", "v1", "websites", "Website", namespaced=True)]
-KINDS += [Resource("", "v1", "secrets", "Secret"), Resource("", "v1", "pods", "Pod")]
+VERBS = frozenset({"list", "watch", "get", "patch", "create", "delete"})
+KINDS = [
+    Resource(group, "v1", plural, namespaced=True, verbs=VERBS)
+    for group, plural in [("example.com", "websites"), ("", "secrets"), ("", "pods")]
+]
 
 
 @pytest.fixture(autouse=True)
@@ -107,79 +111,34 @@ def test_n_definitions_are_kept_when_the_chart_is_uninstalled(crd_path: pathlib.
     }
 
 
-def make_registry() -> OperatorRegistry:
-    registry = OperatorRegistry()
-    on.create("websites.example.com", registry=registry)(lambda **_: None)
-    on.reconcile(
-        "websites", id="fn", registry=registry, owns=["pods"], related={"secrets": "spec.name"}
-    )(lambda **_: [])
-    return registry
-
-
-def test_n_rights_are_for_what_is_declared() -> None:
-    assert make_permissions(make_registry(), KINDS) == {
-        "kinds": [{"group": "example.com", "resources": ["websites"]}],
-        "rules": [
-            {
-                "apiGroups": [""],
-                "resources": ["pods"],
-                "verbs": ["create", "delete", "get", "list", "patch", "watch"],
-            },
-            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]},
-        ],
-    }
-
-
-@pytest.mark.parametrize("decorate", [on.index, on.event])
-def test_n_rights_for_kinds_that_are_only_looked_at_are_to_look(decorate: Any) -> None:
-    """Nobody may change all Secrets of the cluster just because they are in an index."""
-    registry = OperatorRegistry()
-    on.create("websites.example.com", registry=registry)(lambda **_: None)
-    decorate("secrets", id="looking", registry=registry)(lambda **_: None)
-    assert make_permissions(registry, KINDS) == {
-        "kinds": [{"group": "example.com", "resources": ["websites"]}],
-        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]}],
-    }
+def make_values(registry: OperatorRegistry, kinds: Collection[Resource]) -> dict[str, Any]:
+    return make_permissions(OperatorOptions(registry=registry, clusterwide=True), kinds)
 
 
 def test_n_kinds_of_webhooks_only_need_no_rights() -> None:
     registry = OperatorRegistry()
     on.validate("pods", id="judging", registry=registry)(lambda **_: None)
-    permissions = make_permissions(registry, KINDS)
-    assert permissions == {"kinds": [], "rules": [], "webhooks": {"enabled": True}}
+    assert make_values(registry, KINDS) == {"rules": [], "webhooks": {"enabled": True}}
 
 
 def test_n_conversions_get_their_service_and_rights() -> None:
     registry = OperatorRegistry()
     convert = on.convert("v1", "v2", kind="websites.example.com", registry=registry)
     convert(lambda **_: None)
-    values = make_permissions(registry, KINDS)
-    bodies = render_chart(values, name="x", namespace="ns")
+    bodies = render_chart(make_values(registry, KINDS), name="x", namespace="ns")
     assert "Service" in [body["kind"] for body in bodies]
     [role] = [body for body in bodies if body["kind"] == "ClusterRole"]
     rules = [rule for rule in role["rules"] if rule["resources"] == ["customresourcedefinitions"]]
     assert [rule["verbs"] for rule in rules] == [["list", "watch"], ["get", "patch"]]
 
 
-def test_n_rights_for_kinds_of_the_cluster_are_in_no_namespace() -> None:
+def test_n_rights_to_create_secrets_are_not_only_for_the_certificate_of_webhooks() -> None:
     registry = OperatorRegistry()
-    on.create("planets.example.com", registry=registry)(lambda **_: None)
-    on.reconcile("websites", id="fn", registry=registry, owns=["moons"])(lambda **_: [])
-    scopes = {"websites": True, "planets": False, "moons": False}
-    kinds = [Resource("example.com", "v1", name, namespaced=yes) for name, yes in scopes.items()]
-    permissions = make_permissions(registry, kinds)
-    assert permissions["kinds"] == [{"group": "example.com", "resources": ["websites"]}]
-    bodies = render_chart({**permissions, "namespaces": ["apps"]}, name="x", namespace="ns")
-    (role,) = [body for body in bodies if body["kind"] == "ClusterRole"]
-    rights = {name: rule["verbs"] for rule in role["rules"] for name in rule["resources"]}
-    assert rights["planets"] == ["get", "list", "patch", "watch"]
-    assert rights["planets/status"] == ["patch"]
-    assert rights["moons"] == ["create", "delete", "get", "list", "patch", "watch"]
-
-
-def test_n_unknown_kinds_are_named() -> None:
-    with pytest.raises(UnknownKindError, match=r"websites.*by -f"):
-        make_permissions(make_registry(), [])
+    on.validate("websites", id="judging", registry=registry)(lambda **_: None)
+    on.reconcile("websites", id="fn", registry=registry, owns=["secrets"])(lambda **_: [])
+    values = make_values(registry, KINDS)
+    [rule] = [rule for rule in values["rules"] if "secrets" in rule["resources"]]
+    assert "create" in rule["verbs"]
 
 
 DEPLOYMENT = Deployment(
@@ -297,9 +256,88 @@ def test_n_policies_are_deployed_with_their_definitions(form: str, tmp_path: pat
     assert binding["kind"] == "ValidatingAdmissionPolicyBinding"
 
 
-def test_n_kinds_of_models_are_known(tmp_path: pathlib.Path) -> None:
-    code = tmp_path / "models.py"
+def test_n_definitions_of_models_are_deployed(tmp_path: pathlib.Path) -> None:
+    code, other = tmp_path / "models.py", tmp_path / "crd.yaml"
     code.write_text(MODELS)
-    text = run("manifests", "--name=box", "--image=example.com/box:1.0", str(code))
-    assert "boxes" in text
-    assert "CustomResourceDefinition" not in [body["kind"] for body in yaml.safe_load_all(text)]
+    command = ["manifests", "--name=box", "--image=example.com/box:1.0", str(code)]
+    bodies = [*yaml.safe_load_all(run(*command))]
+    made = [*yaml.safe_load_all(run("crds", str(code)))]
+    assert len(made) == 3  # with the policy and its binding
+    assert bodies[: len(made)] == made
+    definition = {**made[0], "metadata": {**made[0]["metadata"], "labels": {"mine": "yes"}}}
+    other.write_text(yaml.safe_dump(definition))
+    bodies = [*yaml.safe_load_all(run(*command, f"--file={other}"))]
+    definitions = [body for body in bodies if body["kind"] == "CustomResourceDefinition"]
+    assert definitions == [definition]
+
+
+HANDLERS = {
+    "handlers": "@kopf.on.create('kopfexamples')",
+    "everything": "@kopf.on.create(kopf.EVERYTHING)",
+    "index": "@kopf.index('secrets')",
+    "event": "@kopf.on.event('nodes')",
+    "cluster-scoped": "@kopf.on.create('namespaces')",
+    "reconciler": "@kopf.reconcile('kopfexamples', owns=['pods'], related={'nodes': 'spec.node'})",
+    "keeping": "@kopf.reconcile('kopfexamples', owns=['secrets', 'nodes'], prune=False)",
+    "presumed": "@kopf.timer('widgets.example.com', interval=1)",
+}
+
+
+@pytest.mark.parametrize("scope", [[], ["-n", "one", "-n", "two"]])
+@pytest.mark.parametrize("name", HANDLERS)
+def test_n_rights_are_those_of_the_least_roles(
+    name: str, scope: list[str], tmp_path: pathlib.Path, crd_path: pathlib.Path
+) -> None:
+    code = tmp_path / "handlers.py"
+    code.write_text(f"import kopf\n{HANDLERS[name]}\ndef fn(**_): ...\n")
+    options = [*scope, f"--file={crd_path}", str(code)]
+    least = run("rbac", *options, *([] if scope else ["-A"]))
+    deployed = run("manifests", "--name=x", "--image=example.com/x:1.0", *options)
+    assert list_rights(deployed) == list_rights(least)
+
+
+def list_rights(text: str) -> set[tuple[str | None, str, str, str]]:
+    """Each verb for each resource, and where, except for events: charts permit them everywhere."""
+    roles = [one for one in yaml.safe_load_all(text) if one["kind"] in ("Role", "ClusterRole")]
+    return {
+        (resource != "events" and role["metadata"].get("namespace"), group, resource, verb)
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_n_events_of_cluster_scoped_objects_are_permitted_where_they_are() -> None:
+    registry = OperatorRegistry()
+    on.event("planets", id="fn", registry=registry)(lambda **_: None)
+    operator = OperatorOptions(registry=registry, namespaces=["apps"])
+    kinds = [Resource("example.com", "v1", "planets", namespaced=False, verbs=VERBS)]
+    events = {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}
+    assert events in make_permissions(operator, kinds)["clusterRules"]
+    operator = OperatorOptions(registry=registry, namespaces=["apps", "default"])
+    assert events not in make_permissions(operator, kinds)["clusterRules"]
+
+
+def test_n_presumed_and_unknown_kinds_are_told(tmp_path: pathlib.Path) -> None:
+    code = tmp_path / "handlers.py"
+    code.write_text("import kopf\n@kopf.on.create('widgets.example.com')\ndef fn(**_): ...\n")
+    command = ["manifests", "--name=x", "--image=example.com/x:1.0", str(code)]
+    controls = CLIControls(registry=OperatorRegistry())
+    result = click.testing.CliRunner().invoke(main, command, obj=controls)
+    assert "Warning: " in result.stderr
+    assert "both are presumed: widgets.example.com. Name their definitions by -f" in result.stderr
+    code.write_text(code.read_text().replace("widgets.example.com", "gadgets"))
+    controls = CLIControls(registry=OperatorRegistry())
+    result = click.testing.CliRunner().invoke(main, command, obj=controls)
+    assert "which group has 'gadgets' of Handler 'fn'" in str(result.exception)
+
+
+def test_n_roles_cannot_be_for_patterns_of_namespaces(tmp_path: pathlib.Path) -> None:
+    code = tmp_path / "handlers.py"
+    code.write_text("import kopf\n@kopf.on.create('pods')\ndef fn(**_): ...\n")
+    command = ["manifests", "--name=x", "--image=example.com/x:1.0", "-n", "app-*", str(code)]
+    result = click.testing.CliRunner().invoke(main, command)
+    assert result.exit_code == 2
+    assert "'app-*' is a pattern: name the namespaces" in result.stderr

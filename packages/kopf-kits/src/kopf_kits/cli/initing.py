@@ -10,6 +10,8 @@ import click
 from click.exceptions import Exit
 
 if TYPE_CHECKING:
+    from kopf_cogs.structs.resources import Resource
+    from kopf_core.reactor.life.essentials import OperatorOptions
     from kopf_kits.scaffold.projects import Answers
 
 CONFLICTS = 1
@@ -78,16 +80,12 @@ def render_project(answers: Answers) -> dict[str, str]:
 
     from kopf_kits.cli.shipping import make_files, make_values
     from kopf_kits.scaffold import projects
-    from kopf_kits.shipping.choosing import OWNING
+    from kopf_kits.shipping.choosing import make_permissions
     from kopf_kits.shipping.writing import Deployment
 
     files = projects.render(answers)
-    permissions = {
-        "kinds": [{"group": answers.group, "resources": [answers.plural]}],
-        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": [*OWNING]}],
-    }
     values = make_values(
-        permissions,
+        make_permissions(*_declare(answers)),
         image=answers.image,
         namespaces=answers.namespaces,
         replicas=1,
@@ -99,3 +97,22 @@ def render_project(answers: Answers) -> dict[str, str]:
         made = make_files(form, deployment)
         files |= {f"{place}/{path}": text for path, text in made.items()}
     return files
+
+
+def _declare(answers: Answers) -> tuple[OperatorOptions, list[Resource]]:
+    """The same operator as the files of the project declare, and the kinds that it knows."""
+    from kopf_cogs.structs.resources import Resource
+    from kopf_core.intents.decorators import reconcile
+    from kopf_core.intents.registries import OperatorRegistry
+    from kopf_core.reactor.life.essentials import OperatorOptions
+    from kopf_kits.roles.kinds import VERBS
+
+    registry = OperatorRegistry()
+    names = [(answers.group, answers.plural), ("", "configmaps")]
+    reconcile(*names[0], owns=["configmaps"], registry=registry)(lambda **_: [])
+    operator = OperatorOptions(registry=registry, namespaces=answers.namespaces)
+    status = frozenset({"status"})
+    return operator, [
+        Resource(group, "v1", plural, namespaced=True, subresources=status, verbs=VERBS)
+        for group, plural in names
+    ]

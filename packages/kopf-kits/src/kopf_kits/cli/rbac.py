@@ -6,12 +6,13 @@ import asyncio
 import inspect
 import pathlib
 from collections.abc import Awaitable, Callable, Collection
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.exceptions import Exit
 
 from kopf_kits.cli.controls import CLIControls
+from kopf_kits.cli.declarations import load_operator
 from kopf_kits.cli.duty.options import configure_output
 from kopf_kits.cli.interrupts import exiting_when_interrupted
 from kopf_kits.cli.targets import is_chosen, target_options
@@ -19,7 +20,6 @@ from kopf_kits.cli.targets import is_chosen, target_options
 if TYPE_CHECKING:
     from kopf_cogs.clients.session import Client
     from kopf_core.reactor.life.essentials import OperatorOptions
-    from kopf_core.reactor.life.operator_arguments import OperatorArguments
     from kopf_kits.roles.demands import Demand
     from kopf_kits.roles.needing import Findings
     from kopf_kits.roles.writing import Account
@@ -107,7 +107,7 @@ def rbac(
     if not paths and not modules:
         raise click.UsageError("Name a file or a module with handlers.")
     configure_output(verbose=False, debug=False, color=None)
-    operator, models = _load(controls, paths, modules, **options)
+    operator, models = load_operator(controls, paths, modules, **options)
     subject = _parse_account(account, operator)
     with exiting_when_interrupted():
         if startup:
@@ -119,31 +119,6 @@ def rbac(
         else:
             found = asyncio.run(_find(operator, files, models, demands))
             _write(found, name or operator.settings.name, subject)
-
-
-def _load(
-    controls: CLIControls,
-    paths: Collection[str],
-    modules: Collection[str],
-    **options: Any,
-) -> tuple[OperatorOptions, Collection[type]]:
-    """What the operator would be started with, and the models of its kinds."""
-    from kopf_cogs.configs.settings import OperatorSettings
-    from kopf_core.intents.registries import get_default_registry, set_default_registry
-    from kopf_core.reactor.life.essentials import OperatorOptions
-    from kopf_core.reactor.life.operator_arguments import adjust_settings
-    from kopf_kits.definitions.collecting import collect_models
-    from kopf_kits.loading import preload
-
-    if controls.registry is not None:
-        set_default_registry(controls.registry)
-    models = collect_models(preload(paths, modules))
-    scope = {key: options.pop(key) for key in ("clusterwide", "namespaces")}
-    settings = controls.settings or OperatorSettings()
-    operator = OperatorOptions(registry=get_default_registry(), settings=settings, **scope)
-    adjust_settings(settings, cast("OperatorArguments", options))
-    settings.peering.clusterwide |= operator.is_clusterwide
-    return operator, models
 
 
 def _list_demands(

@@ -13,6 +13,7 @@ from kopf_kits.cli.controls import CLIControls
 from kopf_kits.cli.interrupts import exiting_when_interrupted
 
 if TYPE_CHECKING:
+    from kopf_core.reactor.life.essentials import OperatorOptions
     from kopf_kits.shipping.writing import Deployment
 
 FORMS = ("plain", "kustomize", "helm")
@@ -64,6 +65,7 @@ def manifests(
     folder: pathlib.Path | None,
     name: str,
     home: str,
+    namespaces: Collection[str],
     files: Collection[pathlib.Path],
     paths: Collection[str],
     modules: Collection[str],
@@ -72,17 +74,23 @@ def manifests(
     """Write how to deploy the operator with the handlers from the files and modules.
 
     The operator gets the rights for the kinds that its handlers serve, own, index, or relate to.
+    The definitions of its models are written, too.
     """
     if folder is None and form != "plain":
         raise click.UsageError("Use --directory: there are several files.")
     # It takes time, and is not needed for the help and for wrong options.
-    from kopf_kits.definitions.known import read_definitions
+    from kopf_cogs.structs.namespaces import select_specific_namespaces
+    from kopf_kits.cli.declarations import load_operator
+    from kopf_kits.definitions.known import gather_definitions
     from kopf_kits.shipping import writing
 
-    definitions = read_definitions(files)
+    for pattern in {*namespaces} - select_specific_namespaces(namespaces):
+        raise click.UsageError(f"{pattern!r} is a pattern: name the namespaces, each with its -n.")
+    operator, models = load_operator(controls, paths, modules, namespaces=namespaces)
+    definitions = gather_definitions(files, models)
     with exiting_when_interrupted():
-        permissions = asyncio.run(_find_permissions(controls, paths, modules, files))
-    values = make_values(permissions, **options)
+        permissions = asyncio.run(_find_permissions(operator, definitions))
+    values = make_values(permissions, namespaces=namespaces, **options)
     deployment = writing.Deployment(name, home, values, definitions)
     if folder is None:
         click.echo(writing.write_plain(deployment), nl=False)
@@ -92,22 +100,16 @@ def manifests(
 
 
 async def _find_permissions(
-    controls: CLIControls,
-    paths: Collection[str],
-    modules: Collection[str],
-    files: Collection[pathlib.Path],
+    operator: OperatorOptions, definitions: Collection[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    from kopf_core.intents.registries import get_default_registry, set_default_registry
-    from kopf_kits.definitions.collecting import collect_models
-    from kopf_kits.definitions.known import gather_definitions, list_kinds
-    from kopf_kits.loading import preload
+    from kopf_kits.definitions.known import list_kinds
+    from kopf_kits.roles.kinds import choose_kinds
     from kopf_kits.shipping import choosing
 
-    if controls.registry is not None:
-        set_default_registry(controls.registry)
-    models = collect_models(preload(paths, modules))
-    kinds = await list_kinds(gather_definitions(files, models))
-    return choosing.make_permissions(get_default_registry(), kinds)
+    kinds = choose_kinds(await list_kinds(definitions), operator)
+    for remark in kinds.remarks:
+        click.echo(f"Warning: {remark}", err=True)
+    return choosing.make_permissions(operator, kinds.resources)
 
 
 def make_values(

@@ -14,6 +14,11 @@ from kopf_core.reactor.life.essentials import OperatorOptions
 
 VERBS = frozenset({"list", "watch", "get", "patch", "create", "update", "delete"})
 
+PRESUMED = (
+    "It is not known whether these are in namespaces, and have the subresource status, so both "
+    "are presumed: {}. Name their definitions by -f, or ask the cluster by --context."
+)
+
 
 class UnknownKindsError(Exception):
     """It is not known what some of the selectors mean; the message says which, and what to do."""
@@ -27,6 +32,12 @@ class KnownKinds:
 
     resources: Collection[Resource]
     presumed: Collection[Resource]
+
+    @property
+    def remarks(self) -> Collection[str]:
+        """What people must know of what is presumed."""
+        unsure = sorted(kind.name for kind in self.presumed if kind.plural != "*")
+        return [PRESUMED.format(", ".join(unsure))] if unsure else []
 
 
 def choose_kinds(

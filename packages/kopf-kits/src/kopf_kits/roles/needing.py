@@ -16,13 +16,9 @@ from kopf_core.reactor.life.needs import Needs, list_needs
 from kopf_kits.definitions.known import list_kinds
 
 from .demands import Demand, add_demands
-from .kinds import KnownKinds, choose_kinds
+from .kinds import choose_kinds
 from .writing import Account, describe
 
-PRESUMED = (
-    "It is not known whether these are in namespaces, and have the subresource status, so both "
-    "are presumed: {}. Name their definitions by -f, or ask the cluster by --context."
-)
 PATTERNS = (
     "It is not known which namespaces match the patterns, so the role is for the whole cluster. "
     "Ask the cluster by --context for roles in those that are there."
@@ -50,7 +46,7 @@ async def find_needs(
     scopes: Collection[str | None] = exact if operator.is_exact else [None]
     needs = add_demands(list_needs(operator, kinds.resources, scopes), demands, scopes)
     remarks = [] if operator.is_clusterwide or operator.is_exact else [PATTERNS]
-    return Findings(needs, [*remarks, *_explain_presumed(kinds)])
+    return Findings(needs, [*remarks, *kinds.remarks])
 
 
 async def ask_needs(
@@ -64,7 +60,7 @@ async def ask_needs(
     elif not operator.is_exact:
         exact = await _list_namespaces(client, operator)
     needs = add_demands(list_needs(operator, kinds.resources, exact), demands, exact)
-    return Findings(needs, [*_explain_presumed(kinds)])
+    return Findings(needs, kinds.remarks)
 
 
 async def verify(client: Client, needs: Needs, account: Account | None) -> list[str]:
@@ -99,8 +95,3 @@ async def _list_namespaces(client: Client, operator: OperatorOptions) -> Collect
     ]
     patterns = operator.patterns
     return {name for name in names if any(match_namespace(name, one) for one in patterns)}
-
-
-def _explain_presumed(kinds: KnownKinds) -> list[str]:
-    unsure = sorted(kind.name for kind in kinds.presumed if kind.plural != "*")
-    return [PRESUMED.format(", ".join(unsure))] if unsure else []

@@ -1,87 +1,54 @@
-"""The values of the chart for an operator: what its handlers serve, and what they make."""
+"""The values of the chart for an operator: the rights that it needs, and its webhooks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from kopf_cogs.clients.rights import Right, is_permitted, make_rules
+from kopf_cogs.structs.namespaces import NamespaceName, select_specific_namespaces
 from kopf_cogs.structs.resources import Resource
-from kopf_cogs.structs.selectors import Selector
-from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.intents.webhooks import WebhookHandler
+from kopf_core.reactor.life.essentials import OperatorOptions
+from kopf_core.reactor.life.needs import list_needs
 
-OWNING = ["create", "delete", "get", "list", "patch", "watch"]
-LOOKING = ["get", "list", "watch"]
-HANDLING = ["get", "list", "patch", "watch"]
+from .rendering import render_chart
 
-
-class UnknownKindError(Exception):
-    """It is not known which kind is meant in the code."""
-
-    expected = True
+ANYWHERE = NamespaceName("default")
+"""What stands for all namespaces. Kubernetes keeps the events of cluster-scoped objects in it."""
 
 
-def make_permissions(registry: OperatorRegistry, known: Collection[Resource]) -> dict[str, Any]:
-    """The values about rights: for the kinds that are changed, owned, related, or only looked at.
+def make_permissions(operator: OperatorOptions, kinds: Collection[Resource]) -> dict[str, Any]:
+    """The values about rights: all that the operator needs and the chart does not always permit.
 
-    Raises :class:`UnknownKindError` if some of the kinds are not known.
+    The rights for kinds without namespaces are apart: roles of namespaces cannot permit these.
     """
-    webhooks = [one for one in registry.resource_handlers if isinstance(one, WebhookHandler)]
-    handlers = [one for one in registry.resource_handlers if one not in webhooks]
-    served = _resolve((one.selector for one in handlers if one.requires_patching), known)
-    seen = _resolve((one.selector for one in handlers if not one.requires_patching), known)
-    owned = _resolve((kind for one in registry.reconcilers for kind in one.owns), known)
-    seen |= _resolve((kind for one in registry.reconcilers for kind in one.related), known)
-    seen -= owned | served
-    rules = _make_rules(owned, OWNING) + _make_rules(seen, LOOKING)
-    wide = [
-        *_make_wide_rules(owned, OWNING),
-        *_make_wide_rules(seen, LOOKING),
-        *_make_wide_rules(served, HANDLING),
-    ]
-    local = {resource for resource in served if resource.namespaced is not False}
-    kinds = [{"group": group, "resources": names} for group, names in _group(local).items()]
-    values: dict[str, Any] = {"kinds": kinds, "rules": rules}
-    values |= {"clusterRules": wide} if wide else {}
-    needed = {"conversions": True} if registry.conversions else {}
-    return values | ({"webhooks": {"enabled": True, **needed}} if webhooks or needed else {})
+    scopes = {*select_specific_namespaces(operator.patterns)} or {ANYWHERE}
+    needs = list_needs(operator, kinds, scopes)
+    local = {right for place in scopes for right in needs.get(place, ())}
+    wide = {right for place in needs.keys() - scopes for right in needs[place]}
+    bodies = render_chart({"namespaces": [ANYWHERE]}, name="any", namespace=ANYWHERE)
+    permitted = {body["kind"]: body["rules"] for body in bodies if "rules" in body}
+    cluster_rules = _make_rules(wide, permitted["ClusterRole"])
+    values: dict[str, Any] = {"rules": _make_rules(local, permitted["Role"])}
+    values |= {"clusterRules": cluster_rules} if cluster_rules else {}
+    return values | _choose_webhooks(operator)
 
 
-def _make_rules(resources: Collection[Resource], verbs: list[str]) -> list[dict[str, Any]]:
-    local = [resource for resource in resources if resource.namespaced is not False]
-    return [_make_rule(group, names, verbs) for group, names in _group(local).items()]
+def _make_rules(
+    rights: Iterable[Right], permitted: Iterable[Mapping[str, Any]]
+) -> list[dict[str, list[str]]]:
+    return make_rules(
+        [
+            right
+            for right in sorted(rights)
+            if not any(is_permitted(one, right) for one in permitted)
+        ]
+    )
 
 
-def _make_wide_rules(resources: Collection[Resource], verbs: list[str]) -> list[dict[str, Any]]:
-    """For the kinds that are in no namespace: a role of a namespace cannot permit these."""
-    rules = []
-    for group, names in _group(one for one in resources if one.namespaced is False).items():
-        rules.append(_make_rule(group, names, verbs))
-        if verbs is HANDLING:
-            rules.append(_make_rule(group, [f"{name}/status" for name in names], ["patch"]))
-    return rules
-
-
-def _resolve(selectors: Iterable[Selector | None], known: Collection[Resource]) -> set[Resource]:
-    found: set[Resource] = set()
-    for selector in selectors:
-        if selector is None:
-            continue
-        chosen = selector.select(known)
-        if not chosen:
-            what = selector.plural or selector.any_name or selector
-            text = f"The kind {what!s} is not known: name the manifest with its definition by -f."
-            raise UnknownKindError(text)
-        found.update(chosen)
-    return found
-
-
-def _group(resources: Iterable[Resource]) -> dict[str, list[str]]:
-    groups: dict[str, set[str]] = {}
-    for resource in resources:
-        groups.setdefault(resource.group, set()).add(resource.plural)
-    return {group: sorted(names) for group, names in sorted(groups.items())}
-
-
-def _make_rule(group: str, names: list[str], verbs: list[str]) -> dict[str, Any]:
-    return {"apiGroups": [group], "resources": names, "verbs": [*verbs]}
+def _choose_webhooks(operator: OperatorOptions) -> dict[str, Any]:
+    handlers = operator.registry.resource_handlers
+    needed = {"conversions": True} if operator.registry.conversions else {}
+    is_served = needed or any(isinstance(one, WebhookHandler) for one in handlers)
+    return {"webhooks": {"enabled": True, **needed}} if is_served else {}

@@ -306,12 +306,15 @@ class NamespaceObserver:
         )
         await _reflect_forever(reflector)
 
-    def _describe_restriction(self) -> str:
+    def _describe_restriction(self) -> str | None:
+        """What does not work without the rights to list namespaces; ``None`` if all works."""
         if self._selector is not None:
             return f"no namespaces are served (their labels are not known: {self._selector!r})"
         patterns = [repr(p) for p in self._patterns if p not in self._specific]
-        ignored = f" (these patterns are ignored: {', '.join(patterns)})" if patterns else ""
-        return f"only the namespaces with exact names are served{ignored}"
+        if not patterns:
+            return None
+        ignored = f"(these patterns are ignored: {', '.join(patterns)})"
+        return f"only the namespaces with exact names are served {ignored}"
 
     def _report_absent(self) -> None:
         """Log the absent namespaces: they can come later, or there is a typo."""
@@ -346,11 +349,14 @@ async def _reflect_forever(reflector: Reflector) -> None:
         await asyncio.sleep(backoff.advance())
 
 
-async def _is_permitted(client: Client, resource: Resource, consequence: str) -> bool:
+async def _is_permitted(client: Client, resource: Resource, consequence: str | None) -> bool:
     """Whether the objects may be listed. Other errors are left to the watch-stream."""
     try:
         await _try_listing(client, resource)
     except APIForbiddenError as e:
+        if consequence is None:
+            logger.debug(f"{resource} cannot be listed & watched, and need not be: {e}")
+            return False
         logger.warning(
             f"Not enough permissions to list & watch {resource} cluster-wide; so, {consequence} "
             f"until they are granted. If it is meant so, set settings.scanning.disabled = True. "
