@@ -267,6 +267,17 @@ def test_policies_are_written_beside_their_definitions(models: str, tmp_path: Pa
     assert [obj["kind"] for obj in yaml.safe_load_all(text)] == [definition, *policy]
 
 
+def test_n_policies_that_are_not_compared_are_named(models: str, tmp_path: Path) -> None:
+    Path(models).write_text(MODELS + POLICIES)
+    known = tmp_path / "known.yaml"
+    run(models, "-o", str(known))
+    result = run(models, "--against", str(known))
+    assert result.exit_code == 0
+    assert "Policies are not compared: v1.sites.example.com." in result.stderr
+    Path(models).write_text(MODELS)
+    assert "olicies" not in run(models, "--against", str(known)).stderr
+
+
 def test_rules_beyond_the_budgets_are_warned_about(models: str) -> None:
     rule = (
         "@kopf.resource('texts.example.com/v1', rules=[kopf.schema.Rule(\"self.a.matches('a+')\")])"

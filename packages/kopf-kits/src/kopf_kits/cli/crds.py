@@ -71,9 +71,18 @@ def crds(
         for text in find_excesses(definition):
             click.echo(f"Warning: {text}", err=True)
     if against is not None:
+        _tell_uncompared([policy for _, *policies in manifests.values() for policy in policies])
         _compare(controls, definitions, against, force=force)
     if against is None or output is not None:
         _write(manifests, output)
+
+
+def _tell_uncompared(policies: Iterable[Obj]) -> None:
+    """Name the policies: their expressions are code, which nobody can compare."""
+    names = ", ".join(dict.fromkeys(policy["metadata"]["name"] for policy in policies))
+    if names:
+        text = "A new or changed policy can refuse the next update of a stored object."
+        click.echo(f"Policies are not compared: {names}. {text}", err=True)
 
 
 def _compare(
