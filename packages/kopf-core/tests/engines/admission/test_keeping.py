@@ -16,7 +16,7 @@ from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.credentials import ConnectionInfo
 from kopf_cogs.structs.resources import VALIDATING_WEBHOOK
-from kopf_core.engines.admission import ConfigurationError, keeping
+from kopf_core.engines.admission import ConfigurationError, keeping, managing
 from kopf_core.engines.admission.managing import HANDOVER_TIME, ConfigurationKeeper
 from kopf_core.engines.admission.replica_marks import LIFETIME, ReplicaMarks
 from kopf_core.intents.webhooks import WebhookType
@@ -78,6 +78,7 @@ class Served:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "POLLING_INTERVAL", 0.02)
     monkeypatch.setattr(keeping, "RETRY", 0.01)
+    monkeypatch.setattr(managing, "CONFLICT_DELAY", 0.0)
 
 
 @pytest.fixture
@@ -145,6 +146,15 @@ async def test_k13_one_error_at_the_exit_does_not_leave_the_webhooks(
     await served.until()
 
 
+async def test_k13_conflicts_at_the_exit_do_not_leave_the_webhooks(served, keep, keeper):
+    """The server gives up a merge patch if others change the object all the time."""
+    async with keep("x"):
+        await served.until("x")
+        served.sandbox.faults.fail(409, method="PATCH", path=URL, times=7)
+        await keeper.release([])
+    await served.until()
+
+
 async def test_b4_forbidden_configurations_do_not_disturb_the_exit(served, keep, keeper, logged):
     served.sandbox.faults.fail(403, method="PATCH", path=URL, message=DENIAL.format("patch"))
     async with keep("x"):
@@ -159,7 +169,7 @@ async def test_temporary_failures_are_retried(served, keep, logged, status):
     fault = served.sandbox.faults.fail(status, method="PATCH", path=URL)
     async with keep("x"):
         async with asyncio.timeout(PATIENCE):
-            await served.sandbox.journal.wait("PATCH", URL, count=3)
+            await served.sandbox.journal.wait("PATCH", URL, count=3 + 2 * managing.MAX_CONFLICTS)
         fault.release()
         await served.until("x")
     assert len({*logged(logging.WARNING)}) == 1
@@ -264,6 +274,11 @@ async def until_marked(served: Served, count: int) -> None:
     await until_served(served, lambda body: len(body["metadata"].get("annotations") or {}) == count)
 
 
+def read_replicas(body: Any) -> set[str]:
+    annotations = body["metadata"].get("annotations") or {}
+    return {json.loads(value)["replica"] for value in annotations.values()}
+
+
 def read_times(body: Any) -> set[str]:
     annotations = body["metadata"].get("annotations") or {}
     return {json.loads(value)["seen"] for value in annotations.values()}
@@ -306,7 +321,7 @@ async def test_k13_marks_of_killed_replicas_expire(served, settings):
         await until_marked(served, 1)
     clock.advance(LIFETIME)
     async with running(alive, "x"):
-        await until_marked(served, 1)  # that of the dead is forgotten
+        await until_served(served, lambda body: read_replicas(body) == {"alive"})
         await alive.release([])
     assert not (await served.get()).get("webhooks")
 

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from kopf_cogs.clients.errors import APIForbiddenError, APIServerError
+from kopf_cogs.clients.errors import (
+    APIConnectionError,
+    APIForbiddenError,
+    APIServerError,
+    make_status_error,
+)
+from kopf_core.engines.leasing import elector
 from kopf_core.engines.leasing.elector import LeaseLostError
 
 
@@ -203,6 +209,40 @@ async def test_i_the_release_survives_an_interrupted_renewal(server, clock, join
     server.after = None
     await me.elector.release()
     assert server.holder == ""
+
+
+@pytest.mark.parametrize("stage", ["before", "after"])
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+@pytest.mark.parametrize("status", [409, 429, 500, 503, None])
+async def test_k8_temporary_errors_at_the_exit_do_not_keep_the_lease(
+    server, clock, join, monkeypatch, status, method, stage
+):
+    """Otherwise, the followers wait for its whole duration."""
+    monkeypatch.setattr(elector, "RELEASE_DELAY", 0.0)
+    errors = [APIConnectionError("cut") if status is None else make_status_error(status)] * 3
+
+    async def fail(called: str) -> None:
+        if called == method and errors:
+            raise errors.pop()
+
+    async with join() as me:
+        await me.led.wait()
+    setattr(server, stage, fail)
+    await me.elector.release()
+    assert server.holder == ""
+
+
+async def test_k8_refused_releases_are_not_repeated(server, clock, join, logged):
+    async def refuse(_: str) -> None:
+        raise APIForbiddenError(status=403, message="You may not.")
+
+    async with join() as me:
+        await me.led.wait()
+    server.before = refuse
+    count = len(server.requests)
+    await me.elector.release()
+    assert len(server.requests) == count + 1
+    assert "The lease ns/lease cannot be released: 403: You may not." in logged(logging.WARNING)
 
 
 async def test_i_the_lease_of_another_one_is_not_released(server, clock, join):

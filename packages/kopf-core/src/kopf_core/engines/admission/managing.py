@@ -10,6 +10,7 @@ leave cleans it up. See :mod:`.replica_marks`.
 
 import asyncio
 import hashlib
+import itertools
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -26,10 +27,10 @@ from kopf_cogs.clients.errors import (
 from kopf_cogs.clients.patching import JSON_PATCH, MERGE_PATCH
 from kopf_cogs.clients.session import Client
 from kopf_cogs.structs.resources import Resource
-from kopf_core.actions.retrying import describe
+from kopf_core.actions.retrying import ExponentialBackoff, describe
 from kopf_core.engines.admission.configurations import Webhook
 from kopf_core.engines.admission.keeping import Keeper, Revision, get_revision
-from kopf_core.engines.admission.replica_marks import ReplicaMarks
+from kopf_core.engines.admission.replica_marks import ReplicaMarks, is_annotated
 from kopf_core.intents.webhooks import WebhookHandler, WebhookType
 
 logger = logging.getLogger("kopf._core.engines.admission")
@@ -49,7 +50,10 @@ MAX_RESTORATIONS = 2
 """How many changes by others in a row are undone at once; then, ever more slowly."""
 
 MAX_CONFLICTS = 5
-"""How many times to try to remove something while others change the configuration."""
+"""How many times to try again at once while others change the configuration."""
+
+CONFLICT_DELAY = 0.1
+"""The first delay (in seconds) before it is tried again; others are longer."""
 
 
 class ConfigurationError(Exception):
@@ -179,8 +183,9 @@ class ConfigurationKeeper(Keeper):
         body = await self._request(webhooks)
         self._count_restorations(before, body)
         self._applied, self._revision = names, get_revision(body["metadata"])
-        if not self._replica_marks.has_entered(body):  # others can change the webhooks meanwhile
-            await self._annotate(self._replica_marks.enter(before))
+        marks = self._replica_marks.enter(before)
+        if not is_annotated(body, marks):  # also with the marks of the dead, which were unknown
+            await self._annotate(marks)
 
     def _count_restorations(self, before: Any, body: Any) -> None:
         """Know if others change our webhooks again and again: with no quiet interval in between."""
@@ -210,28 +215,40 @@ class ConfigurationKeeper(Keeper):
 
         Get the configuration as it was; ``None`` if it is not there.
         """
+        replicas = self._replica_marks
+        backoff = ExponentialBackoff(initial=CONFLICT_DELAY, maximum=1.0)
         body: Any = None
-        for _ in range(MAX_CONFLICTS):
-            replicas = self._replica_marks
-            marks = replicas.leave(body) if is_leaving else replicas.enter(body)
+        for attempt in itertools.count():
             try:
-                body = await self._annotate(marks)
+                body = await self._annotate(
+                    replicas.leave(body) if is_leaving else replicas.enter(body)
+                )
+                indices = self._find_removable(body, names)
+                if not indices or (is_leaving and replicas.list_others(body)):
+                    return body
+                return await self._remove(body, indices)
             except APINotFoundError:
                 return None
-            present = {name for name in get_names(body) if name.endswith(f".{self._name}")}
-            shared = find_shared(body, self._manager)
-            ours = present if self._applied is None else self._applied - shared
-            indices = find_unwanted(body, ours - {*names})
-            if not indices or (is_leaving and self._replica_marks.list_others(body)):
-                return body
-            version = body["metadata"].get("resourceVersion")
-            test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
-            removals = [{"op": "remove", "path": f"/webhooks/{index}"} for index in indices]
-            try:
-                return await self._patch([test, *removals], JSON_PATCH)
-            except (APIConflictError, APIUnprocessableError):
-                continue  # it has been changed meanwhile
-        return body
+            except APIConflictError:  # whoever leaves, tries it for as long as there is time
+                if attempt >= MAX_CONFLICTS and not is_leaving:
+                    raise
+                await asyncio.sleep(backoff(attempt))
+
+    def _find_removable(self, body: Mapping[str, Any], names: Collection[str]) -> list[int]:
+        present = {name for name in get_names(body) if name.endswith(f".{self._name}")}
+        shared = find_shared(body, self._manager)
+        ours = present if self._applied is None else self._applied - shared
+        return find_unwanted(body, ours - {*names})
+
+    async def _remove(self, body: Mapping[str, Any], indices: Collection[int]) -> Any:
+        """Remove these webhooks if the configuration is still as it was seen."""
+        version = body["metadata"].get("resourceVersion")
+        test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+        removals = [{"op": "remove", "path": f"/webhooks/{index}"} for index in indices]
+        try:
+            return await self._patch([test, *removals], JSON_PATCH)
+        except APIUnprocessableError as e:  # the test has failed
+            raise APIConflictError(status=e.status, message=str(e)) from e
 
     async def _annotate(self, annotations: Mapping[str, str | None]) -> Any:
         return await self._patch({"metadata": {"annotations": annotations}}, MERGE_PATCH)

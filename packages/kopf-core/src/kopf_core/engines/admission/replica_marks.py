@@ -45,9 +45,6 @@ class ReplicaMarks:
         """What is to be written when we do not serve anymore."""
         return {**self._forget_dead(body), self._key: None}
 
-    def has_entered(self, body: Mapping[str, Any]) -> bool:
-        return self._key in _get_annotations(body)
-
     def list_others(self, body: Mapping[str, Any]) -> list[str]:
         """The identities of other replicas that serve the same."""
         marks = [value for value in self._get_others(body).values() if self._is_alive(value)]
@@ -70,6 +67,12 @@ class ReplicaMarks:
             return abs((self._clock.now() - seen).total_seconds()) < LIFETIME
         except (ValueError, TypeError, KeyError):
             return False
+
+
+def is_annotated(body: Mapping[str, Any], annotations: Annotations) -> bool:
+    """Whether this patch of the annotations would change nothing."""
+    known = _get_annotations(body)
+    return all(known.get(key) == value for key, value in annotations.items())
 
 
 def _get_annotations(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from kopf_cogs.clients.errors import (
     APINotFoundError,
     APIResponseError,
 )
+from kopf_cogs.clients.retries import choose_delay, is_retriable
 from kopf_cogs.clients.rights import hint_at_role
 from kopf_cogs.clients.session import Client
 from kopf_cogs.configs.settings import LeasingSettings
@@ -31,8 +32,11 @@ logger = logging.getLogger("kopf.leasing")
 JITTER = 0.2
 """By which share the retries come earlier, so that the followers do not come all at once."""
 
-RELEASE_TIMEOUT = 2.0
+RELEASE_TIMEOUT = 5.0
 """How long (in seconds) the exiting operator tries to release the lease."""
+
+RELEASE_DELAY = 0.25
+"""How long (in seconds) it waits before it tries that again."""
 
 LEAST_PATIENCE = 0.1
 """How long (in seconds) a reply is waited for at least."""
@@ -119,15 +123,29 @@ class Elector:
         self._fence.close()
         if self.holder != self._identity or not self._settings.release_on_exit:
             return
+        error: APIError | None = None
         try:
             async with limit(RELEASE_TIMEOUT):
-                await self._look()  # the latest renewal could be interrupted with no result known
-                if self._observed.record is not None and self.holder == self._identity:
-                    await self._put(make_released(self._observed.record, now=self._clock.now()))
-                    logger.info(f"The lease {self._title} is released.")
+                error = await self._try_to_release()
+                while error is not None:
+                    await asyncio.sleep(choose_delay(error, RELEASE_DELAY, clock=self._clock))
+                    error = await self._try_to_release()
         except (APIError, TimeoutError) as e:
-            reason = str(e) or "there is no reply in time"
+            reason = str(error or e) or "there is no reply in time"
             logger.warning(f"The lease {self._title} cannot be released: {reason}")
+
+    async def _try_to_release(self) -> APIError | None:
+        """Release the lease if it is still ours; get the error if it can be tried again."""
+        try:
+            await self._look()  # the latest request could be interrupted with no result known
+            if self._observed.record is not None and self.holder == self._identity:
+                await self._put(make_released(self._observed.record, now=self._clock.now()))
+                logger.info(f"The lease {self._title} is released.")
+        except APIError as e:
+            if not is_retriable(e) and not isinstance(e, APIConflictError):
+                raise
+            return e
+        return None
 
     async def _acquire(self) -> None:
         told: str | None = None
