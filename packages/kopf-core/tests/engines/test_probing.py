@@ -8,6 +8,7 @@ import threading
 import aiohttp
 import pytest
 from free_ports import find_free_port
+from idleness import quiet, until
 
 from kopf_cogs.aiokits import listeners
 from kopf_cogs.structs.memos import Memo
@@ -242,3 +243,69 @@ async def test_k18_requests_sent_ahead_are_not_answered(serve):
         async with asyncio.timeout(30):
             assert (await reader.read()).count(b"HTTP/1.1") == 1
         writer.close()
+
+
+async def send_probe(port):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return reader, writer
+
+
+async def test_k18_hanging_probes_do_not_hold_all_places(serve, registry, monkeypatch):
+    monkeypatch.setattr(listeners, "MAX_CONNECTIONS", 5)
+    on.probe(id="it", registry=registry)(lambda **_: asyncio.Event().wait())
+    port = find_free_port()
+    async with serve(port=port) as get:
+        assert (await get("/else"))[0] == 404
+        opened = [await send_probe(port) for _ in range(20)]
+        async with asyncio.timeout(30):
+            for reader, _ in opened[:15]:
+                assert await reader.read() == b""
+            assert (await get("/else"))[0] == 404
+        assert not opened[-1][0].at_eof()
+        for _, writer in opened:
+            writer.close()
+
+
+async def test_k18_probes_of_the_same_time_share_one_call_of_the_handlers(serve, registry):
+    calls, gate = [], asyncio.Event()
+
+    @on.probe(id="it", registry=registry)
+    async def probe(**_):
+        calls.append("begun")
+        await gate.wait()
+        calls.append("ended")
+
+    port = find_free_port()
+    async with serve(port=port) as get:
+        assert (await get("/else"))[0] == 404
+        _, writer = await send_probe(port)
+        await until(lambda: calls)
+        asking = asyncio.create_task(get())
+        await quiet()
+        writer.transport.abort()
+        await quiet()
+        gate.set()
+        async with asyncio.timeout(30):
+            assert await asking == (200, "{}")
+    assert calls == ["begun", "ended"]
+
+
+async def test_k18_handlers_are_stopped_when_nobody_waits_for_them(serve, registry):
+    stopped = asyncio.Event()
+
+    @on.probe(id="it", registry=registry)
+    async def probe(**_):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    port = find_free_port()
+    async with serve(port=port) as get:
+        assert (await get("/else"))[0] == 404
+        _, writer = await send_probe(port)
+        await quiet()
+        writer.transport.abort()
+        async with asyncio.timeout(30):
+            await stopped.wait()

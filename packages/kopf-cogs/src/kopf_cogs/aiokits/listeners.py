@@ -1,8 +1,9 @@
 """Listening for HTTP connections: on one socket, with limits for those who hold connections.
 
 Whoever can reach the port, can open connections, and be silent in the middle of a request, or
-after it. So, nobody holds a connection for long with nothing going on; and when there are too many
-connections, those with nothing going on give way to the new ones. Only requests in work never do.
+after it. So, nobody holds a connection for long with nothing going on. When there are too many
+connections, the oldest of those with nothing going on give way to the new ones, and so do requests
+that only read. Other requests in work never do.
 """
 
 import asyncio
@@ -38,6 +39,9 @@ LINGERING_TIMEOUT = 2.0
 
 DRAINING_TIMEOUT = 5.0
 """How long (in seconds) the requests in work are waited for when the server is closed."""
+
+SAFE_METHODS = ("GET", "HEAD")
+"""Such requests change nothing, and can be sent again."""
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
@@ -133,7 +137,7 @@ class Listener:
     async def _respond(self, request: web.BaseRequest) -> web.Response:
         connection = request.protocol
         assert isinstance(connection, _Connection), "All are made here."
-        connection.begin(request.content)
+        connection.begin(None if request.method in SAFE_METHODS else request.content)
         try:
             return await self._handle(request)
         finally:
@@ -145,6 +149,7 @@ class _Connection(web.RequestHandler):
 
     It is busy from when a request is here with its whole body till the response is sent out to the
     system. Otherwise, it is idle: it can be hung up at any time, and is hung up in the end.
+    Requests that only read do not make it busy: e.g. hanging probes must not hold all places.
     Handlers limit the time of bodies, if they read any.
     """
 
@@ -196,8 +201,8 @@ class _Connection(web.RequestHandler):
         """Whether there is a whole request, with no response yet."""
         return self._content is not None and self._content.is_eof()
 
-    def begin(self, content: aiohttp.StreamReader) -> None:
-        """There is a request; its body is maybe still on its way."""
+    def begin(self, content: aiohttp.StreamReader | None) -> None:
+        """There is a request. Its body can be on its way yet; none is for those that only read."""
         self.has_asked = True
         self.quiet_since = asyncio.get_running_loop().time()
         self._content = content

@@ -45,7 +45,8 @@ class ProbeServer:
         self._registry = registry
         self._find_problems = find_problems
         self._activities = activities
-        self._lock = asyncio.Lock()
+        self._call: asyncio.Task[None] | None = None
+        self._waiting = 0
         self._response: tuple[int, str] = (200, "{}")
         self._deadline = float("-inf")
 
@@ -56,20 +57,33 @@ class ProbeServer:
         problems = self._find_problems()
         if problems:
             return web.json_response({"error": " ".join(problems)}, status=503)
-        try:
-            async with asyncio.timeout(PATIENCE), self._lock:
-                await self._refresh()
-        except TimeoutError:
-            return web.json_response({"error": "The probe handlers hang."}, status=500)
+        if self._activities.clock.monotonic() >= self._deadline:
+            await self._share_call()
         status, text = self._response
         return web.Response(status=status, text=text, content_type="application/json")
 
+    async def _share_call(self) -> None:
+        """Wait for a call of the handlers: one for all requests of the time, until all hang up."""
+        call = self._call = self._call or asyncio.create_task(self._refresh())
+        self._waiting += 1
+        try:
+            await asyncio.shield(call)
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                call.cancel()
+                self._call = None
+
     async def _refresh(self) -> None:
-        clock = self._activities.clock
-        if clock.monotonic() >= self._deadline:
-            self._response = await self._call_handlers()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                self._response = await self._call_handlers()
+        except TimeoutError:
+            self._response = 500, json.dumps({"error": "The probe handlers hang."})
+        else:
             is_failed = self._response[0] != 200
-            self._deadline = clock.monotonic() + (FAILURE_CACHE_TIME if is_failed else CACHE_TIME)
+            lifetime = FAILURE_CACHE_TIME if is_failed else CACHE_TIME
+            self._deadline = self._activities.clock.monotonic() + lifetime
 
     async def _call_handlers(self) -> tuple[int, str]:
         handlers = self._registry.get_activity_handlers(Activity.PROBE)
