@@ -181,6 +181,38 @@ async def test_f2_r16_one_signal_is_enough_whatever_hangs(world, start, source):
     assert (running.folder / "cleaned").exists()
 
 
+STUCK = {
+    "sync": """
+@kopf.index(*KEX)
+def stuck(**_):
+    print("hanging", flush=True)
+    threading.Event().wait()
+""",
+    "async": """
+@kopf.index(*KEX)
+async def stuck(**_):
+    print("hanging", flush=True)
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+""",
+}
+
+
+@pytest.mark.parametrize("source", STUCK.values(), ids=STUCK.keys())
+async def test_k4_index_functions_that_hang_do_not_hold_the_exit(world, start, source):
+    """They have nothing to lose: the indices end with the process."""
+    await world.create()
+    async with start(source) as running:
+        await running.until("hanging")
+        running.signal()
+        assert await running.end() == 0
+    assert not running.errors
+    assert (running.folder / "cleaned").exists()
+
+
 async def test_f1_r16_the_second_signal_does_not_wait_for_threads(world, start):
     await world.create()
     async with start(HUNG["sync-handler"]) as running:

@@ -2,17 +2,20 @@
 
 import asyncio
 import collections
+import contextlib
 import datetime
 import logging
 import threading
 
 import pytest
+from idleness import until
 from virtual_time import timeless
 
 from kopf_cogs.structs.memos import Memo
 from kopf_core.actions.errors import ErrorsMode, PermanentError, TemporaryError
 from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import all_at_once
+from kopf_core.engines import indexing
 from kopf_core.engines.indexing import ResourceIndexer
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.intents.decorators import index
@@ -96,6 +99,70 @@ async def test_k4_objects_on_which_functions_hang_hold_their_kind_for_less_each_
     assert held[1::2] == [0] * 10
     await measure("bad", type="DELETED")
     assert await measure("bad") == pytest.approx(10)  # it is another object
+
+
+@timeless
+async def test_k4_one_call_of_a_function_runs_for_an_object_and_newer_states_wait(garden):
+    gate, calls = asyncio.Event(), []
+
+    @garden.index()
+    async def idx(name, spec, **_):
+        calls.append((name, spec["n"]))
+        while name == "deaf" and not gate.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await gate.wait()
+        return {name: spec["n"]}
+
+    for n in range(5):
+        await garden.see("deaf", name="deaf", spec={"n": n})
+        seen = await garden.see("good", name="good", spec={"n": n})
+        assert dump(seen) == {"good": [n]}
+    assert [call for call in calls if call[0] == "deaf"] == [("deaf", 0)]
+    gate.set()
+    await asyncio.sleep(1)
+    assert [call for call in calls if call[0] == "deaf"] == [("deaf", 0), ("deaf", 4)]
+    assert dump(seen) == {"good": [4], "deaf": [4]}
+
+
+@timeless
+@pytest.mark.parametrize("is_cleared", [False, True])
+async def test_k4_states_that_wait_are_forgotten_with_their_objects(garden, is_cleared):
+    gate = asyncio.Event()
+
+    @garden.index()
+    async def idx(spec, **_):
+        while not gate.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await gate.wait()
+        return spec["n"]
+
+    for n in range(2):
+        await garden.see(spec={"n": n})
+    garden.indexer.clear() if is_cleared else await garden.see(type="DELETED", spec={"n": 2})
+    gate.set()
+    await asyncio.sleep(1)
+    assert dump(garden.indices["idx"]) == {}
+
+
+async def test_k4_one_thread_at_a_time_runs_a_function_for_an_object(garden, monkeypatch):
+    monkeypatch.setattr(indexing, "PATIENCE", 0.01)
+    monkeypatch.setattr(indexing, "IMPATIENCE", 0.01)
+    gate, calls = threading.Event(), []
+
+    @garden.index()
+    def idx(spec, **_):
+        calls.append(spec["n"])
+        gate.wait(60)
+        return spec["n"]
+
+    try:
+        for n in range(5):
+            seen = await garden.see(spec={"n": n})
+        assert calls == [0]
+    finally:
+        gate.set()
+    await until(lambda: dump(seen) == {None: [4]})
+    assert calls == [0, 4]
 
 
 @pytest.mark.docs("indexing/structure")

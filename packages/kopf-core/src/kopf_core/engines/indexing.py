@@ -5,7 +5,7 @@ the views given to handlers are read-only, and iterating over them goes over a s
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.helpers.callbacks import call
@@ -57,10 +57,16 @@ class ResourceIndexer:
         self._keys: set[ObjectKey] = set()
         self._failures: dict[ObjectKey, Mapping[HandlerId, HandlerState]] = {}
         self._patience = _Patience()
-        self._interrupted: set[asyncio.Task[Outcome]] = set()  # or they could be collected
+        self._interrupted: dict[ObjectKey, dict[HandlerId, asyncio.Task[Outcome]]] = {}
+        self._waiting: dict[ObjectKey, asyncio.Task[None]] = {}
 
     async def index(self, key: ObjectKey, event: RawEvent) -> None:
         """Bring the indices in line with the object's state. Never raises but on cancellation."""
+        if (waiting := self._waiting.pop(key, None)) is not None:
+            waiting.cancel()  # it is for an older state
+        await self._index(key, event)
+
+    async def _index(self, key: ObjectKey, event: RawEvent) -> None:
         body = Body(event["object"])
         is_deleted = event["type"] == "DELETED"
         if is_deleted:
@@ -84,6 +90,10 @@ class ResourceIndexer:
             record=memory,
             indices=self._indices,
         )
+        running = self._interrupted.get(key, {})
+        if any(handler.id in running for handler in handlers):
+            self._wait_to_index(key, event, [*running.values()])
+            handlers = [handler for handler in handlers if handler.id not in running]
         for handler in handlers:
             try:
                 await self._index_one(key, handler, cause)
@@ -96,8 +106,27 @@ class ResourceIndexer:
                     f"{handler} has failed on this object: {type(e).__name__}: {safe_message(e)}"
                 )
 
+    def _wait_to_index(
+        self, key: ObjectKey, event: RawEvent, running: Collection[asyncio.Task[Outcome]]
+    ) -> None:
+        """Index this state when these calls end: only one of a function runs for an object."""
+
+        async def index_later() -> None:
+            await asyncio.wait(running)
+            await self._index(key, event)
+
+        def forget(task: asyncio.Task[None]) -> None:
+            if self._waiting.get(key) is task:
+                del self._waiting[key]
+
+        self._waiting[key] = task = asyncio.create_task(index_later())
+        task.add_done_callback(forget)
+
     def clear(self) -> None:
         """Forget all the objects: the resource is not served anymore."""
+        for waiting in self._waiting.values():
+            waiting.cancel()
+        self._waiting.clear()
         for key in self._keys:
             for handler in self._handlers:
                 self._indices.discard(handler.id, key)
@@ -141,7 +170,8 @@ class ResourceIndexer:
                 return attempt.result()
         finally:
             if not attempt.done():
-                self._interrupt(attempt, handler, cause.logger)
+                self._interrupt(key, attempt, handler, cause.logger)
+        await _ends_within(attempt, IMPATIENCE)  # most do
         cause.logger.warning(
             f"{handler} takes more than {patience:g} seconds on this object: it is interrupted, "
             f"and the object is not indexed. All other objects of the kind wait for it."
@@ -150,16 +180,27 @@ class ResourceIndexer:
         return None
 
     def _interrupt(
-        self, attempt: "asyncio.Task[Outcome]", handler: IndexingHandler, logger: AnyLogger
+        self,
+        key: ObjectKey,
+        attempt: "asyncio.Task[Outcome]",
+        handler: IndexingHandler,
+        logger: AnyLogger,
     ) -> None:
-        """Cancel the call, and do not wait for it: functions can swallow their cancellation."""
+        """Cancel the call. It can swallow that, or go on in its thread: remember that it runs."""
         attempt.set_name(f"{handler}")
-        self._interrupted.add(attempt)
-        attempt.add_done_callback(self._interrupted.discard)
+        calls = self._interrupted.setdefault(key, {})
+        calls[handler.id] = attempt
         attempt.cancel()
-        if handler.is_async:
-            naming = name_if_ignores(0, handler, logger)
-            attempt.add_done_callback(lambda _: naming.cancel())
+        naming = name_if_ignores(0, handler, logger) if handler.is_async else None
+
+        def on_ended(_: object) -> None:
+            if naming is not None:
+                naming.cancel()
+            del calls[handler.id]
+            if not calls:
+                del self._interrupted[key]
+
+        attempt.add_done_callback(on_ended)
 
     def _remember(
         self, key: ObjectKey, handler: IndexingHandler, state: HandlerState, outcome: Outcome

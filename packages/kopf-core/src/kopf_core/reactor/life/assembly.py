@@ -9,6 +9,7 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.errors import ErrorsMode
 from kopf_core.actions.instruments import Instruments
+from kopf_core.actions.ongoing import Ongoing
 from kopf_core.actions.threads import Door
 from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.indexing import ResourceIndexer
@@ -58,7 +59,7 @@ class HandlingFactory:
             errors=ErrorsMode.IGNORED,
             subhandling=None,
             executor=essentials.indexing_threads,
-            endures=False,  # interrupted calls lose nothing: the objects are indexed again
+            ongoing=Ongoing(),  # the exit does not wait for them: they lose nothing
             door=Door(),  # always open: indices are filled in pauses, and by followers
         )
 
