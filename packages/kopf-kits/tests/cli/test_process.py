@@ -101,6 +101,39 @@ def test_k16_signals_are_not_lost_while_the_process_starts(tmp_path):
     assert (done.returncode, done.stdout) == (0, "")
 
 
+CATCHING = """
+import signal, time
+
+class Lossy:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+if {is_lost}:
+    Lossy()
+else:
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except BaseException:
+        pass
+print("loading", flush=True)
+time.sleep(3600)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals.")
+@pytest.mark.parametrize("is_lost", [False, True], ids=["caught", "lost"])
+def test_k16_the_second_signal_ends_a_process_that_is_starting(tmp_path, is_lost):
+    (tmp_path / "handlers.py").write_text(CATCHING.format(is_lost=is_lost))
+    command = [sys.executable, "-m", "kopf_kits.cli", "run", "-A", str(tmp_path / "handlers.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"loading\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=120) == 0
+        finally:
+            process.kill()
+
+
 FAILING = """
 import kopf
 

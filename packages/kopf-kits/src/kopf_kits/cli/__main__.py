@@ -32,8 +32,8 @@ def start() -> None:
             _ignore_signals()
     except _Leave:  # also if it came right in the end, when the signals were not ignored yet
         _ignore_signals()
-        if sys.argv[1:2] and sys.argv[1] not in SERVING:
-            sys.exit(1)
+        if code := _get_code():
+            sys.exit(code)
     except SystemExit as e:
         if getattr(e.__context__, "leaves_work", False):
             _end(e.code)
@@ -51,20 +51,27 @@ def _open_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
+def _get_code() -> int:
+    """The exit code of a process that was asked to end by a signal."""
+    return int(bool(sys.argv[1:2]) and sys.argv[1] not in SERVING)
+
+
 class _Leaver:
-    """The handler of signals until there is another one. The first signal counts.
+    """The handler of signals until there is another one.
 
     The interpreter can lose the exception, e.g. if the signal comes right when a lock of an import
-    is released. So whoever handles the signals next must look whether it is asked already.
+    is released; and the code of users can catch it. So whoever handles the signals next must look
+    whether it is asked already, and the second signal ends the process with no exception.
     """
 
     def __init__(self) -> None:
         self.is_asked = False
 
     def __call__(self, _signum: int, _frame: FrameType | None) -> None:
-        if not self.is_asked:
-            self.is_asked = True
-            raise _Leave
+        if self.is_asked:
+            os._exit(_get_code())
+        self.is_asked = True
+        raise _Leave
 
 
 def _end(code: object) -> NoReturn:

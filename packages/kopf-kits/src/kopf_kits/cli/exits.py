@@ -35,6 +35,7 @@ class Process:
     def __init__(self) -> None:
         self._pid = os.getpid()
         self._count = 0
+        self._patience = 2
         self._deadline = math.inf
         self._describe: Callable[[], str] = str
         self._code = 1
@@ -60,14 +61,18 @@ class Process:
         return self._count > 0
 
     def on_other_signal(self, signum: int, _frame: FrameType | None) -> None:
-        """There is no operator yet, or not anymore."""
+        """There is no operator yet, or not anymore: the second signal does not wait for anything.
+
+        Unless the first one was for the operator, which has ended.
+        """
         if os.getpid() != self._pid:
             signal.signal(signum, signal.SIG_DFL)
             signal.raise_signal(signum)
         self._count += 1
-        if self._count > 2:
+        if self._count > self._patience:
             self.expect_end(-MARGIN)
         if self._count == 1:
+            self._patience = 1
             raise SystemExit(0)
 
     def expect_end(self, timeout: float) -> None:
