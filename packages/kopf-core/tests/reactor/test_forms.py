@@ -9,6 +9,7 @@ from kopf_core.actions.errors import TemporaryError
 from kopf_core.intents import decorators as on
 
 KEX = "kopfexamples"
+HANDLED = r"{.metadata.annotations.kopf\.zalando\.org/last-handled-configuration}"
 
 
 def drop_big(body: Any) -> None:
@@ -123,6 +124,48 @@ async def test_o_a_new_transform_is_not_a_change_of_objects(
     assert [*journal] == [
         ("create", "b", []),
         ("update", "a", [("change", ("spec", "n"))]),
+    ]
+
+
+def reshape(body: Any) -> None:
+    """It cannot be applied to its own result: the field ``items`` is not there anymore."""
+    items = body.get("spec", {}).get("items", [])
+    body["spec"] = {"names": [item["name"] for item in items]}
+
+
+async def test_o_a_transform_that_reshapes_objects_makes_no_false_changes(
+    cluster, operate, registry, settings, journal
+):
+    @on.create(KEX, registry=registry)
+    @on.update(KEX, registry=registry)
+    async def fn(reason: Any, diff: Any, name: str, **_: Any) -> None:
+        journal((str(reason), name, [field for _, field, _, _ in diff if field]))
+
+    async def label(name: str, value: str) -> None:
+        await cluster.sandbox.patch(KEX, name, {"metadata": {"labels": {"x": value}}})
+
+    await cluster.create("a", items=[{"name": "one"}])
+    async with operate():
+        await cluster.sandbox.wait(KEX, "a", jsonpath=HANDLED)
+        await label("a", "1")
+        await journal.until(lambda calls: len(calls) == 2)
+    journal.clear()
+    settings.watching.transforms[KEX] = reshape
+    async with operate():
+        await cluster.create("b", items=[{"name": "two"}])
+        await cluster.sandbox.wait(KEX, "b", jsonpath=HANDLED)
+        assert [*journal] == [("create", "b", [])]
+        await label("b", "1")
+        await journal.until(lambda calls: len(calls) == 2)
+        await label("b", "2")
+        await journal.until(lambda calls: len(calls) == 3)
+        await cluster.patch("b", items=[{"name": "other"}])
+        await journal.until(lambda calls: len(calls) == 4)
+    assert [*journal] == [
+        ("create", "b", []),
+        ("update", "b", [("metadata",)]),
+        ("update", "b", [("metadata", "labels", "x")]),
+        ("update", "b", [("spec", "names")]),
     ]
 
 

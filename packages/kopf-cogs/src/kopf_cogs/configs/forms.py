@@ -85,24 +85,31 @@ class Form(NamedTuple):
             body = body if made is None else made
         return body
 
-    def reduce(self, essence: BodyEssence, body: Body) -> BodyEssence:
-        """Leave in the essence only what would be in it if the object was in this form then.
+    def reduce(self, old: BodyEssence, new: BodyEssence, body: Body) -> BodyEssence:
+        """Drop from the old essence what the functions drop from objects.
 
-        It can be from the time when the objects were whole. It stays as it is if that fails:
-        such an essence has not all that objects have.
+        The old essence can be from the time when the operator kept whole objects. It can also be
+        the result of the functions already. If they cannot be applied to their own results, the
+        old essence stays as it is. It also stays if the functions fail, because fields are absent.
         """
         if self == WHOLE:
-            return essence
+            return old
+        try:
+            reduced = self._reduce(old, body)
+            if reduced == new or self._reduce(new, body) == new:
+                return reduced
+        except FormError:
+            pass
+        return old
+
+    def _reduce(self, essence: BodyEssence, body: Body) -> BodyEssence:
         known: Mapping[str, Any] = body.get("metadata") or {}
         former: Any = jsons.clone(essence)
         metadata = former.get("metadata") or {}
         identity = {key: known[key] for key in _IDENTITY if key in known}
         system = {key: body[key] for key in _SYSTEM if key in body}
-        try:
-            whole: Any = {**former, **system, "metadata": {**identity, **metadata}}
-            formed: Any = self.apply(whole)
-        except FormError:
-            return essence
+        whole: Any = {**former, **system, "metadata": {**identity, **metadata}}
+        formed: Any = self.apply(whole)
         left = {key: formed["metadata"][key] for key in metadata if formed["metadata"].get(key)}
         reduced = {key: formed[key] for key in former if key in formed and key != "metadata"}
         return cast("BodyEssence", {**reduced, "metadata": left} if left else reduced)

@@ -412,8 +412,8 @@ class Reconciler:
         new = self._cycles.get_essence(turn) if is_promising else None
         if isinstance(old, Digests):
             old = old.reveal(new or {})
-        if old is not None and old != new:
-            old = self._handlers.form.reduce(old, body)
+        if old is not None and new is not None and old != new:
+            old = self._handlers.form.reduce(old, new, body)
         changes = diff(old, new) if old != new else EMPTY
         initial = turn.memory.initial
         reason = detect_reason(
