@@ -15,9 +15,9 @@ KEX = "kopfexamples"
 HANDLED = r"{.metadata.annotations.kopf\.zalando\.org/last-handled-configuration}"
 
 
-def get_forms(cluster: Any) -> set[tuple[bool, str]]:
+def get_forms(cluster: Any, path: str = "/apis/kopf.dev/v1/kopfexamples") -> set[tuple[bool, str]]:
     """What was asked for: in watches or in lists, and in what form."""
-    entries = cluster.sandbox.journal.select("GET", "/apis/kopf.dev/v1/kopfexamples")
+    entries = cluster.sandbox.journal.select("GET", path)
     return {(entry.watch, entry.accept.partition(";as=")[2].partition(";")[0]) for entry in entries}
 
 
@@ -147,6 +147,60 @@ async def test_o_objects_are_whole_if_the_state_is_in_their_status(
     assert [*journal] == ["a", "b"]
     assert get_forms(cluster) == WHOLE
     assert [text for text in logged(logging.WARNING) if "is kept in the status" in text]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"owns": ["configmaps"]}, "they are owned by"),
+        ({"related": {"configmaps": lambda _: "a"}}, "they are related objects of"),
+    ],
+    ids=["owned", "related"],
+)
+async def test_o_objects_are_whole_if_reconcilers_own_or_relate_to_them(
+    cluster, operate, registry, journal, logged, options, reason
+):
+    @on.event("configmaps", registry=registry, metadata_only=True, id="frugal")
+    async def frugal(body: Any, **_: Any) -> None:
+        journal(dict(body["data"]))
+
+    @on.reconcile(KEX, registry=registry, id="reconcile", **options)
+    async def reconcile(**_: Any) -> None:
+        pass
+
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"n": "1"}}
+    await cluster.client.post("/api/v1/namespaces/default/configmaps", body)
+    async with operate():
+        await journal.until(lambda calls: calls)
+    assert [*journal] == [{"n": "1"}]
+    assert get_forms(cluster, "/api/v1/configmaps") == WHOLE
+    (text,) = [text for text in logged(logging.WARNING) if "only their metadata" in text]
+    assert text.endswith(f"as declared for Handler 'frugal': {reason} Reconciler 'reconcile'.")
+
+
+async def test_o_handlers_get_the_metadata_of_a_kind_whose_referenced_objects_are_whole(
+    cluster, operate, registry, settings, journal, logged
+):
+    settings.watching.referenced_only = True
+
+    @on.event("secrets", registry=registry, metadata_only=True)
+    async def frugal(body: Any, **_: Any) -> None:
+        journal(("frugal", "data" in body))
+
+    @on.reconcile(KEX, registry=registry, related={"secrets": "spec.secret"})
+    async def reconcile(related: Any, **_: Any) -> None:
+        journal(("reconcile", {name: one["data"] for name, one in related["Secret"].items()}))
+
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    await cluster.client.post("/api/v1/namespaces/default/secrets", {**body, "data": {"x": "eA=="}})
+    await cluster.create("a", secret="s")
+    async with operate():
+        await journal.until(lambda calls: {"frugal", "reconcile"} <= {name for name, _ in calls})
+    assert ("frugal", False) in journal
+    assert ("reconcile", {"s": {"x": "eA=="}}) in journal
+    assert get_forms(cluster, "/api/v1/secrets") == METADATA
+    assert get_forms(cluster, "/api/v1/namespaces/default/secrets") == WHOLE
+    assert not [text for text in logged(logging.WARNING) if "only their metadata" in text]
 
 
 @pytest.mark.parametrize("is_sought", [False, True])

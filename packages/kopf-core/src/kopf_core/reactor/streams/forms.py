@@ -1,7 +1,7 @@
-"""Which form of objects is kept for each kind: there is one for a kind in an operator."""
+"""The choice of forms: which part of the objects an operator keeps, for each kind."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from kopf_cogs.configs.diffbase import MultiDiffBaseStorage, StatusDiffBaseStorage
@@ -11,7 +11,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.selectors import Selector
 from kopf_core.engines.desired.relations import settle
-from kopf_core.intents.handlers import ResourceHandler
+from kopf_core.intents.handlers import ReconcilingHandler, ResourceHandler
 from kopf_core.intents.metadata import is_metadata_enough
 from kopf_core.intents.registries import OperatorRegistry, ResourceHandlers
 
@@ -19,7 +19,7 @@ logger = logging.getLogger("kopf.reactor.forms")
 
 
 class Forms:
-    """Finds out the forms from what is declared in the registry and the settings."""
+    """Chooses the forms by the declarations in the registry, and by the settings."""
 
     def __init__(self, registry: OperatorRegistry, settings: OperatorSettings) -> None:
         self._registry = registry
@@ -27,23 +27,30 @@ class Forms:
         self._complaints: set[str] = set()
 
     def choose(self, resource: Resource) -> Form:
-        """The form for the kind. What reconcilers own is whole: it is compared to their wishes."""
-        reconcilers = self._registry.reconcilers
-        if _is_among(resource, (selector for one in reconcilers for selector in one.owns)):
+        """Choose the form in which handlers get the objects of the kind.
+
+        Owned objects are whole, because Kopf compares them with the objects that reconcilers yield.
+        """
+        owners = [one for one in self._registry.reconcilers if _is_among(resource, one.owns)]
+        obstacle = self._find_obstacle(resource, owners)
+        if obstacle is not None:
+            self._complain(resource, obstacle)
+        if owners:
             return WHOLE
-        is_related = _is_among(resource, (sel for one in reconcilers for sel in one.related))
-        return Form(
-            transforms=tuple(self._settings.watching.transforms.collect(resource)),
-            is_metadata=not is_related and self._is_metadata_enough(resource),
-        )
+        transforms = tuple(self._settings.watching.transforms.collect(resource))
+        return Form(transforms=transforms, is_metadata=obstacle is None)
+
+    def choose_observed(self, resource: Resource) -> Form:
+        """Choose the form in which reconcilers get the objects of the kind: never only metadata."""
+        return self.choose(resource)._replace(is_metadata=False)
 
     @property
     def has_referenced(self) -> bool:
-        """Whether any kind can be watched only as far as its objects are referenced."""
+        """Whether the setting permits to watch only the referenced objects of a kind."""
         return self._settings.watching.referenced_only
 
     def is_referenced_only(self, resource: Resource) -> bool:
-        """Whether the objects are needed only by reconcilers, and are always named by fields."""
+        """Whether reconcilers need only those objects of the kind that fields name."""
         if not self.has_referenced:
             return False
         reconcilers = self._registry.reconcilers
@@ -61,33 +68,44 @@ class Forms:
     def assign(
         self, served: Mapping[Resource, ResourceHandlers]
     ) -> Mapping[Resource, ResourceHandlers]:
-        """The same handlers, which know in what form they get the objects."""
+        """Return the same handlers, but with the forms of their objects."""
         return {
             resource: handlers if form == WHOLE else replace(handlers, form=form)
             for resource, handlers in served.items()
             for form in [self.choose(resource)]
         }
 
-    def _is_metadata_enough(self, resource: Resource) -> bool:
-        """Whether it is so for all handlers; if only for some of them, that is in vain."""
+    def _find_obstacle(
+        self, resource: Resource, owners: Collection[ReconcilingHandler]
+    ) -> str | None:
+        """Find the reason why the metadata is not enough; ``None`` if it is enough for everyone."""
+        if owners:
+            return f"they are owned by {_join(owners)}"
+        relatives = [one for one in self._registry.reconcilers if _is_among(resource, one.related)]
+        if relatives and not self.is_referenced_only(resource):
+            return f"they are related objects of {_join(relatives)}"
         is_sought = self._settings.watching.metadata_if_enough
         handlers = self._registry.get_resource_handlers(resource)
-        declared = [handler for handler in handlers.all if handler.metadata_only]
         others = [
             handler
             for handler in handlers.all
             if not handler.metadata_only and not (is_sought and is_metadata_enough(handler))
         ]
         if others or not handlers:
-            reason = f"{_join(others)} can look at the rest"
-        elif handlers.requires_patching and self._is_state_in_status:
-            reason = "the state of handlers is kept in the status, see settings.persistence"
-        else:
-            return True
-        if declared:
-            title = f"Whole objects of {resource} are watched, not only their metadata"
-            self._complain(f"{title} as declared for {_join(declared)}: {reason}.")
-        return False
+            return f"{_join(others)} can look at the rest"
+        if handlers.requires_patching and self._is_state_in_status:
+            return "the state of handlers is kept in the status, see settings.persistence"
+        return None
+
+    def _complain(self, resource: Resource, obstacle: str) -> None:
+        """Tell once that the declarations ``metadata_only=True`` of the kind have no effect."""
+        handlers = self._registry.get_resource_handlers(resource).all
+        declared = [handler for handler in handlers if handler.metadata_only]
+        title = f"Whole objects of {resource} are watched, not only their metadata"
+        text = f"{title} as declared for {_join(declared)}: {obstacle}."
+        if declared and text not in self._complaints:
+            self._complaints.add(text)
+            logger.warning(text)
 
     @property
     def _is_state_in_status(self) -> bool:
@@ -95,18 +113,13 @@ class Forms:
         storages = (persistence.diffbase_storage, persistence.progress_storage)
         return any(_is_in_status(storage) for storage in storages)
 
-    def _complain(self, text: str) -> None:
-        if text not in self._complaints:
-            self._complaints.add(text)
-            logger.warning(text)
-
 
 def _is_among(resource: Resource, selectors: Iterable[Selector]) -> bool:
     return any(selector.check(resource) for selector in selectors)
 
 
 def _is_in_status(storage: object) -> bool:
-    """Whether the storage keeps the state of objects in their status only."""
+    """Whether the storage keeps the state of handlers only in the status of objects."""
     if isinstance(storage, MultiDiffBaseStorage | MultiProgressStorage):
         return all(_is_in_status(one) for one in storage.storages)
     return isinstance(storage, StatusDiffBaseStorage | StatusProgressStorage)

@@ -352,11 +352,13 @@ class ObservedKinds:
             watcher.on_interrupted()
 
     def _select(self, resources: Collection[Resource]) -> Mapping[Resource, Form]:
-        """The observed kinds, always in the same order, and in what form each of them is."""
+        """The observed kinds with their forms, always in the same order."""
         found: set[Resource] = set()
         for selector in self._selectors:
             found |= selector.resolve(resources).resources
-        return {resource: self._forms.choose(resource) for resource in sorted(found, key=str)}
+        return {
+            resource: self._forms.choose_observed(resource) for resource in sorted(found, key=str)
+        }
 
     def _watch_referenced(
         self, resource: Resource, form: Form, namespaces: Collection[str | None]
