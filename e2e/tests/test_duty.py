@@ -210,7 +210,7 @@ async def test_k28_reconciled_objects_are_not_new(world):
     assert (failing["state"], failing["handlers"][0]["error"]) == ("retried", "not yet")
     assert "served" in stdout
     assert "Ready=True" in stdout
-    assert "Timers, daemons, and finished reconcilers leave no progress" in errors
+    assert "Timers, daemons, finished reconcilers, and running first attempts" in errors
     assert "  Ready: True (Done: All is there.)" in text
     assert f"Kex {world.namespace}/failing: retry at once: fn\n" in retried
     assert f"Kex {world.namespace}/ready: no handler waits for its next attempt, as far" in retried

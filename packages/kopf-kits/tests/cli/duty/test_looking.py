@@ -76,6 +76,16 @@ def test_i_one_object_is_not_several(world, invoke):
     assert invoke("objects", "kex").stderr.startswith("1 object: 1 new.\n")
 
 
+@pytest.mark.parametrize("marks", [{}, {LAST_HANDLED: OUTDATED}], ids=["new", "changed"])
+def test_i_people_learn_that_a_hanging_first_attempt_leaves_no_progress(world, invoke, marks):
+    """The handler of the creation or of the update hangs: it has stored nothing on the object."""
+    world.create(annotations=marks)
+    result = invoke("objects", "kex")
+    assert "running first attempts leave no progress on objects" in result.stderr
+    result = invoke("object", "kex", "obj")
+    assert "cannot see timers, daemons, and running first attempts." in result.stdout
+
+
 @pytest.mark.docs("cli/objects")
 @pytest.mark.usefixtures("states")
 def test_table_of_objects_in_each_state(invoke):
@@ -97,8 +107,8 @@ def test_table_of_objects_in_each_state(invoke):
     assert result.stderr == (
         "8 objects: 1 blocked, 1 paused, 1 retried, 1 deleting, 1 in progress, "
         "1 new, 1 changed, 1 handled.\n"
-        "Timers, daemons, and finished reconcilers leave no progress on objects: "
-        "see /status of the operator.\n"
+        "Timers, daemons, finished reconcilers, and running first attempts leave no progress "
+        "on objects: see /status of the operator.\n"
         "Objects are paused only for operators with settings.execution.honor_pauses = True.\n"
     )
 

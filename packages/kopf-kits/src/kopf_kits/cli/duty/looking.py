@@ -37,7 +37,7 @@ PHASES = (
 )
 """The same as in :class:`kopf_core.engines.inspection.Phase`, which is not needed for the help."""
 
-UNSEEN = ("served", "new")
+UNSEEN = ("served", "new", "changed")
 """The states of those objects for which there can be more than is seen."""
 
 DEFAULT_PREFIX = "kopf.zalando.org"
@@ -142,8 +142,8 @@ def _tell_of_unseen(states: Sequence[ObjectState]) -> None:
     """Not all of what operators do is on the objects."""
     if any(state.phase.value in UNSEEN for state in states):
         click.echo(
-            "Timers, daemons, and finished reconcilers leave no progress on objects: "
-            "see /status of the operator.",
+            "Timers, daemons, finished reconcilers, and running first attempts leave no progress "
+            "on objects: see /status of the operator.",
             err=True,
         )
 

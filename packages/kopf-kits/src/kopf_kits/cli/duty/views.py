@@ -138,7 +138,8 @@ def _make_conditions(state: ObjectState) -> Iterator[str]:
 
 def _make_handlers(handlers: Sequence[HandlerProgress], now: datetime.datetime) -> Iterator[str]:
     if not handlers:
-        yield "Handlers: none is in progress. This command cannot see timers and daemons."
+        yield "Handlers: none has stored its progress."
+        yield "  This command cannot see timers, daemons, and running first attempts."
         return
     yield "Handlers:"
     for handler in handlers:
