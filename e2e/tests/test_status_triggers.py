@@ -6,27 +6,36 @@ import pytest
 from idleness import until
 
 from e2e.tests.harness import GROUP, MERGE, World
+from kopf_core.engines.records.holds import FREE_ROUNDS
 from kopf_core.intents import decorators as on
 
-WARNING = "Handler 'fn/status.count' is called for changes of the field"
+WARNING = "The operator's own changes of the field"
 
 
 @pytest.mark.parametrize("plural", ["kexes", "subs"])
-async def test_own_writes_to_the_status_are_no_endless_loop(world: World, plural, caplog) -> None:
+@pytest.mark.parametrize("kind", ["field", "update", "event"])
+async def test_l1_own_writes_are_no_endless_loop(world: World, plural, kind, caplog) -> None:
     """With the subresource of the status, and without it; changes of others are not delayed."""
     world.plural = plural
-    path = world.path("obj") + ("/status" if plural == "subs" else "")
+    root, name = ("spec", "n") if kind == "update" else ("status", "count")
+    path = world.path("obj") + ("/status" if (plural, root) == ("subs", "status") else "")
+    options = {"field": "status.count"} if kind == "field" else {}
 
-    @on.field(GROUP, plural, field="status.count", id="fn", registry=world.registry)
-    async def fn(new, patch, **_):
-        world.calls(new)
-        patch.status["count"] = new + 1
+    @getattr(on, kind)(GROUP, plural, id="fn", registry=world.registry, **options)
+    async def fn(body, patch, **_):
+        count = body.get(root, {}).get(name)
+        if count is not None:
+            world.calls(count)
+            patch.setdefault(root, {})[name] = count + 1
+
+    @on.create(GROUP, plural, registry=world.registry)
+    async def created(**_): ...
 
     async with world.operator():
-        await world.create({"n": 1})
-        await world.request("PATCH", path, {"status": {"count": 0}}, MERGE)
-        await world.until(lambda obj: ((obj or {}).get("status") or {}).get("count") == 4)
+        await world.create({})
+        await world.until_handled()
+        await world.request("PATCH", path, {root: {name: 0}}, MERGE)
         await until(lambda: WARNING in caplog.text)
-        await world.request("PATCH", path, {"status": {"count": 100}}, MERGE)
-        await world.calls.until(lambda calls: 100 in calls)
-    assert world.calls[:5] == [0, 1, 2, 3, 100]
+        await world.request("PATCH", path, {root: {name: 1000}}, MERGE)
+        await world.calls.until(lambda calls: 1000 in calls)
+    assert world.calls[: FREE_ROUNDS + 1] == [*range(FREE_ROUNDS + 1)]

@@ -7,6 +7,7 @@ from kopf_core.actions.execution import Execution
 from kopf_core.actions.lifecycles import asap
 from kopf_core.actions.marks import Marks
 from kopf_core.engines.memories import ObjectMemories
+from kopf_core.engines.records.holds import Loop
 from kopf_core.engines.records.owed import Owed
 from kopf_core.engines.records.stages import HANDLED, Cycle, Stage
 from kopf_core.engines.records.writes import AwaitChange, LastWrite
@@ -163,6 +164,18 @@ def test_l_events_are_handled_even_if_the_object_is_held(case):
     assert case.find() == "there are events"
     case.item.events.clear()
     assert case.find() == "the object is held"
+
+
+def test_l_echoes_wait_if_handlers_of_events_change_the_object_for_them(case, registry):
+    row = "handlers of events change the object for its own echoes"
+    case.memory.write = LastWrite(floor=6)
+    case.memory.holds = case.memory.holds._replace(events=Loop(rounds=99, until=float("inf")))
+    case.see()
+    assert case.find() == "there are events"
+    declare(registry, "event")
+    assert case.find() == row
+    case.see(resourceVersion="7")
+    assert case.find() == "there are events"
 
 
 def test_l_what_is_left_of_events_is_caught_up(case):

@@ -4,15 +4,30 @@ Invariants: the counts only grow while the trouble repeats. Every hold has an en
 for the pause by people.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import NamedTuple
+
+from kopf_cogs.structs.dicts import FieldPath
+from kopf_cogs.structs.diffs import Diff
 
 LOST_MARKS_DELAYS = (0.0, 1.0, 3.0, 10.0, 30.0, 60.0)
 """Seconds before an object is handled anew after others have removed its marks repeatedly."""
 
 PEACE = 60.0
 """In seconds: after so long without a loss of the finalizer, the next loss is the first one."""
+
+FREE_ROUNDS = 20
+"""The number of rounds without delays: some operators take many steps to the wanted state."""
+
+FIRST_DELAY = 0.1
+"""In seconds: the delay of the next round. Each delay is twice as long as the one before it."""
+
+MAX_DELAY = 600.0
+"""In seconds: the longest delay between two rounds."""
+
+QUIET = 60.0
+"""In seconds: if the next round begins so late, it is the first one again."""
 
 
 class Throttling(NamedTuple):
@@ -61,6 +76,47 @@ class FinalizerHold(NamedTuple):
         return FinalizerHold(None, now + choose_delay(undone), undone)
 
 
+class Loop(NamedTuple):
+    """The operator's own writes call handlers, and these write again: such calls are a round.
+
+    Changes by others end the loop.
+    """
+
+    rounds: int = 0
+    """The number of rounds in a row."""
+
+    until: float = 0.0
+    """Until when (monotonic) the next round waits."""
+
+    fields: frozenset[FieldPath] = frozenset()
+    """The fields that the operator has written since the first round."""
+
+    def went_round(self, now: float) -> "Loop":
+        """Our own write has called handlers once more."""
+        rounds = self.rounds + 1 if now - self.until < QUIET else 1
+        extra = rounds - FREE_ROUNDS
+        delay = 0.0 if extra < 0 else min(FIRST_DELAY * 2.0 ** min(extra, 64), MAX_DELAY)
+        return self._replace(rounds=rounds, until=now + delay)
+
+    def wrote(self, fields: Iterable[FieldPath]) -> "Loop":
+        """The operator has written these fields. They matter only if a round has begun."""
+        return self._replace(fields=self.fields.union(fields)) if self.rounds else self
+
+    def covers(self, diff: Diff) -> bool:
+        """Whether the operator itself can have made all these changes."""
+        return not self.rounds or all(
+            any(_is_within(item.field, own) for own in self.fields) for item in diff
+        )
+
+
+NO_LOOP = Loop()
+
+
+def _is_within(one: FieldPath, other: FieldPath) -> bool:
+    """Whether one of the fields is a part of the other one."""
+    return one[: len(other)] == other[: len(one)]
+
+
 class Holds(NamedTuple):
     """All reasons to leave one object alone."""
 
@@ -77,6 +133,34 @@ class Holds(NamedTuple):
     """How many times others have removed our marks from the object."""
 
     finalizer: FinalizerHold = FinalizerHold()
+
+    changes: Loop = NO_LOOP
+    """The loop in which our own writes begin the handling cycles of the object."""
+
+    events: Loop = NO_LOOP
+    """The loop in which handlers of events change the object for the echoes of our own writes."""
+
+    def wrote(self, fields: Collection[FieldPath]) -> "Holds":
+        """The operator has written these fields of the object."""
+        if not (self.changes.rounds or self.events.rounds):
+            return self
+        return self._replace(changes=self.changes.wrote(fields), events=self.events.wrote(fields))
+
+    def went_round(self, now: float) -> "Holds":
+        """Our own writes have begun a handling cycle."""
+        return self._replace(changes=self.changes.went_round(now))
+
+    def observed(self, now: float, *, is_own: bool, has_changes: bool) -> "Holds":
+        """The stream has brought echoes of our own writes only, or changes by others, too.
+
+        It is a round if the handlers of events have changes for the echoes.
+        """
+        if is_own and has_changes:
+            return self._replace(events=self.events.went_round(now))
+        changes = self.changes if is_own else NO_LOOP
+        if self.changes is changes and self.events is NO_LOOP:
+            return self
+        return self._replace(changes=changes, events=NO_LOOP)
 
     def lost(self, now: float) -> "Holds":
         """Others have removed our marks once more."""

@@ -76,6 +76,11 @@ class LastWrite(NamedTuple):
         version = parse_version(body)
         return self.floor is not None and version is not None and version > self.floor
 
+    def includes(self, body: RawBody) -> bool:
+        """Whether the state is surely not later than our latest patch or request."""
+        version = parse_version(body)
+        return self.floor is not None and version is not None and version <= self.floor
+
     def has_left(self, body: RawBody | None) -> bool:
         """Whether the object is exactly as we have left it when everything was handled."""
         return self.is_final and body is not None and self._has_made(body)

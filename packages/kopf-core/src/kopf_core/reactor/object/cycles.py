@@ -28,7 +28,7 @@ from kopf_core.intents.causes import TITLES, ChangingCause, Reason
 from kopf_core.intents.handlers import ChangingHandler
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.object.conflicts import tell_of_lost_marks, tell_of_lost_progress
-from kopf_core.reactor.object.loops import StatusLoops
+from kopf_core.reactor.object.loops import is_own_change, warn_of_loop
 from kopf_core.reactor.object.missed_changes import Missed, find_missed
 from kopf_core.reactor.object.seen_states import NOTHING_SEEN, SeenStates
 from kopf_core.reactor.object.sizes import (
@@ -67,7 +67,6 @@ class Cycles:
         self._clock = execution.clock
         self._extra_fields = handlers.extra_fields
         self._has_suggested = False
-        self.loops = StatusLoops(handlers.changing, self._clock)
 
     def build_essence(self, body: Body) -> BodyEssence:
         """Extract the essence: the part of the object whose changes matter for its handlers."""
@@ -101,15 +100,19 @@ class Cycles:
             self._conclude(turn, cause)
             return None
         known = self._load(turn, cause)
+        is_round = not known and is_own_change(turn, cause)
         delay = self._get_hold(turn.memory, cause, known)
-        if not delay and self.loops:
-            delay = self.loops.get_hold(turn.item.key, cause, cause.logger)
+        if not delay and is_round:
+            delay = self._get_loop_hold(turn, cause)
         if delay:
             return delay
         seen = self._load_seen(turn, cause, known)
         if not self._has_room(turn, cause, seen):
             return FOREVER
         handlers = self._handlers.select_changing(cause)
+        if is_round and handlers:
+            holds = turn.memory.holds
+            turn.memory.holds = holds.went_round(self._clock.monotonic())
         state = await self._attempt(turn, cause, handlers, known)
         if state.done and handlers:
             _tell_of_end(cause, state)
@@ -150,9 +153,6 @@ class Cycles:
         outcomes = await execution.run(handlers, cause, state)
         state = state.with_outcomes(outcomes, now=execution.clock.now())
         deliver_results(collect_results(outcomes), marks=turn.marks, logger=cause.logger)
-        if self.loops:
-            called = [handler for handler in handlers if handler.id in outcomes]
-            self.loops.watch(turn.item.key, cause, called, (turn.patch, turn.marks))
         return state
 
     def _prepare(self, turn: Turn) -> Execution:
@@ -390,6 +390,14 @@ class Cycles:
         elif cycle.stage is Stage.LOST and cause.reason is not Reason.CREATE:
             return 0.0
         return max(0.0, memory.holds.until - now)
+
+    def _get_loop_hold(self, turn: Turn, cause: ChangingCause) -> float:
+        """For how many seconds to wait before the handlers are called for our own write again."""
+        delay = max(0.0, turn.memory.holds.changes.until - self._clock.monotonic())
+        if delay:
+            ids = [handler.id for handler in self._handlers.select_changing(cause)]
+            warn_of_loop(turn, ids, [item.field for item in cause.diff], cause.logger)
+        return delay
 
     def _announce(self, cause: ChangingCause, state: State) -> None:
         title = TITLES[cause.reason].capitalize()

@@ -22,6 +22,7 @@ from kopf_core.intents.causes import Reason
 from kopf_core.intents.registries import ResourceHandlers
 from kopf_core.reactor.object.echoes import Echoes
 from kopf_core.reactor.object.idleness import Idleness
+from kopf_core.reactor.object.loops import has_echoes_only
 from kopf_core.reactor.object.object_pauses import find_pause
 from kopf_core.reactor.object.turns import Turn
 
@@ -40,6 +41,7 @@ class Act(enum.Enum):
     JUDGE = "drop the owed changes if others have handled the object meanwhile"
     LEAVE_ALONE = "keep the newest state only, stop daemons and timers; end"
     GO_ON = "tell that the pause is over"
+    HOLD_BACK = "take the state, but leave the events to a later turn"
     OBSERVE = "call the handlers of events, adjust daemons and timers; for each event in order"
     WAIT = "wait until the hold ends; end"
     CATCH_UP = "take the newest state, and leave the other events to the next turn"
@@ -220,6 +222,13 @@ ROWS = (
         Act.GO_ON,
         "the annotation is gone",
         given=lambda rules: rules.settings.execution.honor_pauses,
+    ),
+    Row(
+        "handlers of events change the object for its own echoes",
+        lambda turn, rules: has_echoes_only(turn, rules.clock.monotonic()),
+        Act.HOLD_BACK,
+        "each such change brings the next echo: they would call each other for ever",
+        given=lambda rules: bool(rules.handlers.watching),
     ),
     Row(
         "there are events",

@@ -25,6 +25,7 @@ from kopf_core.engines.records.stages import Stage
 from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.reactor.object.conflicts import get_conflict_delay, keep_refused
 from kopf_core.reactor.object.cycles import FOREVER
+from kopf_core.reactor.object.loops import remember_fields
 from kopf_core.reactor.object.turns import Turn
 from kopf_core.reactor.streams.work import DONE, LAST_MOMENT, Requeue, TurnResult
 
@@ -216,6 +217,7 @@ class Delivery:
         if topics is not memory.told.topics:
             memory.told = memory.told._replace(topics=topics)
         turn.applied = applied
+        remember_fields(turn)
         if applied.body is not None:
             finalizer = self._settings.persistence.finalizer
             is_blocked = is_deletion_blocked(applied.body, finalizer)

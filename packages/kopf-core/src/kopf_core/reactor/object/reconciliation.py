@@ -38,6 +38,7 @@ from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.engines.records.owed import NOTHING_OWED
 from kopf_core.engines.records.stages import Stage
+from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.intents.causes import (
     ChangingCause,
     Reason,
@@ -54,13 +55,14 @@ from kopf_core.reactor.object.cycles import NOT_INTERESTED, Cycles, sooner
 from kopf_core.reactor.object.deciding import Act, Rules, decide
 from kopf_core.reactor.object.delivery import Delivery
 from kopf_core.reactor.object.echoes import Echoes
+from kopf_core.reactor.object.loops import are_own_echoes, is_own_echo, warn_of_loop
 from kopf_core.reactor.object.object_pauses import ObjectPauses, find_pause
 from kopf_core.reactor.object.problems import tell_of_problems
 from kopf_core.reactor.object.releases import plan_release
 from kopf_core.reactor.object.throttling import Denials, Failure, throttle, unthrottle
 from kopf_core.reactor.object.turns import Turn
 from kopf_core.reactor.streams.refusals import list_rights
-from kopf_core.reactor.streams.work import DONE, Done, TurnResult, WorkItem
+from kopf_core.reactor.streams.work import DONE, Done, Requeue, TurnResult, WorkItem
 
 if TYPE_CHECKING:  # their import takes time, and few operators need them
     from kopf_core.engines.desired.desired_states import DesiredStates
@@ -162,13 +164,21 @@ class Reconciler:
         except Exception as e:
             return throttle(turn, Failure(safe_repr(e), exc=e), self._clock.monotonic())
         finally:  # the next turn sends the rest; no handler is called again
+            item.events.extendleft(reversed(turn.echoes))
             if turn.is_changing or memory.owed is not NOTHING_OWED:
                 memory.owed = memory.owed.unsent(turn.marks, turn.patch)
         if memory.holds.throttling is not None and number > self._last_hold:
             unthrottle(turn, self._denials)
         if self._takeovers is not None and turn.term is not None:
             self._takeovers.notice(turn, result)
-        return result
+        return self._bound(turn, result) if turn.echoes else result
+
+    def _bound(self, turn: Turn, result: TurnResult) -> TurnResult:
+        """Make the next turn not later than the time until which the echoes are held."""
+        until = turn.memory.holds.events.until
+        if isinstance(result, AwaitChange) or turn.item.held is not None:  # it comes back anyway
+            return result
+        return Requeue(at=min(until, result.at) if isinstance(result, Requeue) else until)
 
     # The acts before the cause is known.
 
@@ -191,6 +201,18 @@ class Reconciler:
     def _go_on(self, turn: Turn) -> None:
         self._pauses.go_on(turn)
 
+    async def _hold_back(self, turn: Turn) -> None:
+        """Leave the echoes to a later turn, but take their state."""
+        events, turn.echoes = turn.item.events, tuple(turn.item.events)
+        events.clear()
+        for event in turn.echoes:
+            self._delivery.notice(turn, event)
+        if self._handlers.spawning:
+            await self._adjust_background(turn)
+        cause = self._make_cause(WatchingCause, turn, turn.body, event=turn.echoes[-1])
+        ids = [handler.id for handler in self._handlers.select_watching(cause)]
+        warn_of_loop(turn, ids, turn.memory.holds.events.fields, cause.logger)
+
     async def _observe(self, turn: Turn) -> None:
         """Handle the events in order, but not beyond an event that pauses the object.
 
@@ -198,23 +220,30 @@ class Reconciler:
         must be handled, too, and the place must be given back from time to time.
         """
         item, until = turn.item, 0.0
+        is_own, has_changes = are_own_echoes(turn), False
         while item.events:
             if until:
                 if find_pause(turn) is not None:
                     break
                 if turn.is_changing and not item.held:
+                    is_own &= are_own_echoes(turn)  # the patch is later than these events
                     await self._delivery.apply_early(turn)
                 if self._clock.monotonic() >= until:
                     break
             event = item.events.popleft()
+            is_own &= is_own_echo(event, turn.memory.write)
             self._delivery.notice(turn, event)
             if self.needs_events:
                 await self._call_watching(turn, event)
+                has_changes |= turn.is_changing
             # The daemons of a deleted object can be of another version of its kind.
             if self._handlers.spawning or event["type"] == "DELETED":
                 await self._adjust_background(turn)
             if item.events and not until:
                 until = self._clock.monotonic() + EVENTS_TIME
+        turn.memory.holds = turn.memory.holds.observed(
+            self._clock.monotonic(), is_own=is_own, has_changes=has_changes
+        )
 
     async def _call_watching(self, turn: Turn, event: RawEvent) -> None:
         """Call the handlers of events, once for each event."""
@@ -266,7 +295,6 @@ class Reconciler:
         key = turn.item.key
         self._memories.forget(key)
         self._background.forget(key)
-        self._cycles.loops.forget(key)
         if self.desired is not None:
             self.desired.forget(key)
         return DONE

@@ -1,7 +1,7 @@
 """Turns: one object while it is processed."""
 
 from kopf_cogs.configs.settings import OperatorSettings
-from kopf_cogs.structs.bodies import Body
+from kopf_cogs.structs.bodies import Body, RawEvent
 from kopf_cogs.structs.dicts import is_view_of
 from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.effects import Applied
@@ -28,6 +28,7 @@ class Turn:
         "applied",
         "cause",
         "clock_offset",
+        "echoes",
         "essence",
         "execution",
         "is_finished",
@@ -67,6 +68,9 @@ class Turn:
 
         self.applied: Applied | None = None
         """The outcome of the latest patch, if there was one."""
+
+        self.echoes: tuple[RawEvent, ...] = ()
+        """The echoes of our own patches that are left to a later turn."""
 
         self._patch: Patch | None = memory.owed.patch
         self._marks: Marks | None = memory.owed.marks
