@@ -10,20 +10,22 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from kopf_kits.cli.gateways import Answer, join_probes
 from kopf_kits.cli.groups import main
-from kopf_kits.sandbox import SandboxThread
+from kopf_kits.sandbox import Entry, SandboxThread
 
 pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.skipif(sys.platform == "win32", reason="There are no such signals."),
 ]
 
-HANDLED = r"{.metadata.annotations.kopf\.zalando\.org/last-handled-configuration}"
+ANNOTATION = "kopf.zalando.org/last-handled-configuration"
+HANDLED = "{.metadata.annotations.kopf\\.zalando\\.org/last-handled-configuration}"
 
 OPERATOR = """
 import asyncio
@@ -269,13 +271,119 @@ def test_o_probes_are_as_bad_as_the_worst_of_processes():
     assert join_probes([]) == (200, "{}")
 
 
+WEBHOOKS = """
+from kopf_kits.webhooks import WebhookServer
+
+@on.startup()
+def configure(settings, **_):
+    settings.admission.managed = "hooks.kopf.dev"
+    settings.admission.server = WebhookServer(addr="127.0.0.1")
+
+@on.validate("kopfexamples")
+def check(name, **_):
+    tell("reviews", name)
+"""
+
+CONFIGURATION = "validatingwebhookconfigurations", "hooks.kopf.dev"
+
+
+def get_webhook_url(cluster: SandboxThread, former: str = "") -> str:
+    """Where the webhook is served now, when it is not served there anymore."""
+
+    def find_url(body: dict[str, Any]) -> str:
+        return str(body["webhooks"][0]["clientConfig"]["url"]) if body.get("webhooks") else ""
+
+    return find_url(cluster.wait(*CONFIGURATION, lambda body: find_url(body) not in ("", former)))
+
+
+def test_o_one_of_the_processes_serves_the_webhooks_and_its_next_life_does(
+    cluster, running, cryptography, monkeypatch
+):
+    monkeypatch.setenv("POD_ID", "pod-1")
+    old, new = {f"old-{i}" for i in range(10)}, {f"new-{i}" for i in range(10)}
+    with running(2, OPERATOR + WEBHOOKS) as operator:
+        operator.read_pids(2)
+        url = get_webhook_url(cluster)
+        create(cluster, old)
+        operator.read_names(old)
+        (server,) = {*operator.get_pids("reviews")}
+        os.kill(int(server), signal.SIGKILL)
+        *_, successor = operator.read_pids(3)
+        get_webhook_url(cluster, url)
+        create(cluster, new)
+        operator.read_names(new)
+        assert {*operator.get_pids("reviews")} == {server, successor}
+        operator.process.send_signal(signal.SIGTERM)
+        assert operator.finish() == 0
+    assert {name for _, _, name in operator.get("reviews")} == old | new
+    writes = [e.json["webhooks"] for e in cluster.journal if is_written(e, CONFIGURATION[0])]
+    assert [len(webhooks) for webhooks in writes] == [1, 1]  # once for each life of the server
+    assert not cluster.get(*CONFIGURATION).get("webhooks")
+
+
+def is_written(entry: Entry, plural: str) -> bool:
+    return f"/{plural}/" in entry.path and "apply" in entry.content_type
+
+
+SLOW = """
+@on.update("kopfexamples")
+async def slow(name, spec, **_):
+    tell("begins", name)
+    if spec["a"] == "exit":
+        sys.exit(7)
+    while not os.path.exists(os.environ["GATE"]):
+        await asyncio.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_o_webhooks_are_served_until_the_other_processes_have_ended(
+    cluster, running, cryptography, monkeypatch, tmp_path, is_asked
+):
+    """The last handlers write to their objects. For that, the API needs the answers of webhooks."""
+    monkeypatch.setenv("GATE", str(tmp_path / "gate"))
+    names, late = {f"obj-{i}" for i in range(10)}, {f"late-{i}" for i in range(10)}
+    with running(2, OPERATOR + WEBHOOKS + SLOW, "--verbose") as operator:
+        operator.read_pids(2)
+        get_webhook_url(cluster)
+        create(cluster, names)
+        operator.read_names(names)
+        (server,) = {*operator.get_pids("reviews")}
+        owners = {name: pid for pid, _, name, *_ in operator.get("handles")}
+        foreign, own = (
+            next(name for name in sorted(names) if (owners[name] == server) == is_own)
+            for is_own in (False, True)
+        )
+        for name in names:
+            cluster.wait("kopfexamples", name, namespace="default", jsonpath=HANDLED)
+        patch(cluster, foreign, "slow")
+        operator.read_until(lambda _: operator.get("begins"))
+        if is_asked:
+            operator.process.send_signal(signal.SIGTERM)
+        else:
+            patch(cluster, own, "exit")
+        while "Streaming tasks are stopped" not in operator.path.read_text():
+            pass  # it is of the server: the other process still works
+        create(cluster, late)
+        reviewed = len(operator.get("reviews"))
+        (tmp_path / "gate").touch()
+        assert operator.finish() == (0 if is_asked else 7)
+    assert [pid == server for pid in operator.get_pids("ends")] == [False, True]
+    assert {name for _, _, name in operator.get("reviews")} == names | late
+    assert foreign in [name for _, _, name in operator.get("reviews")[reviewed:]]
+    body = cluster.get("kopfexamples", foreign, namespace="default")
+    assert '"a":"slow"' in body["metadata"]["annotations"][ANNOTATION]
+
+
+def patch(cluster: SandboxThread, name: str, value: str) -> None:
+    cluster.patch("kopfexamples", name, {"spec": {"a": value}}, namespace="default")
+
+
 @pytest.mark.parametrize(
     ("code", "text"),
     [
         ('settings.leasing.name = "x"', "neither leases nor peering"),
         ("settings.peering.mandatory = True", "neither leases nor peering"),
-        ('settings.serving.status = "http://127.0.0.1:1"', "cannot serve the status"),
-        ("on.validate('kopfexamples', id='x')(startup)", "cannot serve webhooks"),
     ],
 )
 def test_o_what_several_processes_cannot_do_is_refused(running, cluster, code, text):

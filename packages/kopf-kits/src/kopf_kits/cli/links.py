@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 MARK = "_KOPF_LINK"
-"""The variable that tells a process of several: of which socket, and the token."""
+"""The variable that a process of several has: the socket, the number of the process, the token."""
 
 TOKEN = "X-Kopf-Token"
 """The header by which the processes know their supervisor."""
@@ -35,23 +35,36 @@ class SupervisorLostError(Exception):
 class Link:
     """The link as a process of several sees it."""
 
-    def __init__(self, sock: socket.socket, token: str) -> None:
+    def __init__(self, sock: socket.socket, number: int, token: str) -> None:
+        self.serves_webhooks = number == 1
         self._sock = sock
         self._token = token
+        self._alone = asyncio.Event()
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._connecting = asyncio.Lock()
 
     async def wait(self) -> Order:
         """Wait for the next order. Raises :class:`SupervisorLostError`."""
         reader, _ = await self._connect()
-        told = await receive(reader)
-        if told is None:
-            raise SupervisorLostError("The supervisor of the processes is gone.")
-        return Order(told["round"], frozenset(told["shards"]))
+        while (told := await receive(reader)) is not None:
+            if "shards" in told:
+                return Order(told["round"], frozenset(told["shards"]))
+            self._alone.set()
+        self._alone.set()
+        raise SupervisorLostError("The supervisor of the processes is gone.")
 
     def confirm(self, round: int) -> None:
         if self._streams is not None:
             send(self._streams[1], {"confirmed": round})
+
+    async def outlive(self) -> None:
+        """Tell that this process exits, so that all do; and wait until the others have ended.
+
+        The news comes through :meth:`wait`, so somebody must wait for orders meanwhile.
+        """
+        _, writer = await self._connect()
+        send(writer, {"exiting": True})
+        await self._alone.wait()
 
     async def relay(self, views: Mapping[str, View], endpoint: str, title: str) -> None:
         """Serve the supervisor, which serves all others at that address for all processes."""
@@ -86,10 +99,10 @@ def take_link() -> Link | None:
     mark = os.environ.pop(MARK, None)
     if mark is None:
         return None
-    number, token = mark.split()
-    sock = socket.socket(fileno=int(number))
+    fileno, number, token = mark.split()
+    sock = socket.socket(fileno=int(fileno))
     sock.set_inheritable(False)
-    return Link(sock, token)
+    return Link(sock, int(number), token)
 
 
 async def receive(reader: asyncio.StreamReader) -> dict[str, Any] | None:

@@ -59,9 +59,12 @@ class Worker:
                 self.process.terminate()
 
     def tell(self, assignment: Assignment) -> None:
+        shards = sorted(assignment.get_share(self.name))
+        self.send({"round": assignment.round, "shards": shards})
+
+    def send(self, message: dict[str, Any]) -> None:
         if self.writer is not None and not self.writer.is_closing():
-            shards = sorted(assignment.get_share(self.name))
-            send(self.writer, {"round": assignment.round, "shards": shards})
+            send(self.writer, message)
 
 
 class Supervisor:
@@ -114,6 +117,7 @@ class Supervisor:
             started = clock()
             code = await self._live(self._workers[number])
             del self._workers[number]
+            self._tell_alone()
             if not self._stopping.is_set() and code < 0:
                 logger.error(f"Process {number} was killed by {signal.Signals(-code).name}.")
                 self._assign()
@@ -134,7 +138,7 @@ class Supervisor:
         """Start the process, talk to it, and get its exit code."""
         ours, theirs = socket.socketpair()
         with theirs, blocked_interrupts():
-            env = {**os.environ, MARK: f"{theirs.fileno()} {self._token}"}
+            env = {**os.environ, MARK: f"{theirs.fileno()} {worker.number} {self._token}"}
             worker.process = await asyncio.create_subprocess_exec(
                 *self._command, env=env, pass_fds=[theirs.fileno()]
             )
@@ -156,12 +160,27 @@ class Supervisor:
                 if "confirmed" in told:
                     worker.confirmed = told["confirmed"]
                     self._assign()
+                elif "exiting" in told:
+                    self._exit_with(worker)
                 else:
                     self._open(worker.number, **told)
         finally:
             worker.writer.close()
             for gateway in self._gateways.values():
                 gateway.close(worker.number)
+
+    def _exit_with(self, worker: Worker) -> None:
+        """Let all the others exit, too: that process waits for them."""
+        if not self._stopping.is_set():
+            logger.debug(f"Process {worker.number} exits: all of them do.")
+            self.stop()
+        self._tell_alone()
+
+    def _tell_alone(self) -> None:
+        """Tell the last process that there are no others anymore."""
+        if self._stopping.is_set() and len(self._workers) == 1:
+            for worker in self._workers.values():
+                worker.send({"alone": True})
 
     def _open(self, number: int, endpoint: str, title: str, paths: list[str], port: int) -> None:
         """Serve at that address for this process, too."""

@@ -23,11 +23,17 @@ class Order(NamedTuple):
 class Assigner(Protocol):
     """Whoever says which shards this process has."""
 
+    serves_webhooks: bool
+    """Whether this process serves webhooks and conversions. They do not depend on shards."""
+
     async def wait(self) -> Order:
         """Wait for the next order; those that are replaced by newer ones can be skipped."""
 
     def confirm(self, round: int) -> None:
         """The order of that round is followed: others can begin in the other shards."""
+
+    async def outlive(self) -> None:
+        """Wait until the processes have ended that need the webhooks of this process."""
 
 
 class Share:

@@ -114,7 +114,7 @@ class Operator:
                         _stand_alone(self._options.settings)
                     check_settings(self._options.settings, logger)
                     if self._options.assigner is not None:
-                        check_sharing(self._options.registry, self._options.settings)
+                        check_sharing(self._options.settings)
                     self._admission = self._make_admission()
                     raise_flag(self._options.ready_flag)
                     await self._serve()
@@ -225,6 +225,8 @@ class Operator:
         admission, essentials = settings.admission, self.essentials
         if not are_there and admission.server is None and admission.managed is None:
             return None
+        if self._options.assigner is not None and not self._options.assigner.serves_webhooks:
+            return None
         # Its import takes time, and few operators need it.
         from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
 
@@ -316,11 +318,14 @@ class Operator:
         """
         if self._admission is None:
             return
+        if self._options.assigner is not None:
+            await self._wait_while_exiting(self._options.assigner.outlive())
         delay = await self._admission.release(self.exit.limit)
-        waiters = [
-            asyncio.create_task(self._admission.drain(delay)),
-            asyncio.create_task(self.exit.hastened.wait()),
-        ]
+        await self._wait_while_exiting(self._admission.drain(delay))
+
+    async def _wait_while_exiting(self, coro: Coroutine[Any, Any, None]) -> None:
+        """Wait for it as long as the exit permits."""
+        waiters = [asyncio.create_task(coro), asyncio.create_task(self.exit.hastened.wait())]
         await asyncio.wait(
             waiters,
             timeout=self.exit.get_left_for_work(),

@@ -24,7 +24,6 @@ from kopf_core.intents.handlers import (
     SpawningHandler,
 )
 from kopf_core.intents.registries import OperatorRegistry, deduplicate, identify_fn
-from kopf_core.intents.webhooks import WebhookHandler
 from kopf_core.reactor.object.warnings import locate
 
 
@@ -162,16 +161,11 @@ def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
         )
 
 
-def check_sharing(registry: OperatorRegistry, settings: OperatorSettings) -> None:
+def check_sharing(settings: OperatorSettings) -> None:
     """Prepare to be one of several processes, or raise :class:`SettingsError` if it cannot be."""
     if settings.leasing.name is not None or settings.peering.mandatory:
         raise SettingsError("Use neither leases nor peering with several processes.")
     settings.peering.standalone = True  # the other processes are not to be waited for
-    if settings.serving.status:
-        raise SettingsError("Several processes cannot serve the status: use one process for it.")
-    is_served = any(isinstance(one, WebhookHandler) for one in registry.resource_handlers)
-    if is_served or registry.conversions:
-        raise SettingsError("Several processes cannot serve webhooks: use one process for them.")
 
 
 def _check_leasing(settings: OperatorSettings) -> None:
