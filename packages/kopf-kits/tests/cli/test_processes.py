@@ -1,11 +1,13 @@
 """``kopf run --processes``: several processes work at once, really; some of them are killed."""
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -199,12 +201,21 @@ def test_o_processes_exit_when_their_supervisor_is_killed(running, cluster):
     assert sorted(operator.get_pids("ends")) == sorted(pids)
 
 
-def get(url: str) -> tuple[int, str]:
+def get(url: str, **headers: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url) as response:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as e:
         return e.code, e.read().decode()
+
+
+def wait_until_served(url: str) -> None:
+    """The address is opened when the first process has started to serve."""
+    parts = urllib.parse.urlsplit(url)
+    while True:
+        with socket.socket() as sock:
+            if sock.connect_ex((parts.hostname, parts.port)) == 0:
+                return
 
 
 @pytest.fixture
@@ -229,6 +240,7 @@ def test_o_all_processes_are_served_at_one_endpoint(cluster, running, port, tmp_
     with running(2, OPERATOR + PROBES, "--serve", url) as operator:
         pids = operator.read_pids(2)
         operator.read_names(names)
+        wait_until_served(url)
         while get(f"{url}/readyz") != (200, '{"unready": []}'):
             pass  # the lists are over soon after their last objects are handled
         status, text = get(f"{url}/metrics")
@@ -251,6 +263,71 @@ def test_o_all_processes_are_served_at_one_endpoint(cluster, running, port, tmp_
         assert operator.finish() == 0
 
 
+FAILURE = """
+@on.update("kopfexamples")
+def fails(name, **_):
+    raise ValueError(f"The error of {name}")
+
+@on.startup()
+def guard(settings, **_):
+    settings.serving.token = "s3cr3t"
+    settings.execution.backoff = 999
+"""
+
+
+def test_o_one_status_shows_what_all_processes_do(cluster, running, port):
+    url, names = f"http://127.0.0.1:{port}", {f"obj-{i}" for i in range(10)}
+    right = {"Authorization": "Bearer s3cr3t"}
+    create(cluster, names)
+    with running(2, OPERATOR + FAILURE, "--status", url) as operator:
+        operator.read_pids(2)
+        operator.read_names(names)
+        owners = {name: pid for pid, _, name, *_ in operator.get("handles")}
+        for name in names:
+            cluster.wait("kopfexamples", name, namespace="default", jsonpath=HANDLED)
+            patch(cluster, name, "changed")
+
+        def get_status() -> dict[str, Any]:
+            return dict(json.loads(get(f"{url}/status.json", **right)[1]))
+
+        wait_until_served(url)
+        while len((status := get_status())["retries"]) < 10 or status["unready"]:
+            pass  # it can be a second old
+        assert status["pending_retries"] == 10
+        assert {row["name"] for row in status["retries"]} == names
+        places = {(row["process"], owners[row["name"]]) for row in status["retries"]}
+        assert len(places) == 2  # each process shows its own objects
+        assert {row["message"] for row in status["retries"]} == {f"The error of {n}" for n in names}
+        assert {row["process"] for row in status["errors"]} == {1, 2}
+        assert {(row["process"], row["shards"]) for row in status["processes"]} == {
+            (1, 32),
+            (2, 32),
+        }
+        assert "shards" not in status
+        code, page = get(f"{url}/", **right)
+        assert code == 200
+        assert "<th>process</th><th>kind</th>" in page
+        assert all(f"The error of {name}" in page for name in names)
+        assert get(f"{url}/status.json")[0] == 401
+        assert get(f"{url}/status.json", Host="evil.example", **right)[0] == 403
+        os.kill(int(owners["obj-0"]), signal.SIGKILL)
+        while len(status := get_status()["processes"]) == 2:
+            pass
+        (missing,) = {1, 2} - {row["process"] for row in status}
+        while get_status()["unready"] != []:
+            pass
+        assert missing in {row["process"] for row in get_status()["retries"]}
+        operator.process.send_signal(signal.SIGTERM)
+        assert operator.finish() == 0
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "example.com"])
+def test_o_the_status_of_processes_is_shown_only_to_those_who_may_see_it(running, cluster, host):
+    with running(2, OPERATOR, "--status", f"http://{host}:1") as operator:
+        assert operator.finish() == 1
+    assert "The status is not to be served" in operator.path.read_text()
+
+
 def test_o_all_processes_exit_if_their_address_is_taken(running, cluster, port):
     url = f"http://127.0.0.1:{port}"
     with socket.create_server(("127.0.0.1", port)), running(2, OPERATOR, "-L", url) as operator:
@@ -266,9 +343,9 @@ def test_o_probes_are_as_bad_as_the_worst_of_processes():
         Answer(503, '{"unready": ["x", "y"]}'),
         Answer(503, '{"unready": ["y", "z"]}'),
     ]
-    assert join_probes(answers) == (503, '{"unready": ["x", "y", "z"]}')
-    assert join_probes(answers[:1]) == (200, '{"a": 1}')
-    assert join_probes([]) == (200, "{}")
+    assert join_probes(answers)[:2] == (503, '{"unready": ["x", "y", "z"]}')
+    assert join_probes(answers[:1])[:2] == (200, '{"a": 1}')
+    assert join_probes([])[:2] == (200, "{}")
 
 
 WEBHOOKS = """
@@ -396,7 +473,7 @@ def test_o_what_several_processes_cannot_do_is_refused(running, cluster, code, t
 
 @pytest.mark.parametrize(
     "options",
-    [["--lease=x"], ["--peering=x"], ["--reload"], ["--once"], ["--status=http://127.0.0.1:1"]],
+    [["--lease=x"], ["--peering=x"], ["--reload"], ["--once"]],
     ids=str,
 )
 def test_o_what_does_not_go_with_processes_is_refused(options):

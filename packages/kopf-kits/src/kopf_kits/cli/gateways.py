@@ -4,6 +4,7 @@ The supervisor asks all the processes, and joins their answers:
 
 * Metrics get one more label: the number of the process.
 * Probes are as bad as the worst of them. A process that does not answer is bad, too.
+* The status has what all processes do, with the numbers of the processes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from kopf_kits.cli.links import TOKEN
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from kopf_core.engines.serving.snapshots import Snapshot
+
 PATIENCE = 10.0
 """How long (in seconds) the answer of a process is waited for."""
 
@@ -26,12 +29,19 @@ METRICS = "/metrics"
 READINESS = "/readyz"
 LABEL = "process"
 
+ASKED = "Host", "Authorization"
+"""The headers by which the processes decide who may see their status."""
+
+TOLD = "Content-Type", "Location", "WWW-Authenticate"
+"""The headers of answers that are passed on."""
+
 
 class Answer(NamedTuple):
     """What one process has answered."""
 
     status: int
     text: str
+    headers: Mapping[str, str] = {}
 
 
 class Gateway:
@@ -64,28 +74,86 @@ class Gateway:
             text = join_metrics({number: answer.text for number, answer in answers.items()})
             return web.Response(text=text)
         if request.path == READINESS:
-            missing = [number for number in self._numbers if number not in answers]
-            answers |= {number: _make_unready(number, "not started") for number in missing}
-        status, text = join_probes([*answers.values()])
+            answers |= self._find_missing(answers)
+        status, text, _ = join_probes([*answers.values()])
         return web.Response(status=status, text=text, content_type="application/json")
 
-    async def _ask(self, path: str) -> dict[int, Answer]:
+    def _find_missing(self, answers: Collection[int]) -> dict[int, Answer]:
+        missing = [number for number in self._numbers if number not in answers]
+        return {number: _make_unready(number, "not started") for number in missing}
+
+    async def _ask(self, path: str, headers: Mapping[str, str] = {}) -> dict[int, Answer]:
         import aiohttp
 
-        headers = {TOKEN: self._token}
+        own = {**headers, TOKEN: self._token}
         timeout = aiohttp.ClientTimeout(total=PATIENCE)
-        async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
+        async with aiohttp.ClientSession(headers=own, timeout=timeout) as session:
 
             async def ask(number: int, port: int) -> Answer:
+                url = f"http://127.0.0.1:{port}{path}"
                 try:
-                    async with session.get(f"http://127.0.0.1:{port}{path}") as response:
-                        return Answer(response.status, await response.text())
+                    async with session.get(url, allow_redirects=False) as response:
+                        told = {
+                            key: response.headers[key] for key in TOLD if key in response.headers
+                        }
+                        return Answer(response.status, await response.text(), told)
                 except (aiohttp.ClientError, TimeoutError):
                     return _make_unready(number, "no answer")
 
             ports = dict(self._ports)
             answers = await asyncio.gather(*(ask(*pair) for pair in ports.items()))
         return dict(zip(ports, answers, strict=True))
+
+
+class StatusGateway(Gateway):
+    """The address of the status. The processes decide on who may see it."""
+
+    async def _show(self, request: web.BaseRequest) -> web.Response:
+        from aiohttp import web
+
+        from kopf_core.engines.serving import status_endpoint as endpoint
+
+        path = endpoint.DATA if request.path == endpoint.PAGE else request.path
+        answers = await self._ask(path, _select(request.headers, ASKED))
+        for answer in answers.values():
+            if answer.status not in (200, 503):
+                return web.Response(status=answer.status, text=answer.text, headers=answer.headers)
+        joint = join_statuses(answers | self._find_missing(answers))
+        if joint is None:
+            return web.Response(status=503, text="503: No process answers.\n")
+        response = endpoint.show_snapshot(joint, request.path)
+        response.headers.update(endpoint.HEADERS)
+        return response
+
+
+def make_gateway(endpoint: str, title: str, token: str, numbers: Collection[int]) -> Gateway:
+    """Make the gateway that joins what the processes serve under this title."""
+    from kopf_core.engines.serving.status_endpoint import TITLE
+
+    make = StatusGateway if title == TITLE else Gateway
+    return make(endpoint, title, token, numbers)
+
+
+def join_statuses(answers: Mapping[int, Answer]) -> Snapshot | None:
+    """The status of all processes; nothing if none of them has answered."""
+    from kopf_core.engines.serving.joint_snapshots import join_snapshots, parse_snapshot
+
+    snapshots = {
+        number: parse_snapshot(json.loads(answer.text))
+        for number, answer in answers.items()
+        if answer.status == 200
+    }
+    absent = [
+        text
+        for answer in answers.values()
+        if answer.status != 200
+        for text in json.loads(answer.text)["unready"]
+    ]
+    return join_snapshots(snapshots, absent) if snapshots else None
+
+
+def _select(headers: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    return {name: headers[name] for name in names if name in headers}
 
 
 def _make_unready(number: int, reason: str) -> Answer:

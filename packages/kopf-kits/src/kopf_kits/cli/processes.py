@@ -18,7 +18,7 @@ from typing import Any
 
 from kopf_cogs.clients.retries import Backoff
 from kopf_core.engines.sharding.assignments import Assignment, advance
-from kopf_kits.cli.gateways import Gateway
+from kopf_kits.cli.gateways import Gateway, make_gateway
 from kopf_kits.cli.interrupts import blocked_interrupts
 from kopf_kits.cli.links import MARK, receive, send
 
@@ -80,7 +80,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._code = 0
         self._token = secrets.token_hex()
-        self._gateways: dict[str, Gateway] = {}
+        self._gateways: dict[tuple[str, str], Gateway] = {}
         self._serving = asyncio.Future[None]()
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = range(1, count + 1)
@@ -184,10 +184,10 @@ class Supervisor:
 
     def _open(self, number: int, endpoint: str, title: str, paths: list[str], port: int) -> None:
         """Serve at that address for this process, too."""
-        gateway = self._gateways.get(endpoint)
+        gateway = self._gateways.get((endpoint, title))
         if gateway is None:
-            gateway = Gateway(endpoint, title, self._token, self._numbers)
-            self._gateways[endpoint] = gateway
+            gateway = make_gateway(endpoint, title, self._token, self._numbers)
+            self._gateways[endpoint, title] = gateway
             serving = asyncio.create_task(gateway.serve(paths), name=f"kopf-gateway-{endpoint}")
             serving.add_done_callback(self._on_served)
             self._tasks.add(serving)

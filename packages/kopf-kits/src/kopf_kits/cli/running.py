@@ -199,7 +199,6 @@ def _check_processes(
     others = {
         "lease": options["lease"],
         "peering": options["peering_name"],
-        "status": options["status_endpoint"],
         "reload": reload,
         "once": once,
     }

@@ -3,10 +3,22 @@
 It works in any browser, without access to the Internet, and refreshes itself.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from html import escape
+from typing import TypeVar
 
-from kopf_core.engines.serving.snapshots import RetrySnapshot, Snapshot, StreamSnapshot
+from kopf_core.engines.serving.snapshots import (
+    BackgroundSnapshot,
+    ErrorSnapshot,
+    PausedSnapshot,
+    ProcessSnapshot,
+    QueueSnapshot,
+    RetrySnapshot,
+    RowSnapshot,
+    Snapshot,
+    StreamSnapshot,
+    WebhookSnapshot,
+)
 
 REFRESH = 5
 """How often (in seconds) the page is reloaded."""
@@ -23,7 +35,18 @@ th { font-weight: 600; color: var(--dim) } td { overflow-wrap: anywhere }
 .bad { color: var(--bad) } .good { color: var(--good) } .dim { color: var(--dim) }
 """
 
+PROCESS_COLUMNS = "for", "shards", "the event loop is late by"
+PAUSED_COLUMNS = "kind", "namespace", "name", "reason"
+ERROR_COLUMNS = "time", "logger", "message"
+STREAM_COLUMNS = "kind", "namespace", "objects", "last sign of life", "lists", "streams", "events"
+STAGES = "wait for a worker", "in work", "wait for their time", "throttled"
+QUEUE_COLUMNS = "kind", "namespace", *STAGES
+RETRY_COLUMNS = "kind", "namespace", "name", "handler", "attempts", "next", "error"
+BACKGROUND_COLUMNS = "kind", "handler", "in work", "waiting", "stopping", "orphaned", "late by"
+WEBHOOK_COLUMNS = "kind", "handler", "in work", "reviews", "denied"
+
 Row = Iterable[object]
+R = TypeVar("R", bound=RowSnapshot)
 
 
 class _Time(str):
@@ -47,53 +70,66 @@ def _render_sections(snapshot: Snapshot) -> Iterator[str]:
     yield f"<h1>Kopf operator {_render_health(snapshot)}</h1>"
     yield f'<p class="dim">{escape(_describe(snapshot))}</p>'
     yield from _render_problems(snapshot)
+    if snapshot.processes:
+        yield _render_rows("Processes", PROCESS_COLUMNS, snapshot.processes, _show_process)
     yield from _render_work(snapshot)
     if snapshot.paused:
         title = f"Paused by people: {_objects(snapshot.paused_objects)}, left alone"
-        rows = ((p.resource, p.namespace, p.name, p.reason) for p in snapshot.paused)
-        yield _render_table(title, ("kind", "namespace", "name", "reason"), rows)
+        yield _render_rows(title, PAUSED_COLUMNS, snapshot.paused, _show_paused)
     yield from _render_background(snapshot)
     yield _render_table("Indices", ("index", "keys"), snapshot.indices.items())
-    errors = ((_Time(e.time), e.logger, e.message) for e in snapshot.errors)
-    yield _render_table("Last errors", ("time", "logger", "message"), errors)
+    yield _render_rows("Last errors", ERROR_COLUMNS, snapshot.errors, _show_error)
 
 
 def _render_work(snapshot: Snapshot) -> Iterator[str]:
     """What is watched, and what is to be done for the objects."""
-    columns = "kind", "namespace", "objects", "last sign of life", "lists", "streams", "events"
-    streams = (
-        (s.resource, s.namespace or "all", _count(s), _ago(s.age), s.lists, s.connects, s.events)
-        for s in snapshot.streams
-    )
-    yield _render_table("Watched", columns, streams)
-    queues = (
-        (q.resource, q.namespace or "all", q.queued, q.working, q.delayed, q.held)
-        for q in snapshot.queues
-    )
-    stages = "wait for a worker", "in work", "wait for their time", "throttled"
-    yield _render_table("Queues", ("kind", "namespace", *stages), queues)
-    retries = (
-        (*(r.resource, r.namespace, r.name, r.handler), r.retries or "waits", _when(r), r.message)
-        for r in snapshot.retries
-    )
-    columns = "kind", "namespace", "name", "handler", "attempts", "next", "error"
+    yield _render_rows("Watched", STREAM_COLUMNS, snapshot.streams, _show_stream)
+    yield _render_rows("Queues", QUEUE_COLUMNS, snapshot.queues, _show_queue)
     title = f"Retried or waiting: {_objects(snapshot.pending_retries)}"
-    yield _render_table(title, columns, retries)
+    yield _render_rows(title, RETRY_COLUMNS, snapshot.retries, _show_retry)
 
 
 def _render_background(snapshot: Snapshot) -> Iterator[str]:
     """What works beside the objects: daemons, timers, and webhooks."""
-    columns = "kind", "handler", "in work", "waiting", "stopping", "orphaned", "late by"
-    background = (
-        (b.kind, b.handler, b.working, b.waiting, b.stopping, b.orphaned, f"{b.lag:.1f} s")
-        for b in snapshot.background
-    )
-    yield _render_table("Daemons and timers", columns, background)
+    title = "Daemons and timers"
+    yield _render_rows(title, BACKGROUND_COLUMNS, snapshot.background, _show_background)
     if snapshot.webhooks:
-        webhooks = ((w.kind, w.handler, w.working, w.reviews, w.denied) for w in snapshot.webhooks)
-        yield _render_table(
-            "Webhooks", ("kind", "handler", "in work", "reviews", "denied"), webhooks
-        )
+        yield _render_rows("Webhooks", WEBHOOK_COLUMNS, snapshot.webhooks, _show_webhook)
+
+
+def _show_process(one: ProcessSnapshot) -> Row:
+    return f"{one.uptime:.0f} s", one.shards, f"{one.loop_lag * 1000:.0f} ms"
+
+
+def _show_stream(one: StreamSnapshot) -> Row:
+    place = one.resource, one.namespace or "all"
+    return *place, _count(one), _ago(one.age), one.lists, one.connects, one.events
+
+
+def _show_queue(one: QueueSnapshot) -> Row:
+    return one.resource, one.namespace or "all", one.queued, one.working, one.delayed, one.held
+
+
+def _show_retry(one: RetrySnapshot) -> Row:
+    place = one.resource, one.namespace, one.name, one.handler
+    return *place, one.retries or "waits", _Time(one.delayed or "soon"), one.message
+
+
+def _show_paused(one: PausedSnapshot) -> Row:
+    return one.resource, one.namespace, one.name, one.reason
+
+
+def _show_background(one: BackgroundSnapshot) -> Row:
+    counts = one.working, one.waiting, one.stopping, one.orphaned
+    return one.kind, one.handler, *counts, f"{one.lag:.1f} s"
+
+
+def _show_webhook(one: WebhookSnapshot) -> Row:
+    return one.kind, one.handler, one.working, one.reviews, one.denied
+
+
+def _show_error(one: ErrorSnapshot) -> Row:
+    return _Time(one.time), one.logger, one.message
 
 
 def _render_health(snapshot: Snapshot) -> str:
@@ -131,10 +167,6 @@ def _count(stream: StreamSnapshot) -> str:
     return f"{stream.objects}" if stream.is_listed else f"{stream.objects}, being listed"
 
 
-def _when(retry: RetrySnapshot) -> _Time:
-    return _Time(retry.delayed or "soon")
-
-
 def _ago(seconds: float) -> str:
     return f"{seconds:.0f} s ago"
 
@@ -142,6 +174,16 @@ def _ago(seconds: float) -> str:
 def _show(cell: object) -> str:
     text = "" if cell is None else escape(str(cell))
     return f'<td class="time">{text}</td>' if isinstance(cell, _Time) else f"<td>{text}</td>"
+
+
+def _render_rows(
+    title: str, columns: Iterable[str], ones: Collection[R], show: Callable[[R], Row]
+) -> str:
+    """A section with its table; with the numbers of the processes if there are several."""
+    if any(one.process is not None for one in ones):
+        rows: Iterable[Row] = ((one.process, *show(one)) for one in ones)
+        return _render_table(title, ("process", *columns), rows)
+    return _render_table(title, columns, map(show, ones))
 
 
 def _render_table(title: str, columns: Iterable[str], rows: Iterable[Row]) -> str:

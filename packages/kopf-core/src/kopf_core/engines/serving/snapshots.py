@@ -12,7 +12,15 @@ NOT_SHOWN = "not shown, as it is of a Secret: see the log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamSnapshot:
+class RowSnapshot:
+    """One line of any table."""
+
+    process: int | None = None
+    """The number of the process, if there are several: from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSnapshot(RowSnapshot):
     """One watch-stream: of one kind, in one namespace or in all of them."""
 
     resource: str
@@ -37,7 +45,7 @@ class StreamSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSnapshot:
+class QueueSnapshot(RowSnapshot):
     """The objects of one watch-stream that have something to be done for, by what they wait for."""
 
     resource: str
@@ -56,7 +64,7 @@ class QueueSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrySnapshot:
+class RetrySnapshot(RowSnapshot):
     """One handler of one object that has failed or waits, and is going to be called again."""
 
     resource: str
@@ -73,7 +81,7 @@ class RetrySnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PausedSnapshot:
+class PausedSnapshot(RowSnapshot):
     """One object that is left alone, as people ask."""
 
     resource: str
@@ -84,7 +92,7 @@ class PausedSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundSnapshot:
+class BackgroundSnapshot(RowSnapshot):
     """One daemon or timer of all objects."""
 
     handler: str
@@ -102,7 +110,7 @@ class BackgroundSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookSnapshot:
+class WebhookSnapshot(RowSnapshot):
     """One webhook, as it was used since the start."""
 
     handler: str
@@ -119,7 +127,7 @@ class WebhookSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorSnapshot:
+class ErrorSnapshot(RowSnapshot):
     """One of the latest messages in the logs with the level of errors."""
 
     time: str
@@ -133,6 +141,15 @@ class LeaseSnapshot:
 
     is_leading: bool
     holder: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSnapshot(RowSnapshot):
+    """One of several processes as a whole."""
+
+    uptime: float
+    loop_lag: float
+    shards: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +170,10 @@ class Snapshot:
     """By how much the latest timer of the event loop was late."""
 
     lease: LeaseSnapshot | None = None
+    shards: int | None = None
+    """How many shards this process has, if other processes have the others."""
+
+    processes: tuple[ProcessSnapshot, ...] = ()
     streams: tuple[StreamSnapshot, ...] = ()
     queues: tuple[QueueSnapshot, ...] = ()
     retries: tuple[RetrySnapshot, ...] = ()
@@ -177,7 +198,15 @@ class Snapshot:
     errors: tuple[ErrorSnapshot, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Without the fields that are only for several processes, if there is one."""
+        return asdict(self, dict_factory=_select_fields)
+
+
+_OPTIONAL = {"process": None, "processes": (), "shards": None}
+
+
+def _select_fields(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {key: value for key, value in pairs if _OPTIONAL.get(key, ...) != value}
 
 
 class StatusSource(Protocol):

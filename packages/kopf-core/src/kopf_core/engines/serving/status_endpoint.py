@@ -27,6 +27,12 @@ from kopf_core.engines.serving.snapshots import NOT_SHOWN, ErrorSnapshot
 
 logger = logging.getLogger("kopf.serving")
 
+TITLE = "the status"
+"""What is served, for messages; and for the supervisor of several processes."""
+
+PAGE = "/status"
+DATA = "/status.json"
+
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -121,11 +127,11 @@ class StatusEndpoint:
                 "texts of errors. Use a loopback address, such as http://127.0.0.1:8081, or set "
                 "`settings.serving.token`."
             )
-        views = {"/": self._redirect, "/status": self._show_page, "/status.json": self._show_json}
+        views = {"/": self._redirect, PAGE: self._show, DATA: self._show}
         guarded = {path: self._guard(view) for path, view in views.items()}
         with self._errors, self._pulse:
             logger.debug(f"Serving the status at {self._url}")
-            await listen(guarded, self._url, title="the status")
+            await listen(guarded, self._url, title=TITLE)
 
     def _guard(self, view: View) -> View:
         async def guarded(request: "web.BaseRequest") -> "web.Response":
@@ -150,18 +156,20 @@ class StatusEndpoint:
     async def _redirect(self, _: "web.BaseRequest") -> "web.Response":
         from aiohttp import web
 
-        return web.Response(status=302, headers={"Location": "/status"})
+        return web.Response(status=302, headers={"Location": PAGE})
 
-    async def _show_json(self, _: "web.BaseRequest") -> "web.Response":
-        from aiohttp import web
+    async def _show(self, request: "web.BaseRequest") -> "web.Response":
+        return show_snapshot(self._take(), request.path)
 
-        text = json.dumps(self._take().as_json(), indent=2)
-        return web.Response(text=text, content_type="application/json")
 
-    async def _show_page(self, _: "web.BaseRequest") -> "web.Response":
-        from aiohttp import web
+def show_snapshot(snapshot: Snapshot, path: str) -> "web.Response":
+    """Make the page for people, or the JSON for scripts."""
+    from aiohttp import web
 
-        return web.Response(text=render_page(self._take()), content_type="text/html")
+    if path == PAGE:
+        return web.Response(text=render_page(snapshot), content_type="text/html")
+    text = json.dumps(snapshot.as_json(), indent=2)
+    return web.Response(text=text, content_type="application/json")
 
 
 def is_loopback(host: str) -> bool:

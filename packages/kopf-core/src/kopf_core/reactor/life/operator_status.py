@@ -115,6 +115,7 @@ class OperatorStatus:
             problems=tuple(self._find_problems()),
             is_paused=handling.governor.is_paused,
             lease=self._snap_lease(),
+            shards=None if essentials.share is None else len(essentials.share.shards),
             streams=tuple(self._snap_streams(now)),
             queues=tuple(_snap_queue(key, intake.queue) for key, intake in intakes.items()),
             retries=tuple(islice(self._snap_retries(retried), MAX_RETRIES)),
