@@ -37,6 +37,8 @@ VALUES: dict[str, dict[str, Any]] = {
     "source": {"source": "import kopf\n\n\n@kopf.on.event('pods')\ndef fn(**_): ...\n"},
     "namespaces": {"kinds": KINDS, "namespaces": ["apps", "more"], "peering": "default"},
     "replicas": {"kinds": KINDS, "replicas": 3},
+    "processes": {"kinds": KINDS, "processes": 3},
+    "selected": {"namespaceSelector": "tenant in (a, b)", "peering": "default"},
     "metrics": {
         "status": True,
         "networkPolicy": {"metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]},

@@ -78,9 +78,48 @@ def test_n_wrong_templates_are_refused(template: str) -> None:
         render(template)
 
 
-def test_n_the_chart_refuses_senseless_values() -> None:
-    with pytest.raises(RenderingError, match="either peering or several replicas"):
-        render_chart({"peering": "default", "replicas": 2}, name="x", namespace="ns")
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"peering": "default", "replicas": 2}, "either peering or several replicas"),
+        ({"peering": "default", "processes": 2}, "either several processes"),
+        ({"replicas": 2, "processes": 2}, "either several processes"),
+    ],
+)
+def test_n_the_chart_refuses_senseless_values(values: dict[str, Any], text: str) -> None:
+    with pytest.raises(RenderingError, match=text):
+        render_chart(values, name="x", namespace="ns")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, ["--all-namespaces"]),
+        ({"namespaceSelector": "a in (b, c)"}, ["--namespace-selector=a in (b, c)"]),
+        (
+            {"namespaces": ["x"], "namespaceSelector": "a"},
+            ["--namespace=x", "--namespace-selector=a"],
+        ),
+        ({"processes": 3}, ["--all-namespaces", "--processes=3"]),
+    ],
+)
+def test_o_charts_say_what_is_served_and_by_how_many_processes(
+    values: dict[str, Any], expected: list[str]
+) -> None:
+    bodies = render_chart(values, name="x", namespace="ns")
+    (deployment,) = [body for body in bodies if body["kind"] == "Deployment"]
+    command = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert command == ["run", "--serve=http://0.0.0.0:8080", *expected, "/app/main.py"]
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_o_peering_objects_of_selected_namespaces_are_permitted() -> None:
+    values = {"namespaceSelector": "a", "peering": "default"}
+    bodies = render_chart(values, name="x", namespace="ns")
+    (role,) = [body for body in bodies if body["kind"] == "ClusterRole"]
+    resources = [name for rule in role["rules"] for name in rule["resources"]]
+    assert "kopfpeerings" in resources
+    assert "clusterkopfpeerings" not in resources
 
 
 @pytest.mark.parametrize(
@@ -201,12 +240,26 @@ def test_n_manifests_are_written(form: str, tmp_path: pathlib.Path, crd_path: pa
     code.write_text("import kopf\n@kopf.on.create('kopfexamples')\ndef fn(**_): ...\n")
     command = ["manifests", "--format", form, "--name=web", "--image=example.com/web:1.0"]
     command += [f"--directory={tmp_path / 'out'}", f"--file={crd_path}", str(code)]
+    command += ["--namespace-selector=a in (b)", "--processes=2"]
     controls = CLIControls(registry=OperatorRegistry())
     result = click.testing.CliRunner().invoke(main, command, obj=controls)
     assert result.exit_code == 0, result.output
     text = "".join(path.read_text() for path in (tmp_path / "out").rglob("*.yaml"))
     assert "kopfexamples" in text
     assert "example.com/web" in text
+    if form == "helm":
+        values = yaml.safe_load((tmp_path / "out" / "values.yaml").read_text())
+        assert (values["namespaceSelector"], values["processes"]) == ("a in (b)", 2)
+    else:
+        assert "--namespace-selector=a in (b)" in text
+        assert "--processes=2" in text
+
+
+def test_o_manifests_of_several_processes_are_for_one_pod() -> None:
+    command = ["manifests", "--name=web", "--image=x", "--processes=2", "--replicas=2"]
+    result = click.testing.CliRunner().invoke(main, command)
+    assert result.exit_code == 2
+    assert "Use either --processes or --replicas, not both." in result.output
 
 
 MODELS = """

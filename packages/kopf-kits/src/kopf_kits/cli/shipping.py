@@ -43,6 +43,17 @@ FORMS = ("plain", "kustomize", "helm")
     "-n", "--namespace", "namespaces", multiple=True, help="Serve this namespace (repeatable)."
 )
 @click.option(
+    "--namespace-selector",
+    metavar="LABELS",
+    help="Serve the namespaces with these labels, such as 'tenant in (a, b)'.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Run so many processes in the pod; 1 by default.",
+)
+@click.option(
     "--replicas", type=click.IntRange(min=0), default=1, help="The number of pods; 1 by default."
 )
 @click.option("--arg", "args", multiple=True, help="A file or module of the image (repeatable).")
@@ -78,6 +89,8 @@ def manifests(
     """
     if folder is None and form != "plain":
         raise click.UsageError("Use --directory: there are several files.")
+    if options["processes"] > 1 and options["replicas"] > 1:
+        raise click.UsageError("Use either --processes or --replicas, not both.")
     # It takes time, and is not needed for the help and for wrong options.
     from kopf_cogs.structs.namespaces import select_specific_namespaces
     from kopf_kits.cli.declarations import load_operator
@@ -117,17 +130,20 @@ def make_values(
     *,
     image: str,
     namespaces: Collection[str],
-    replicas: int,
     args: Collection[str],
+    namespace_selector: str | None = None,
+    replicas: int = 1,
+    processes: int = 1,
 ) -> dict[str, Any]:
     """The values of the chart that differ from its own ones."""
     repository, _, tag = image.rpartition(":")
     if not repository or "/" in tag:
         repository, tag = image, "latest"
     values = {"image": {"repository": repository, "tag": tag}, **permissions}
-    chosen = {"namespaces": [*namespaces], "args": [*args]}
+    chosen = {"namespaces": [*namespaces], "args": [*args], "namespaceSelector": namespace_selector}
     values |= {key: value for key, value in chosen.items() if value}
-    return values | ({"replicas": replicas} if replicas != 1 else {})
+    numbers = {"replicas": replicas, "processes": processes}
+    return values | {key: number for key, number in numbers.items() if number != 1}
 
 
 def make_files(form: str, deployment: Deployment) -> dict[str, str]:
