@@ -52,12 +52,10 @@ class Child:
 
     @property
     def cpu(self) -> float:
-        # The kernel's clock of another process's CPU time: nanoseconds instead of ticks of 10 ms.
-        return time.clock_gettime((~self.pid << 3) | 2)
+        return read_cpu(self.pid)
 
     def usage(self) -> Usage:
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        return Usage(self.cpu, kilobytes(status, "VmRSS"), kilobytes(status, "VmHWM"))
+        return read_usage(self.pid)
 
     @property
     def is_waiting_for_cpu(self) -> bool:
@@ -76,6 +74,16 @@ class Child:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def read_cpu(pid: int) -> float:
+    # The kernel's clock of another process's CPU time: nanoseconds instead of ticks of 10 ms.
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def read_usage(pid: int) -> Usage:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return Usage(read_cpu(pid), kilobytes(status, "VmRSS"), kilobytes(status, "VmHWM"))
 
 
 def kilobytes(status: str, name: str) -> int:
