@@ -1,9 +1,9 @@
-"""Gateways: the endpoints of several processes, served by their supervisor as if they were one.
+"""Gateways: the supervisor of several processes serves their endpoints at one address.
 
-The supervisor asks all the processes, and joins their answers:
+For each request, it asks all processes, and joins their answers:
 
 * Metrics get one more label: the number of the process.
-* Probes are as bad as the worst of them. A process that does not answer is bad, too.
+* Probes fail if the probes of any process fail. If a process does not answer, they fail, too.
 * The status has what all processes do, with the numbers of the processes.
 """
 
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 
 
 class Gateway:
-    """One address for all the processes that serve there."""
+    """One address at which the supervisor serves for all processes."""
 
     def __init__(self, endpoint: str, title: str, token: str, numbers: Collection[int]) -> None:
         self._endpoint = endpoint
@@ -55,11 +55,11 @@ class Gateway:
         self._ports: dict[int, int] = {}
 
     def open(self, number: int, port: int) -> None:
-        """That process serves at its own port since now."""
+        """Ask this process at this port from now on."""
         self._ports[number] = port
 
     def close(self, number: int) -> None:
-        """That process is gone."""
+        """Ask this process no more."""
         self._ports.pop(number, None)
 
     async def serve(self, paths: Collection[str]) -> None:
@@ -161,7 +161,7 @@ def _make_unready(number: int, reason: str) -> Answer:
 
 
 def join_probes(answers: Collection[Answer]) -> Answer:
-    """The worst of the answers; if several are as bad, what all of these say."""
+    """The answer with the highest status. If several have this status, their texts are joined."""
     worst = max((answer.status for answer in answers), default=200)
     joint: dict[str, Any] = {}
     for answer in answers:

@@ -1,6 +1,15 @@
-"""The link between the processes of ``kopf run --processes``: lines of JSON in a socket.
+"""The link between a process of ``kopf run --processes`` and its supervisor: a socket with JSON.
 
-The supervisor says which shards the process has; the process says which of that it has followed.
+Each line is one message. The supervisor sends:
+
+* ``round``, ``shards``: which shards the process has since this round.
+* ``alone``: all other processes have ended.
+
+The process sends:
+
+* ``confirmed``: in this round, nothing works in the shards that it has lost.
+* ``endpoint``, ``title``, ``paths``, ``port``: what it serves to the supervisor.
+* ``exiting``: it exits, and waits for the other processes.
 """
 
 from __future__ import annotations
@@ -27,13 +36,13 @@ TOKEN = "X-Kopf-Token"
 
 
 class SupervisorLostError(Exception):
-    """The supervisor is gone: there is nobody who tells others when this process ends."""
+    """The supervisor has ended, so nobody tells the other processes if this process ends."""
 
     expected = True
 
 
 class Link:
-    """The link as a process of several sees it."""
+    """The end of the link that a process has."""
 
     def __init__(self, sock: socket.socket, number: int, token: str) -> None:
         self.serves_webhooks = number == 1
@@ -67,7 +76,7 @@ class Link:
         await self._alone.wait()
 
     async def relay(self, views: Mapping[str, View], endpoint: str, title: str) -> None:
-        """Serve the supervisor, which serves all others at that address for all processes."""
+        """Answer the requests of the supervisor, which serves that address for all processes."""
         guarded = {path: self._guard(view) for path, view in views.items()}
         sockets = await open_sockets("127.0.0.1", 0)
         _, writer = await self._connect()
@@ -76,7 +85,7 @@ class Link:
         await serve(guarded, sockets)
 
     def _guard(self, view: View) -> View:
-        """Answer only to the supervisor: others on this machine can reach the port, too."""
+        """Answer only to the supervisor. Other users of this machine can reach the port, too."""
 
         async def guarded(request: web.BaseRequest) -> web.Response:
             from aiohttp import web
@@ -95,7 +104,7 @@ class Link:
 
 
 def take_link() -> Link | None:
-    """The link of this process, if it is one of several. It is not for its own processes."""
+    """The link of this process, if it is one of several. Its child processes do not get it."""
     mark = os.environ.pop(MARK, None)
     if mark is None:
         return None
@@ -106,7 +115,7 @@ def take_link() -> Link | None:
 
 
 async def receive(reader: asyncio.StreamReader) -> dict[str, Any] | None:
-    """The next message; nothing if the other side is gone."""
+    """Wait for the next message. Get ``None`` if the other side has closed the link."""
     try:
         line = await reader.readline()
     except ConnectionError:
@@ -115,5 +124,5 @@ async def receive(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 
 
 def send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
-    """Send it if the other side is there. There are few messages, so nobody waits for that."""
+    """Send the message. There are few of them, so nobody waits until the socket takes it."""
     writer.write(json.dumps(message).encode() + b"\n")

@@ -1,8 +1,8 @@
 """``kopf run --processes``: several processes on one machine, each with its part of the objects.
 
-The supervisor loads no handlers and talks to no cluster. It assigns the shards to the processes by
-the same rules as of replicas, see :mod:`kopf_core.engines.sharding`; but it knows at once when
-one of them has died, so the others take its part over at once.
+The supervisor loads no handlers and makes no requests to the cluster. It assigns shards to the
+processes, by the rules of :mod:`kopf_core.engines.sharding`. The kernel tells it when a process has
+died. Then, it assigns the shards of that process to the other processes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HEALTHY = 60.0  # seconds of life after which the next restart is as the first o
 
 
 def run_processes(command: list[str], count: int) -> int:
-    """Run so many processes with this command until they exit; return the exit code."""
+    """Run so many processes with this command until they exit. Return the exit code."""
     return asyncio.run(_run(command, count))
 
 
@@ -68,9 +68,10 @@ class Worker:
 
 
 class Supervisor:
-    """Starts the processes, assigns shards to them, and starts again those that were killed.
+    """Starts the processes, assigns shards to them, and starts the killed ones again.
 
-    If one of them exits by itself, all of them do, with its exit code: as one process would.
+    If a process exits by itself, the supervisor stops all of them. Its exit code is the exit code
+    of that process.
     """
 
     def __init__(self, command: list[str], count: int) -> None:
@@ -86,9 +87,9 @@ class Supervisor:
         self._numbers = range(1, count + 1)
 
     async def run(self) -> int:
-        """Run until all processes have exited; get the exit code.
+        """Run until all processes have exited. Get the exit code.
 
-        Raises the errors of the addresses that cannot be listened on.
+        Raises :class:`ListeningError` if an address cannot be listened on.
         """
         self._assign()
         keeping = asyncio.gather(*(self._keep(number) for number in self._numbers))
@@ -104,7 +105,7 @@ class Supervisor:
         return self._code
 
     def stop(self) -> None:
-        """Ask the processes to exit, as by a signal. It can be repeated, as signals can be."""
+        """Send a signal to all processes, so that they exit. The second signal hastens them."""
         self._stopping.set()
         for worker in self._workers.values():
             worker.terminate()
@@ -135,14 +136,14 @@ class Supervisor:
                 self._code = self._code or max(code, 0)
 
     async def _live(self, worker: Worker) -> int:
-        """Start the process, talk to it, and get its exit code."""
+        """Start the process, exchange messages with it, and get its exit code."""
         ours, theirs = socket.socketpair()
         with theirs, blocked_interrupts():
             env = {**os.environ, MARK: f"{theirs.fileno()} {worker.number} {self._token}"}
             worker.process = await asyncio.create_subprocess_exec(
                 *self._command, env=env, pass_fds=[theirs.fileno()]
             )
-        if self._stopping.is_set():  # it was being started meanwhile
+        if self._stopping.is_set():  # stop() could not send a signal to it before it was started
             worker.terminate()
         listening = asyncio.create_task(self._listen(worker, ours))
         try:
@@ -152,7 +153,7 @@ class Supervisor:
             await asyncio.wait([listening])
 
     async def _listen(self, worker: Worker, sock: socket.socket) -> None:
-        """Tell the process what it has, and hear what it has confirmed."""
+        """Send the shards to the process, and receive its messages until it closes the link."""
         reader, worker.writer = await asyncio.open_connection(sock=sock)
         try:
             worker.tell(self._assignment)
@@ -170,20 +171,20 @@ class Supervisor:
                 gateway.close(worker.number)
 
     def _exit_with(self, worker: Worker) -> None:
-        """Let all the others exit, too: that process waits for them."""
+        """Stop all the others, too. That process waits until they have ended."""
         if not self._stopping.is_set():
             logger.debug(f"Process {worker.number} exits: all of them do.")
             self.stop()
         self._tell_alone()
 
     def _tell_alone(self) -> None:
-        """Tell the last process that there are no others anymore."""
+        """Tell the last of the stopping processes that the others have ended."""
         if self._stopping.is_set() and len(self._workers) == 1:
             for worker in self._workers.values():
                 worker.send({"alone": True})
 
     def _open(self, number: int, endpoint: str, title: str, paths: list[str], port: int) -> None:
-        """Serve at that address for this process, too."""
+        """Let the gateway of that address ask this process, too."""
         gateway = self._gateways.get((endpoint, title))
         if gateway is None:
             gateway = make_gateway(endpoint, title, self._token, self._numbers)
@@ -200,7 +201,7 @@ class Supervisor:
                 self._serving.set_exception(exc)
 
     def _assign(self) -> None:
-        """Adjust the assignment to who is there and what they have confirmed; and say so."""
+        """Make the next assignment for the living processes, and send it to them if it differs."""
         members = {worker.name: worker.confirmed for worker in self._workers.values()}
         assignment = advance(self._assignment, members.keys(), members)
         if assignment is not self._assignment:

@@ -8,36 +8,36 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.engines.sharding.hashing import find_shard
 
 REMEMBERED = 1000
-"""Of how many objects the shards are remembered: each is asked for several times in a row."""
+"""For how many objects the shards are remembered. Each object is asked for several times."""
 
 
 class Order(NamedTuple):
-    """What a process is told to work on."""
+    """Which shards a process has since some round."""
 
     round: int
-    """Of the assignment. It is to be confirmed when nothing works in other shards anymore."""
+    """The round of the assignment. To be confirmed when nothing works in other shards anymore."""
 
     shards: frozenset[int]
 
 
 class Assigner(Protocol):
-    """Whoever says which shards this process has."""
+    """The part that knows which shards this process has."""
 
     serves_webhooks: bool
     """Whether this process serves webhooks and conversions. They do not depend on shards."""
 
     async def wait(self) -> Order:
-        """Wait for the next order; those that are replaced by newer ones can be skipped."""
+        """Wait for the next order. Orders that are replaced by newer ones can be skipped."""
 
     def confirm(self, round: int) -> None:
-        """The order of that round is followed: others can begin in the other shards."""
+        """Tell that the order of this round is followed, so others can begin in other shards."""
 
     async def outlive(self) -> None:
         """Wait until the processes have ended that need the webhooks of this process."""
 
 
 class Share:
-    """Which objects this process may begin anything for; none of them in the beginning."""
+    """The shards in which this process may begin to handle objects. There are none at first."""
 
     def __init__(self) -> None:
         self.shards: Set[int] = frozenset()

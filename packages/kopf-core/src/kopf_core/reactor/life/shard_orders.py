@@ -1,9 +1,11 @@
 """Sharding: this process handles only its part of the objects; other processes handle the rest.
 
-Whoever coordinates says by orders which shards are ours. What is not ours anymore, is left at once:
-nothing begins there. When nothing works there either, the order is confirmed, so that others can
-begin. What is ours since now, is listed anew, as after a restart: so nothing is acted upon by what
-the streams have brought before, when its previous owner was at work.
+The assigner gives orders, which say which shards this process has.
+
+* In a lost shard, the process begins nothing. When nothing works there anymore, the process
+  confirms the order. Then, the next owner can begin.
+* The objects of a gained shard are listed again, as after a restart. What the streams have brought
+  before, can be older than the work of the previous owner.
 """
 
 import asyncio
@@ -34,7 +36,7 @@ class Sharding:
         self._leaving: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin with nothing; to be called before anything is handled."""
+        """Pause until the first order. To be called before anything is handled."""
         if self._assigner is not None:
             await self._handling.governor.impose(PAUSE, Mode.COLD)
 
@@ -50,7 +52,7 @@ class Sharding:
             await self._stop_leaving()
 
     async def _follow(self, assigner: Assigner, share: Share) -> None:
-        """Wait for the next order, and begin to follow it, though the latest one goes on."""
+        """Wait for the next order, and begin to follow it, even if the previous one is not done."""
         order = await assigner.wait()
         await self._stop_leaving()
         gained = order.shards - share.shards
@@ -65,8 +67,9 @@ class Sharding:
     def _begin(self, gained: Set[int]) -> None:
         """Handle the objects of more shards, as after a restart.
 
-        Their records are those of indexing. Or else, the shard was taken away and given back while
-        something works there: then, nobody else has had it meanwhile.
+        The records of these objects come from indexing, so they are forgotten. But if something
+        works on an object, its shard was lost and regained before it was left. So no other process
+        has had it, and its record is kept.
         """
         background, orchestrator = self._handling.background, self._handling.orchestrator
         for key in [key for key in self._memories if find_shard(key) in gained]:
@@ -75,7 +78,7 @@ class Sharding:
         orchestrator.renew()
 
     async def _stop_leaving(self) -> None:
-        """The next order says anew what is to be left. Raises the errors of the latest one."""
+        """Stop following the previous order. Raises the error with which it has failed."""
         leaving, self._leaving = self._leaving, None
         if leaving is not None:
             leaving.cancel()
@@ -84,7 +87,7 @@ class Sharding:
                 leaving.result()
 
     async def _leave(self, assigner: Assigner, share: Share, order: Order) -> None:
-        """Let everything end in the shards of others, forget their objects, and say so."""
+        """Let the work in the shards of others end, forget their objects, and confirm the order."""
         background, orchestrator = self._handling.background, self._handling.orchestrator
         timeout = self._settings.queueing.exit_timeout
         await asyncio.gather(orchestrator.leave(share.has), background.leave(share.has, timeout))
