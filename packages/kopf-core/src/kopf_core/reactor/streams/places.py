@@ -2,10 +2,10 @@
 
 import asyncio
 import enum
-from collections import deque
 from collections.abc import Callable
 
 from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.helpers.lines import FairLine
 from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.reactor.streams.work import Position, WorkItem
 
@@ -14,6 +14,12 @@ LISTED_SHARE = 4
 
 RESTLESS_PATIENCE = 2.0
 """How long (in seconds) objects that come again and again let other objects go first."""
+
+BURST = 100
+"""How many turns begin at once if the number of workers has no limit."""
+
+PORTION = 10
+"""How many more turns begin then in each round of the event loop."""
 
 HEADROOM = 250
 """The number of listed objects that can wait for their first turn before more are listed."""
@@ -65,8 +71,8 @@ class Occupancy:
 
 
 class Line:
-    """The objects that wait for a place, in the order of coming. Changes go before the initial
-    list.
+    """The objects that wait for a place: changes go before the initial list, and namespaces get
+    places in turns.
 
     Objects that change during their own turns, several times in a row, let all others go first.
     Otherwise, an object that always changes, and takes long, would make others wait again and
@@ -75,10 +81,10 @@ class Line:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._changed: deque[WorkItem] = deque()
-        self._listed: deque[WorkItem] = deque()
-        self._restless: deque[WorkItem] = deque()
-        self._patience: deque[float] = deque()  # until when each of them lets others go first
+        self._changed: FairLine[WorkItem] = FairLine()
+        self._listed: FairLine[WorkItem] = FairLine()
+        self._restless: FairLine[WorkItem] = FairLine()
+        self._patience: dict[WorkItem, float] = {}  # until when each lets others go first
         self._taken = 0
 
     def __bool__(self) -> bool:
@@ -90,29 +96,30 @@ class Line:
 
     def put(self, item: WorkItem) -> None:
         if item.is_backlog:
-            self._listed.append(item)
+            self._listed.put(item, item.namespace)
         elif item.is_restless and not item.is_leaving:
-            self._restless.append(item)
-            self._patience.append(self._clock.monotonic() + RESTLESS_PATIENCE)
+            self._restless.put(item, item.namespace)
+            self._patience[item] = self._clock.monotonic() + RESTLESS_PATIENCE
         else:
-            self._changed.append(item)
+            self._listed.discard(item)  # it has changed since
+            self._changed.put(item, item.namespace)
 
     def take(self) -> WorkItem | None:
-        """The next object; ``None`` if it waits no more, or waits elsewhere in the line."""
+        """The next object; ``None`` if it waits no more."""
         self._taken += 1
-        source = self._choose()
-        item = source.popleft()
-        if source is self._restless:
-            self._patience.popleft()
-        is_here = item.is_backlog == (source is self._listed)
-        return item if is_here and item.position is Position.QUEUED else None
+        item = self._choose().take()
+        self._patience.pop(item, None)
+        return item if item.position is Position.QUEUED else None
 
-    def _choose(self) -> deque[WorkItem]:
-        if self._restless and self._taken % 2 and self._patience[0] <= self._clock.monotonic():
+    def _choose(self) -> FairLine[WorkItem]:
+        if self._restless and self._taken % 2 and self._is_patience_over():
             return self._restless
         if self._listed and (not self._changed or self._taken % LISTED_SHARE == 0):
             return self._listed
         return self._changed or self._restless
+
+    def _is_patience_over(self) -> bool:
+        return self._patience[self._restless.oldest] <= self._clock.monotonic()
 
     def clear(self) -> None:
         self._changed.clear()

@@ -5,8 +5,10 @@ that happens to an object while it waits, is throttled, or has its turn, is one 
 those queues, it can also keep all events in order: for handlers of events, which get every single
 one.
 
-The places of workers are given back after every turn, so that busy objects starve no others. The
-waiting objects get places in the order of coming; changes go before the initial list.
+The places of workers are given back after every turn, so that busy objects starve no others.
+Namespaces get places in turns, so that busy namespaces starve no others. Changes go before the
+initial list. If there is no limit of workers, a few turns begin in each round of the event loop:
+otherwise, all of them would share its time, and each would be as late as the last one.
 
 A task exists only for an object that has its turn. An object that waits for its time costs a timer
 in the event loop. An object that waits for nothing costs nothing.
@@ -23,7 +25,9 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.actions.threads import TakenBack
 from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.reactor.streams.places import (
+    BURST,
     PATIENCE,
+    PORTION,
     WORKING_PATIENCE,
     Backlog,
     Gate,
@@ -71,6 +75,8 @@ class WorkQueue:
     ) -> None:
         self._process = process
         self._limit = limit
+        self._burst = limit or BURST
+        self._is_pacing = False
         self._clock = clock or get_clock()
         self._keeps_events = keeps_events
         self._occupancy = occupancy or Occupancy()
@@ -167,7 +173,8 @@ class WorkQueue:
         ends: the gate can be shut until the end of this very list.
         """
         while self.backlog.is_large and self._gate is Gate.OPEN:
-            patience = PATIENCE if self._line.has_listed else WORKING_PATIENCE
+            has_waiting = self._limit is not None and self._line.has_listed
+            patience = PATIENCE if has_waiting else WORKING_PATIENCE
             if not await self.backlog.wait(patience):
                 return
 
@@ -274,20 +281,34 @@ class WorkQueue:
         item.position = Position.QUEUED
         if self._gate is not Gate.OPEN:
             return
-        if self._limit is None or (self._has_places() and not self._line):
+        if len(self._working) < self._burst:  # then nobody waits in the line
             self._start(item)
         else:
             self._line.put(item)
-            self._grant_places()
-
-    def _has_places(self) -> bool:
-        return self._limit is None or len(self._working) < self._limit
+            self._pace()
 
     def _grant_places(self) -> None:
-        while self._line and self._has_places():
-            item = self._line.take()
-            if item is not None:
-                self._start(item)
+        while len(self._working) < self._burst and self._line:
+            self._start_next()
+        self._pace()
+
+    def _pace(self) -> None:
+        if self._limit is None and not self._is_pacing and self._line:
+            self._is_pacing = True
+            asyncio.get_running_loop().call_soon(self._grant_more)
+
+    def _grant_more(self) -> None:
+        """Without a limit, turns that take long hold up nobody."""
+        self._is_pacing = False
+        for _ in range(PORTION):
+            if self._line:
+                self._start_next()
+        self._grant_places()
+
+    def _start_next(self) -> None:
+        item = self._line.take()
+        if item is not None:
+            self._start(item)
 
     def _start(self, item: WorkItem) -> None:
         if self._occupancy.enter(item, self._retry):
@@ -345,14 +366,15 @@ class WorkQueue:
     def _release(self, item: WorkItem) -> None:
         """Give the place back, and decide what the object waits for."""
         item.task = item.last_moment = None
+        was_full = len(self._working) >= self._burst
         self._working.discard(item)
         if not self._working:
             self._idle.set()
         self._occupancy.leave(item.key)
+        if was_full:
+            self._grant_places()
         if item.position is Position.WORKING:
             self._settle(item)
-        if self._limit is not None:
-            self._grant_places()
 
     def _settle(self, item: WorkItem) -> None:
         has_news = item.generation != item.seen_generation
