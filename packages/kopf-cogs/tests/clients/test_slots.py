@@ -8,7 +8,7 @@ import pytest
 
 from kopf_cogs.clients import slots
 from kopf_cogs.clients.session import Client
-from kopf_cogs.clients.slots import GROWTH, LIMIT, USUAL, Slots
+from kopf_cogs.clients.slots import GROWTH, LIMIT, USUAL, Slots, find_namespace
 from kopf_cogs.structs.credentials import ConnectionInfo
 
 
@@ -26,12 +26,15 @@ class Requests:
         self.tasks += [asyncio.create_task(self._request()) for _ in range(count)]
 
     async def _request(self):
-        async with self.slots:
+        await self.slots.take("/path")
+        try:
             gate = asyncio.Event()
             self.running.append(gate)
             async with self.progress:
                 self.progress.notify_all()
             await gate.wait()
+        finally:
+            self.slots.give_back()
 
     async def end(self, count):
         for _ in range(count):
@@ -179,3 +182,33 @@ async def test_k15_there_is_no_rush_when_nobody_waits(make, endless):
     await requests.until(USUAL)
     await requests.settle()
     assert requests.slots.taken == USUAL
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+async def test_o_a_request_for_a_namespace_waits_for_a_few_of_another_one(endless, count):
+    slots, begun = Slots(), []
+
+    async def request(url):
+        await slots.take(url)
+        begun.append(url)
+        await asyncio.sleep(0)
+        slots.give_back()
+
+    flood = [request(f"/api/v1/namespaces/flooded/pods/{n}") for n in range(count)]
+    await asyncio.gather(*flood, request("/api/v1/namespaces/other/pods/p"))
+    assert begun.index("/api/v1/namespaces/other/pods/p") <= USUAL + 2
+
+
+@pytest.mark.parametrize(
+    ("url", "namespace"),
+    [
+        ("/api/v1/namespaces/ns/pods/p", "ns"),
+        ("/apis/kopf.dev/v1/namespaces/ns/kopfexamples?limit=500", "ns"),
+        ("/api/v1/namespaces/ns?timeout=1", "ns"),
+        ("/api/v1/namespaces?watch=true", None),
+        ("/api/v1/pods?limit=1", None),
+        ("/api/v1/nodes/n", None),
+    ],
+)
+def test_requests_know_their_namespaces(url, namespace):
+    assert find_namespace(url) == namespace

@@ -260,7 +260,8 @@ class Client:
             # The credentials are waited for with no place taken: logging in can last for minutes,
             # and those who wait for them must not hold up those who do not.
             connection = await self._pool.acquire()
-            async with self._slots:
+            await self._slots.take(call.url)
+            try:
                 sent = call
                 if self.fence is not None and call.method != "GET":
                     sent = _guard(call, self.fence)
@@ -286,6 +287,8 @@ class Client:
                         raise self._pool.fail(connection, e) from e
                     finally:
                         self._unanswered.end(call)
+            finally:
+                self._slots.give_back()
             await self._pool.refuse(connection, error)
 
     def _measure(

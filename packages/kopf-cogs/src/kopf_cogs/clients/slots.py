@@ -4,10 +4,13 @@ A new connection, with its TLS handshake, costs more than ten requests, and take
 A server that answers in milliseconds is not served better by more of them: it is us who are busy.
 A slow server is; so, there are more slots as soon as somebody waits for one for too long:
 a few at a time, as a server that has only paused for a moment goes on with those that there are.
+
+Namespaces get slots in turns: many requests for one of them do not hold up the others.
 """
 
 import asyncio
-from collections import deque
+
+from kopf_cogs.helpers.lines import FairLine
 
 USUAL = 10
 """How many requests are in flight at once while nobody waits for long."""
@@ -30,7 +33,14 @@ LATENESS = 0.002
 GROWTH = 4
 """How many slots make one more when there are too few: it is by a quarter each time."""
 
-Waiter = asyncio.Future[None]
+Waiter = tuple[float, asyncio.Future[None]]
+"""Since when it waits, and what it waits for."""
+
+
+def find_namespace(url: str) -> str | None:
+    """The namespace of what is requested; ``None`` if it is in no namespace, or in all of them."""
+    _, _, rest = url.partition("/namespaces/")
+    return rest.partition("?")[0].partition("/")[0] or None
 
 
 class Slots:
@@ -42,7 +52,7 @@ class Slots:
         super().__init__()
         self._size = USUAL
         self._taken = 0
-        self._line: deque[tuple[float, Waiter]] = deque()  # if not empty, all slots are taken
+        self._line: FairLine[Waiter] = FairLine()  # if not empty, all slots are taken
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -56,26 +66,26 @@ class Slots:
             self._size = RUSH
             self._grant()
 
-    async def __aenter__(self) -> None:
+    async def take(self, url: str) -> None:
+        """Wait for a slot for a request with this URL."""
         if self._taken < self._size:
             self._taken += 1
             return
         loop = asyncio.get_running_loop()
-        waiter: Waiter = loop.create_future()
-        self._line.append((loop.time(), waiter))
+        waiter: Waiter = loop.time(), loop.create_future()
+        self._line.put(waiter, find_namespace(url))
         if self._timer is None:
             self._watch(loop)
         try:
-            await waiter
+            await waiter[1]
         except BaseException:
-            if waiter.done() and not waiter.cancelled():  # it has got the slot at the same moment
-                self._leave()
+            self._line.discard(waiter)
+            if waiter[1].done() and not waiter[1].cancelled():  # it has got it at the same moment
+                self.give_back()
             raise
 
-    async def __aexit__(self, *_: object) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
+    def give_back(self) -> None:
+        """The request has ended: let the next one have its slot."""
         self._taken -= 1
         self._grant()
         if not self._taken:
@@ -83,15 +93,15 @@ class Slots:
 
     def _grant(self) -> None:
         while self._line and self._taken < self._size:
-            _, waiter = self._line.popleft()
-            if not waiter.done():
+            _, future = self._line.take()
+            if not future.done():
                 self._taken += 1
-                waiter.set_result(None)
+                future.set_result(None)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Look at those who wait when the patience of the first of them is over."""
         if self._line and self._size < LIMIT:
-            now, at = loop.time(), self._line[0][0] + PATIENCE
+            now, at = loop.time(), self._line.oldest[0] + PATIENCE
             at = at if at > now else now + PATIENCE
             self._timer = loop.call_at(at, self._grow, loop, at)
 
@@ -100,7 +110,7 @@ class Slots:
         now = loop.time()
         since = now - (LONG_PATIENCE if now - planned > LATENESS else PATIENCE)
         enough = min(LIMIT, self._size + self._size // GROWTH)
-        while self._line and self._size < enough and self._line[0][0] <= since:
+        while self._line and self._size < enough and self._line.oldest[0] <= since:
             self._size += 1
             self._grant()
         self._watch(loop)
