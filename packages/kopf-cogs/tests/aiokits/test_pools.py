@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from kopf_cogs.aiokits.pools import DaemonPool
+from kopf_cogs.aiokits.pools import DaemonPool, group_var
 
 
 def test_results_and_errors():
@@ -69,3 +69,32 @@ started.wait()
 
 def test_f2_functions_that_hang_do_not_hold_the_interpreter():
     subprocess.run([sys.executable, "-c", HANGING], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+def test_o_a_function_for_a_namespace_waits_for_a_few_of_another_one(count):
+    pool, release, begun = DaemonPool(1, name="pool"), threading.Event(), []
+
+    def submit(group, value):
+        token = group_var.set(group)
+        try:
+            return pool.submit(begun.append, value)
+        finally:
+            group_var.reset(token)
+
+    pool.submit(release.wait, 60)
+    for number in range(count):
+        submit("flooded", number)
+    other = submit("other", "other")
+    release.set()
+    other.result()
+    pool.shutdown(wait=True, cancel_futures=True)
+    assert begun.index("other") <= 2
+
+
+def test_functions_of_one_namespace_are_called_in_the_order_of_coming():
+    pool, called = DaemonPool(1, name="pool"), []
+    for number in range(100):
+        pool.submit(called.append, number)
+    pool.shutdown()
+    assert called == [*range(100)]

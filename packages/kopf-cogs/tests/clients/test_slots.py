@@ -199,6 +199,18 @@ async def test_o_a_request_for_a_namespace_waits_for_a_few_of_another_one(endles
     assert begun.index("/api/v1/namespaces/other/pods/p") <= USUAL + 2
 
 
+async def test_o_clients_send_requests_of_namespaces_in_turns(endless, server, settings):
+    gate, count, other = asyncio.Event(), 50, "/api/v1/namespaces/other/pods/p"
+    server.script(*[server.raw(gate, *server.reply({}).parts) for _ in range(count + 1)])
+    async with Client(ConnectionInfo(server=server.url), settings) as client:
+        urls = [f"/api/v1/namespaces/flooded/pods/{n}" for n in range(count)]
+        tasks = [asyncio.create_task(client.get(url)) for url in [*urls, other]]
+        await server.until(lambda requests: len(requests) == USUAL)
+        gate.set()
+        await asyncio.gather(*tasks)
+        assert [request.path for request in server.requests].index(other) <= USUAL * 2
+
+
 @pytest.mark.parametrize(
     ("url", "namespace"),
     [

@@ -4,11 +4,14 @@ Everything is counted: in turns of others, and in rounds of the event loop.
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from idleness import until
 
+from kopf_core.intents import decorators as on
 from kopf_core.reactor.streams.places import BURST, PORTION, Gate
 from kopf_core.reactor.streams.queueing import WorkQueue
 from kopf_core.reactor.streams.work import DONE, TurnResult, WorkItem
@@ -137,3 +140,36 @@ async def test_o_without_a_limit_turns_that_wait_hold_up_nobody(
     await turns.until_begun("a499")
     await turns.until_begun("b499")
     assert turns.working == 1000
+
+
+async def test_o_sync_handlers_of_a_namespace_wait_for_a_few_of_another_one(
+    cluster: Any, operate: Any, registry: Any, settings: Any, journal: Any
+) -> None:
+    settings.execution.max_workers = 1
+    loop, release, names = asyncio.get_running_loop(), threading.Event(), range(30)
+
+    @on.create("kopfexamples", registry=registry)
+    def fn(name: str, **_: Any) -> None:
+        loop.call_soon_threadsafe(journal, name)
+        release.wait()
+
+    async def create(namespace: str, name: str) -> None:
+        body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": name}}
+        url = f"/apis/kopf.dev/v1/namespaces/{namespace}/kopfexamples"
+        await cluster.client.post(url, body)
+
+    for namespace in ("flooded", "other"):
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        await cluster.client.post("/api/v1/namespaces", body)
+    async with operate(clusterwide=True) as operator:
+        waiting = operator.essentials.execution.door
+        try:
+            for number in names:
+                await create("flooded", f"f{number}")
+            await until(lambda: len(waiting) == len(names))
+            await create("other", "new")
+            await until(lambda: len(waiting) == len(names) + 1)
+        finally:
+            release.set()
+        await journal.until(lambda calls: "new" in calls)
+    assert journal.index("new") <= 3

@@ -6,11 +6,17 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
+from kopf_cogs.helpers.lines import FairLine
+
 P = ParamSpec("P")
 T = TypeVar("T")
+
+group_var: ContextVar[str | None] = ContextVar("kopf_group", default=None)
+"""The namespace for which a function is given to a pool: executors have no room for parameters."""
 
 
 class LoneThread(threading.Thread):
@@ -47,6 +53,8 @@ _Job = tuple["Future[Any]", Callable[[], Any]]
 class DaemonPool(Executor):
     """A bounded pool of threads, started when they are needed.
 
+    Namespaces get threads in turns: many functions for one of them do not hold up the others.
+
     Unlike with the pool of the standard library, the interpreter does not wait for these threads
     when it exits: a function that never returns must not keep the process alive for ever.
     """
@@ -58,7 +66,8 @@ class DaemonPool(Executor):
         self._name = name
         self._counter = itertools.count()
         self._lock = threading.Lock()
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._line: FairLine[_Job] = FairLine()  # only with the lock
+        self._jobs: queue.SimpleQueue[bool] = queue.SimpleQueue()  # one for each in the line
         self._idle = threading.Semaphore(0)
         self._threads: list[threading.Thread] = []
         self._is_closed = False
@@ -69,7 +78,8 @@ class DaemonPool(Executor):
             if self._is_closed:
                 raise RuntimeError(f"The pool of threads {self._name!r} is closed.")
             future: Future[T] = Future()
-            self._jobs.put((future, partial(fn, *args, **kwargs)))
+            self._line.put((future, partial(fn, *args, **kwargs)), group_var.get())
+            self._jobs.put(True)
             if not self._idle.acquire(blocking=False) and len(self._threads) < self.max_workers:
                 name = f"{self._name}_{next(self._counter)}"
                 thread = LoneThread(self._work, name=name)
@@ -81,34 +91,32 @@ class DaemonPool(Executor):
         """Take no more functions, and let the threads end when they are done with these."""
         with self._lock:
             self._is_closed = True
-            if cancel_futures:
-                self._cancel_jobs()
-            self._jobs.put(None)
+            while cancel_futures and self._line:
+                self._line.take()[0].cancel()
+            self._jobs.put(False)
         if wait:
             for thread in self._threads:
                 thread.join()
 
-    def _cancel_jobs(self) -> None:
-        while True:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                return
-            if job is not None:
-                job[0].cancel()
-
     def _work(self) -> None:
-        while True:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                self._idle.release()
-                job = self._jobs.get()
-            if job is None:
-                self._jobs.put(None)  # for the other threads
-                return
-            run_into(*job)
+        while self._wait():
+            job = self._take()
+            if job is not None:
+                run_into(*job)
             del job  # not to be held until the next one comes
+        self._jobs.put(False)  # for the other threads
+
+    def _wait(self) -> bool:
+        """Wait for a function; return whether there is any, or all of them are done."""
+        try:
+            return self._jobs.get_nowait()
+        except queue.Empty:
+            self._idle.release()
+            return self._jobs.get()
+
+    def _take(self) -> _Job | None:
+        with self._lock:
+            return self._line.take() if self._line else None
 
 
 def run_into(future: "Future[Any]", fn: Callable[[], Any]) -> None:

@@ -11,8 +11,10 @@ from functools import partial
 from typing import Any, NoReturn
 
 from kopf_cogs.aiokits.endurance import endure
+from kopf_cogs.aiokits.pools import group_var
 from kopf_cogs.helpers.callbacks import Interrupted, interrupted
 from kopf_core.actions.bases import Fn
+from kopf_core.actions.context import invocation_var
 from kopf_core.actions.threads import Door, TakenBack, follow
 
 _Captured = tuple[BaseException | None, Any]
@@ -101,12 +103,15 @@ async def _call_in_thread(
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(None, context.run, capture)
         return await (endure(future) if is_endured else future)
+    token = group_var.set(_find_namespace())
     try:
         call = executor.submit(context.run, capture)
     except BaseException:
         if on_ended is not None:
             on_ended()
         raise
+    finally:
+        group_var.reset(token)
     try:
         await follow(call, on_ended)
     except asyncio.CancelledError:
@@ -119,6 +124,13 @@ async def _call_in_thread(
         if is_being_cancelled():
             raise asyncio.CancelledError from None
         raise TakenBack("there was no free thread for it") from None
+
+
+def _find_namespace() -> str | None:
+    """The namespace of the object that is handled, if there is any."""
+    invocation = invocation_var.get(None)
+    namespace = None if invocation is None else invocation.cause.kwargs.get("namespace")
+    return namespace if isinstance(namespace, str) else None  # indices win over other names
 
 
 def _capture(
