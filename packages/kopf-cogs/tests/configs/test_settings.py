@@ -74,6 +74,8 @@ DEFAULTS = {
     "networking.connect_timeout": None,
     "networking.error_backoffs": (1, 1, 2, 3, 5, 8, 13, 21),
     "networking.enforce_retry_after": False,
+    "networking.qps": None,
+    "networking.burst": 10,
     "networking.trust_env": False,
     "networking.plugin_timeout": 60,
     "persistence.finalizer": "kopf.zalando.org/KopfFinalizerMarker",

@@ -15,7 +15,7 @@ import aiohttp
 
 from kopf_cogs.aiokits import clocks
 from kopf_cogs.aiokits.surroundings import get_clock
-from kopf_cogs.clients import connections, errors, retries, slots, unanswered, vault
+from kopf_cogs.clients import budgets, connections, errors, retries, slots, unanswered, vault
 from kopf_cogs.helpers import jsons
 from kopf_cogs.structs import credentials
 
@@ -111,6 +111,7 @@ class Client:
         self._unanswered = unanswered.Unanswered(self.clock, logger)
         self._timeouts: dict[tuple[float | None, float | None], aiohttp.ClientTimeout] = {}
         self._slots = slots.Slots()  # the watch-streams do not count
+        self._budget: budgets.Budget | None = budgets.Budget(self.settings)
         self.on_request: OnRequest | None = None
         """Who measures the requests, if anybody."""
 
@@ -141,6 +142,12 @@ class Client:
         free = copy.copy(self)
         free.fence = None
         free._slots = slots.Slots()
+        return free
+
+    def without_limits(self) -> "Client":
+        """The same as without the fence; besides, the budget of requests does not delay it."""
+        free = self.without_fence()
+        free._budget = None
         return free
 
     @property
@@ -184,9 +191,12 @@ class Client:
     def rush(self) -> None:
         """Send all that wait for their turn to be sent: there is no time to wait anymore.
 
-        Usually, only a few requests are sent at once, and the others wait for their replies.
+        Usually, only a few requests are sent at once, and the others wait for their replies,
+        or for the budget of requests.
         """
         self._slots.rush()
+        if self._budget is not None:
+            self._budget.rush()
 
     async def request(
         self,
@@ -259,7 +269,7 @@ class Client:
         while True:
             # The credentials are waited for with no place taken: logging in can last for minutes,
             # and those who wait for them must not hold up those who do not.
-            connection = await self._pool.acquire()
+            connection = await self._acquire(call.url)
             await self._slots.take(call.url)
             try:
                 sent = call
@@ -290,6 +300,12 @@ class Client:
             finally:
                 self._slots.give_back()
             await self._pool.refuse(connection, error)
+
+    async def _acquire(self, url: str) -> connections.Connection:
+        """Wait for the budget of requests, if there is any, and for the credentials."""
+        if self._budget is not None and self.settings.networking.qps is not None:
+            await self._budget.take(url)
+        return await self._pool.acquire()
 
     def _measure(
         self,
@@ -328,7 +344,7 @@ class Client:
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=connect_timeout)
         call = _Call("GET", url, None, _make_headers(None, accept), limits)
         while True:
-            with await self._pool.acquire() as connection:
+            with await self._acquire(call.url) as connection:
                 self._unanswered.begin(call)
                 try:
                     response = await connection.request(*call)

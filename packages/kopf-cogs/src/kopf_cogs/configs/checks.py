@@ -30,6 +30,9 @@ Seconds = Annotated[float, AtLeast(0)]
 WholeSeconds = Annotated[int, AtLeast(1)]
 """A time that is told to others, who expect an integer."""
 
+Rate = Annotated[float, AtLeast(0.001)]
+"""How many things there can be in a second."""
+
 Delays = Seconds | Iterable[Seconds]
 """One delay for one more attempt, or as many attempts as there are delays."""
 

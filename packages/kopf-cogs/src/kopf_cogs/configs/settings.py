@@ -11,6 +11,7 @@ from kopf_cogs.configs.checks import (
     Count,
     Delays,
     Limit,
+    Rate,
     Seconds,
     SettingError,
     SettingsGroup,
@@ -304,6 +305,12 @@ class NetworkingSettings(SettingsGroup):
 
     enforce_retry_after: bool = False
     """Whether to retry exactly when the server asks, even if it is sooner than our own delay."""
+
+    qps: Rate | None = None
+    """How many requests a second are sent; ``None`` for no limit."""
+
+    burst: Limit = 10
+    """How many requests are sent at once after a quiet time, if there is a limit."""
 
     trust_env: bool = False
     """Whether the proxies of the environment are used by the built-in logins."""

@@ -84,7 +84,7 @@ class Essentials:
         self.settings = options.settings
         self.vault = options.vault if options.vault is not None else Vault(clock=options.clock)
         self.client = _make_client(options, self.vault)
-        self.free_client = self.client.without_fence()
+        self.free_client = self.client.without_limits()
         self.api = ObjectsAPI(self.client)
         self.recorder = EventRecorder(self.client, self.settings)
         self.memories = ObjectMemories(options.memo)
