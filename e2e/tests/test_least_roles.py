@@ -215,6 +215,45 @@ def test_n4_each_absent_rule_is_named_at_the_start(
         assert (told["kind"], told["rules"]) == ("ClusterRole", [absent])
 
 
+@CLOSED_LATER
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("documents", ["01-minimal"], indirect=True)
+def test_n4_rights_in_one_namespace_are_missing_in_the_whole_cluster(
+    world, documents, path, messages, tmp_path, monkeypatch
+):
+    """The rules are asked for in a namespace that cannot be: those of the whole cluster only."""
+    monkeypatch.setenv("KUBECONFIG", str(world.account))
+    world.permit([*documents, *narrow(documents)], tmp_path)
+    role = get_role(documents)
+    local = [rule for rule in role["rules"] if rule["resources"] == ["kopfexamples"]]
+    assert local
+    world.restrict(role, [rule for rule in role["rules"] if rule not in local])
+    world.forget_peers()
+    with run(path):
+        line = messages.wait(LACKS)
+    [told] = json.loads(line.partition(LACKS)[2])["items"]
+    assert (told["kind"], told["rules"]) == ("ClusterRole", local)
+    world.run(clean_up_in_namespace)
+
+
+def narrow(documents: list[Obj]) -> list[Obj]:
+    """The same role and binding, but in one namespace."""
+    metadata = {"name": ACCOUNT, "namespace": NAMESPACE}
+    roles = [one for one in documents if one["kind"] in ("ClusterRole", "ClusterRoleBinding")]
+    result = []
+    for one in roles:
+        kind = one["kind"].removeprefix("Cluster")
+        result.append({**one, "kind": kind, "metadata": metadata})
+        if kind == "RoleBinding":
+            result[-1]["roleRef"] = {**one["roleRef"], "kind": "Role"}
+    return result
+
+
+async def clean_up_in_namespace(client: Client) -> None:
+    for kind in ("rolebindings", "roles"):
+        await client.delete(f"{ROLES}/namespaces/{NAMESPACE}/{kind}/{ACCOUNT}")
+
+
 @pytest.mark.long
 @CLOSED_LATER
 @pytest.mark.timeout(300)
