@@ -74,6 +74,35 @@ def test_definitions_are_printed_in_yaml(models: str) -> None:
     assert "description: |-" in result.stdout
 
 
+VERSIONS = """
+import dataclasses
+import kopf
+
+@kopf.resource('gadgets.example.com/v1', storage=True)
+@dataclasses.dataclass
+class Gadget:
+    size: int = 1
+
+@kopf.resource('gadgets.example.com/v1beta1', kind='Gadget')
+@dataclasses.dataclass
+class OldGadget:
+    size: int = 1
+
+@kopf.resource('others.example.com/v1')
+@dataclasses.dataclass
+class Other:
+    size: int = 1
+"""
+
+
+def test_n_other_versions_of_an_imported_model_are_defined_with_it(tmp_path: Path) -> None:
+    """Otherwise, the definition would remove the versions that the handlers do not name."""
+    (tmp_path / "versions.py").write_text(VERSIONS)
+    (tmp_path / "main.py").write_text("from versions import Gadget")
+    [definition] = yaml.safe_load_all(run(str(tmp_path / "main.py")).stdout)
+    assert [version["name"] for version in definition["spec"]["versions"]] == ["v1", "v1beta1"]
+
+
 def test_models_are_found_where_they_are_imported_from(models: str, tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text("import models")
     result = run(str(tmp_path / "main.py"))

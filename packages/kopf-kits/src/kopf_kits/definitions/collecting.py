@@ -16,13 +16,24 @@ def collect_models(modules: Iterable[ModuleType]) -> list[type]:
 
     The modules that are imported there are looked through, too, except for those which are
     installed: the kinds of others are theirs to define, unless named in the code of users.
+    Other versions of a kind belong to it: a definition without them would remove them.
     """
     found: dict[type, None] = {}
     for module in _walk([*modules]):
-        for value in list(vars(module).values()):
-            if isinstance(value, type) and definition_of(value) is not None:
-                found.setdefault(value)
+        for model, name in _list_models(module):
+            found.setdefault(model)
+            home = sys.modules.get(model.__module__, module)
+            found |= dict.fromkeys(one for one, other in _list_models(home) if other == name)
     return list(found)
+
+
+def _list_models(module: ModuleType) -> list[tuple[type, str]]:
+    """The models that are in the module, with the names of their definitions."""
+    return [
+        (value, definition.name)
+        for value in list(vars(module).values())
+        if isinstance(value, type) and (definition := definition_of(value)) is not None
+    ]
 
 
 def _walk(queue: list[ModuleType]) -> Iterator[ModuleType]:
