@@ -1,4 +1,4 @@
-"""Streams of objects in other forms than whole: what comes is made such before it is kept."""
+"""Streams that bring the objects into a form before they keep or pass the objects."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from kopf_cogs.configs.forms import Form, FormError
 from kopf_cogs.structs import bodies
 
 PARTIAL = "meta.k8s.io/v1"
-"""The API version of objects and lists which have only the metadata."""
+"""The API version of objects and lists that have only the metadata."""
 
 _KINDS = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
@@ -17,8 +17,8 @@ _KINDS = frozenset({"ADDED", "MODIFIED", "DELETED"})
 class FormedState(StreamState):
     """The state of a list-and-watch of objects in a form.
 
-    If the user's function fails for an object, the object is kept away, and reported. It cannot
-    be taken as it is: those who expect the form would see a change where there is none.
+    If the user's function fails for an object, the stream reports the object and does not pass it.
+    The stream cannot pass the whole object: handlers would see a change where there is none.
     """
 
     def __init__(self, form: Form, *args: Any, **kwargs: Any) -> None:
@@ -48,7 +48,7 @@ class FormedState(StreamState):
         return made if isinstance(made, quarantine.Quarantined) else {**event, "object": made}
 
     def _make(self, obj: Any, type: str | None = None) -> Any:
-        if obj.get("apiVersion") == PARTIAL:  # what it really is, is known
+        if obj.get("apiVersion") == PARTIAL:  # the stream knows the real kind
             obj = {**obj, "apiVersion": self._resource.api_version, "kind": self._resource.kind}
         try:
             return self._form.apply(obj)

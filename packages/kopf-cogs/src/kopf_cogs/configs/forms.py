@@ -1,8 +1,8 @@
-"""Forms: what of the objects of a kind is kept and handled, in place of whole objects.
+"""Forms: which parts of the objects of a kind the operator keeps, in place of whole objects.
 
-A form is a part of the key of a watch-stream: all that comes through it is in that form. So are
-the replies to the operator's own requests, and the last handled states: otherwise, what is not
-in the form would look like a change of the object.
+The form is a part of the key of a watch-stream. All objects of the stream are in this form. Kopf
+also brings the replies to its own requests and the last handled states into this form. Otherwise,
+the absent fields would look like a change of the object.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,8 +14,8 @@ from kopf_cogs.helpers.callbacks import call
 from kopf_cogs.structs.bodies import Body, BodyEssence, RawBody, get_annotations
 
 TransformFn: TypeAlias = Callable[[Any], Any]
-"""A function that gets a whole object, and returns what to keep of it. It can also change the
-object in place, and return nothing."""
+"""A function that takes an object, and returns the object with fewer fields. The function can
+also change the object in place, and return nothing."""
 
 _SYSTEM: Final = ("apiVersion", "kind")
 _IDENTITY: Final = (
@@ -29,8 +29,7 @@ _IDENTITY: Final = (
     "finalizers",
     "ownerReferences",
 )
-"""What of the metadata Kopf itself needs, whatever the functions of users drop."""
-
+"""The fields of the metadata that Kopf itself needs. The functions of users cannot drop them."""
 
 _METADATA: Final = "application/json;as={};g=meta.k8s.io;v=v1,application/json"
 
@@ -40,28 +39,28 @@ class FormError(Exception):
 
 
 class Form(NamedTuple):
-    """What is made of each object. It is small, and can be hashed: it is compared all the time."""
+    """The way to change each object. It is small and hashable, because Kopf compares it often."""
 
     transforms: tuple[TransformFn, ...] = ()
-    """The functions of the user, in their order."""
+    """The functions of the user, in the order of their calls."""
 
     is_metadata: bool = False
-    """Whether only the metadata is there: the servers are asked to send nothing else."""
+    """Whether objects have only the metadata. Kopf asks API servers to send nothing else."""
 
     @property
     def accept(self) -> str | None:
-        """What is to be sent for watching. Some servers ignore that, and send whole objects."""
+        """The header ``Accept`` for watching. Some servers ignore it, and send whole objects."""
         return _METADATA.format("PartialObjectMetadata") if self.is_metadata else None
 
     @property
     def accept_list(self) -> str | None:
-        """What is to be sent for listing."""
+        """The header ``Accept`` for listing."""
         return _METADATA.format("PartialObjectMetadataList") if self.is_metadata else None
 
     def apply(self, body: RawBody) -> RawBody:
-        """Make this form of the object. The functions can modify the object itself.
+        """Bring the object into this form. The functions can modify the passed object itself.
 
-        Raises :class:`FormError` if they fail.
+        Raises :class:`FormError` if a function fails.
         """
         if self == WHOLE:
             return body
@@ -116,4 +115,4 @@ class Form(NamedTuple):
 
 
 WHOLE: Final = Form()
-"""The objects as they are. It is so unless users want it otherwise."""
+"""The form of whole objects: the default."""

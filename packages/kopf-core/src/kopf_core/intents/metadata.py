@@ -1,7 +1,8 @@
-"""Metadata: whether it is enough for a handler, so that the rest need not be watched.
+"""Metadata: whether it is enough for a handler, so that Kopf does not need to watch whole objects.
 
-It can be declared, or it can be seen from the function: by the arguments that it asks for.
-All functions must accept any arguments, so it matters whether a function looks at the others.
+Users can declare this. Otherwise, Kopf looks at the arguments that the function asks for. Each
+function also takes all other arguments as ``**kwargs``. So Kopf checks that its code never reads
+``**kwargs``.
 """
 
 import dis
@@ -20,23 +21,26 @@ from kopf_core.intents.handlers import (
 )
 
 ABSENT = frozenset({"spec", "status", "conditions"})
-"""The arguments for which there is nothing in the metadata."""
+"""The arguments that would be empty, because the metadata does not have their fields."""
 
 TELLING = ABSENT | {"body", "event", "diff", "old", "new"}
-"""The arguments in which a function can see more than the metadata."""
+"""The arguments that show other fields than the metadata to a function."""
 
 PEEKING = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"})
-"""The functions by which the arguments can be seen with no names."""
+"""The functions that give access to the arguments without their names."""
 
 EVIDENT = (WatchingHandler, IndexingHandler, DaemonHandler, TimerHandler)
-"""The handlers that are not called because of changes in the specs of objects, and that have no
-sub-handlers: those have arguments of their own."""
+"""The handlers whose needs are visible in their arguments.
+
+The calls of other handlers depend on changes of specs. Other handlers can also have sub-handlers,
+and sub-handlers have arguments of their own.
+"""
 
 
 def validate_metadata_only(fn: Fn, options: Mapping[str, Any]) -> None:
-    """Check that the function can do with the metadata, if it is declared so.
+    """Check that a function with ``metadata_only=True`` asks for nothing else.
 
-    Raises :class:`TypeError`.
+    Raises :class:`TypeError` if the function asks for other fields.
     """
     if not options.get("metadata_only"):
         return
@@ -46,11 +50,11 @@ def validate_metadata_only(fn: Fn, options: Mapping[str, Any]) -> None:
 
 
 def is_metadata_enough(handler: ResourceHandler) -> bool:
-    """Whether the handler and its filters surely look at nothing else in the objects."""
+    """Whether the handler and its filters certainly read only the metadata of objects."""
     if not isinstance(handler, EVIDENT) or handler.views is not None:
         return False
     if isinstance(handler, TimerHandler) and handler.idle is not None:
-        return False  # it is about changes of the whole object
+        return False  # any change of the object restarts the idle time
     if handler.field and handler.field[0] != "metadata":
         return False
     criteria = [
@@ -64,7 +68,7 @@ def is_metadata_enough(handler: ResourceHandler) -> bool:
 
 
 def _is_content(fn: Any) -> bool:
-    """Whether the function asks for nothing else, and never looks into its ``**kwargs``."""
+    """Whether the function asks only for the metadata, and never reads its ``**kwargs``."""
     code = getattr(fn, "__code__", None)
     if code is None or _get_names(fn) & TELLING or PEEKING & {*code.co_names}:
         return False
@@ -73,7 +77,7 @@ def _is_content(fn: Any) -> bool:
 
 
 def _list_used(code: CodeType) -> Iterator[str]:
-    """The names in the instructions; several instructions can be joined into one."""
+    """The names in the instructions. One instruction can have several names."""
     for instruction in dis.get_instructions(code):
         value = instruction.argval
         yield from (value if isinstance(value, tuple) else (value,))

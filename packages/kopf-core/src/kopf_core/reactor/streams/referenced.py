@@ -1,9 +1,8 @@
-"""Referenced objects: only those are kept that are named by somebody, as far as they exist.
+"""Referenced objects: Kopf keeps only the objects that the fields of other objects name.
 
-So operators do not keep all Secrets of a cluster only because some of them are referenced. If there
-are few of them, each is watched alone. If there are many, that would take too many connections.
-Then, only the metadata of the whole kind is watched, and each change of a referenced object is
-a reason to request this object.
+So an operator does not keep all Secrets of a cluster because of a few references. Kopf watches
+a few referenced objects one by one. Many of them would take too many connections. Then Kopf watches
+the metadata of the whole kind, and requests a referenced object when this object changes.
 """
 
 import asyncio
@@ -28,17 +27,17 @@ from kopf_core.reactor.streams.stores import ObjectStore, Transform
 logger = logging.getLogger("kopf.reactor.informers")
 
 MANY = 100
-"""How many objects of one kind are watched one by one, at most: each takes a connection."""
+"""The most objects of one kind that Kopf watches one by one: each of them takes a connection."""
 
 READING_BACKOFF, READING_LIMIT = 1.0, 60.0
-"""The first and the last delay (in seconds) before an object is requested again if that fails."""
+"""The shortest and the longest delay (in seconds) before the next attempt of a failed request."""
 
 OnChange = Callable[[Resource, RawBody, ObservedChange], None]
 OnListed = Callable[[Resource], None]
 
 
 class References:
-    """Who refers to which objects: it is counted, as there can be many of those who do."""
+    """The references of holders to objects. Kopf counts the holders of each object."""
 
     def __init__(self) -> None:
         self._names: dict[Hashable, frozenset[Name]] = {}
@@ -48,7 +47,10 @@ class References:
         return iter([*self._counts])
 
     def put(self, holder: Hashable, names: frozenset[Name]) -> Collection[Name]:
-        """Remember what the holder refers to now; get the names for which that is news."""
+        """Replace the references of the holder.
+
+        Returns the names that have got their first holder, or have lost their last one.
+        """
         before = self._names.pop(holder, frozenset())
         if names:
             self._names[holder] = names
@@ -66,7 +68,7 @@ class References:
 
 
 class Kept(Protocol):
-    """One referenced object, be it there or not."""
+    """One referenced object. It can be absent from the cluster."""
 
     @property
     def store(self) -> ObjectStore: ...
@@ -75,9 +77,9 @@ class Kept(Protocol):
 
 
 class ReferencedView:
-    """The referenced objects of one kind: their newest states, and whether they are known.
+    """The referenced objects of one kind: their newest states, and whether Kopf knows the states.
 
-    The key is of the stream in which all of them would be.
+    The key belongs to the stream that would have all objects of the kind.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class ReferencedView:
         return namespace is not None and not {namespace, None}.isdisjoint(self._namespaces)
 
     def is_synced_in(self, namespace: str | None) -> bool:
-        """Whether all referenced objects of the namespace are known."""
+        """Whether Kopf knows the states of all referenced objects of the namespace."""
         return all(
             one.store.is_synced
             for (space, _), one in self._kept.items()
@@ -139,26 +141,26 @@ class ReferencedView:
             yield from one.store.values()
 
     def refer(self, holder: Hashable, names: frozenset[Name]) -> None:
-        """The holder refers to these objects now, and to no others."""
+        """Follow these objects for the holder, and no others."""
         for name in self._references.put(holder, frozenset(map(self._locate, names))):
             self._follow(name)
         self._balance()
 
     def adjust(self, namespaces: Collection[str | None]) -> None:
-        """Keep only the objects in these namespaces."""
+        """Follow only the referenced objects in these namespaces."""
         self._namespaces = namespaces
         for name in {*self._references, *self._kept}:
             self._follow(name)
         self._balance()
 
     def stop(self) -> None:
-        """Request nothing anymore: the operator exits."""
+        """Send no more requests, because the operator exits."""
         for one in self._kept.values():
             if isinstance(one, _ReadObject):
                 one.stop()
 
     async def close(self) -> None:
-        """Keep nothing anymore."""
+        """Forget all objects, and stop following them."""
         self._references = References()
         self.adjust(())
         if self._closing:
@@ -168,7 +170,7 @@ class ReferencedView:
         return name if self.resource.namespaced else (None, name[1])
 
     def _follow(self, name: Name) -> None:
-        """Keep the object if it is wanted, or do not if it is not."""
+        """Begin to follow the object if it is wanted. Otherwise, stop following it."""
         is_wanted = name in self._references and bool(self._namespaces) and self.covers(name[0])
         if is_wanted and name not in self._kept:
             self._kept[name] = self._keep(name)
@@ -184,7 +186,10 @@ class ReferencedView:
         return _WatchedObject(key, self._pool, self._transform, self._on_change, self._on_listed)
 
     def _balance(self) -> None:
-        """Choose how to follow the changes by the number of objects; it does not go to and fro."""
+        """Choose the way of following by the number of objects.
+
+        The two limits differ, so that Kopf does not switch at each change of the number.
+        """
         is_crowded = len(self._kept) > (MANY // 2 if self._is_crowded else MANY)
         if is_crowded is not self._is_crowded:
             self._is_crowded = is_crowded
@@ -206,7 +211,7 @@ class ReferencedView:
 
 
 class _WatchedObject:
-    """One object that is watched alone."""
+    """One object with a watch-stream of its own."""
 
     def __init__(
         self,
@@ -237,14 +242,14 @@ class _WatchedObject:
         self._on_listed(self._key.resource)
 
     def on_reversed(self) -> None:
-        """The store forgets it; it is listed again."""
+        """Do nothing here: the store forgets the object, and the stream lists it again."""
 
     async def drain(self) -> None:
-        """Everything is taken at once."""
+        """Do nothing here: this subscriber handles each event at once."""
 
 
 class _ReadObject:
-    """One object that is requested when something has happened to it."""
+    """One object that Kopf requests after each change of the object."""
 
     def __init__(
         self,
@@ -263,11 +268,11 @@ class _ReadObject:
 
     @property
     def body(self) -> RawBody | None:
-        """The object as it is known, if it is there."""
+        """The known state of the object; ``None`` if the object is absent."""
         return next(iter(self.store.values()), None)
 
     def renew(self) -> None:
-        """Request it anew: the known state is not the newest one."""
+        """Request the object again, because the known state is not the newest one."""
         self._is_outdated = True
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._renew(), name="kopf-referenced")
@@ -309,7 +314,10 @@ class _ReadObject:
 
 
 class _MetadataWatch:
-    """The metadata of all objects in one place: it tells which of the objects have changed."""
+    """A watch-stream with the metadata of all objects of a namespace or a cluster.
+
+    Its events tell which of the referenced objects have changed.
+    """
 
     def __init__(self, key: StreamKey, pool: InformerPool, kept: dict[Name, Kept]) -> None:
         self._key = key
@@ -332,7 +340,7 @@ class _MetadataWatch:
                 one.renew()
 
     def on_listed(self) -> None:
-        """Those which were read, but are not listed, are gone; unless they are newer."""
+        """Request the objects that are not listed: they are deleted, or newer than the list."""
         seen, self._seen = self._seen, set()
         for name, one in self._kept.items():
             if (
@@ -343,7 +351,7 @@ class _MetadataWatch:
                 one.renew()
 
     def on_reversed(self) -> None:
-        """All the versions differ then, so everything is read again."""
+        """Do nothing here: all versions differ after that, so Kopf requests all objects again."""
 
     async def drain(self) -> None:
-        """Everything is taken at once."""
+        """Do nothing here: this subscriber handles each event at once."""
