@@ -16,7 +16,7 @@ from kopf_core.engines.records.holds import FREE, Holds
 from kopf_core.engines.records.owed import NOTHING_OWED, Owed
 from kopf_core.engines.records.stages import UNHANDLED, UNSEEN, Cycle, Stage
 from kopf_core.engines.records.told import SILENCE, Told
-from kopf_core.engines.records.writes import UNWRITTEN, LastWrite
+from kopf_core.engines.records.writes import DOUBTED, UNWRITTEN, LastWrite
 
 
 class ObjectMemory:
@@ -148,7 +148,7 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
     def doubt_versions(self) -> None:
         """The resource versions went back, so the known ones mean nothing anymore."""
         for memory in self._items.values():
-            memory.write = memory.write.doubted()
+            memory.write = DOUBTED
 
     def restart(self, working: Collection[ObjectKey]) -> None:
         """Forget all records, as after a restart; but keep the memos of objects with running

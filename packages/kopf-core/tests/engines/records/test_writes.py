@@ -2,7 +2,7 @@
 
 import pytest
 
-from kopf_core.engines.records.writes import UNWRITTEN, LastWrite
+from kopf_core.engines.records.writes import DOUBTED, UNWRITTEN, LastWrite
 
 
 class State:
@@ -90,9 +90,9 @@ def test_objects_without_versions_are_never_recognised():
 
 
 def test_r2_restored_servers_make_the_known_versions_void():
-    write = UNWRITTEN.answered(body("10"), until=100).finished(body("10")).doubted()
-    assert write.are_versions_doubted
-    assert not write.outdates(body("9"))
-    assert not write.has_left(body("10"))
-    assert write.is_awaited(95)
-    assert write.restored() == UNWRITTEN
+    assert DOUBTED.is_doubted
+    assert not DOUBTED.outdates(body("9"))
+    assert not DOUBTED.has_left(body("10"))
+    assert not DOUBTED.is_awaited(95)
+    assert DOUBTED.deleted() == DOUBTED.trusted() == UNWRITTEN
+    assert not DOUBTED.answered(body("10"), until=100).is_doubted

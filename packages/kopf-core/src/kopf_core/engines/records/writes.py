@@ -59,8 +59,11 @@ class LastWrite(NamedTuple):
     awaited: AwaitChange | None = None
     """The patch that the stream must bring before the object is settled."""
 
-    are_versions_doubted: bool = False
-    """Whether the server was restored from a backup: its old versions are not comparable."""
+    is_doubted: bool = False
+    """Whether the server has shown an older list than before, and nobody knows yet why.
+
+    Either the server was restored from a backup, or the list is late. A request tells that.
+    """
 
     # Questions.
 
@@ -108,14 +111,14 @@ class LastWrite(NamedTuple):
         """The stream has brought a state, which can be the awaited one."""
         if self.awaited is None or not self.awaited.is_met_by(body):
             return self
-        floor, version, kind, state, is_final, _, doubts = self
-        return LastWrite(floor, version, kind, state, is_final, None, doubts)
+        floor, version, kind, state, is_final, _, is_doubted = self
+        return LastWrite(floor, version, kind, state, is_final, None, is_doubted)
 
     def answered(self, body: RawBody, until: float) -> "LastWrite":
         """The API has accepted our patch, which has changed the object to this state."""
-        _, version, kind, state, is_final, _, doubts = self
+        _, version, kind, state, is_final, *_ = self
         awaited = AwaitChange(body["metadata"].get("resourceVersion") or "", until)
-        return LastWrite(parse_version(body), version, kind, state, is_final, awaited, doubts)
+        return LastWrite(parse_version(body), version, kind, state, is_final, awaited)
 
     def looked_up(self, body: RawBody) -> "LastWrite":
         """The API has returned this state on our request: it is not older than our patches."""
@@ -125,9 +128,7 @@ class LastWrite(NamedTuple):
         """A patch was sent, and its result is not known to be the wanted state."""
         if self.version is None:
             return self
-        return LastWrite(
-            self.floor, awaited=self.awaited, are_versions_doubted=self.are_versions_doubted
-        )
+        return LastWrite(self.floor, awaited=self.awaited, is_doubted=self.is_doubted)
 
     def finished(self, body: RawBody) -> "LastWrite":
         """Everything is handled, and nothing but our own changes is in this state."""
@@ -141,18 +142,20 @@ class LastWrite(NamedTuple):
         version = body["metadata"].get("resourceVersion")
         if version is None:  # it could not be recognised
             return self.unknown()
-        floor, awaited, doubts = self.floor, self.awaited, self.are_versions_doubted
         kind = body.get("apiVersion")
-        return LastWrite(floor, version, kind, state, is_final, awaited, doubts)
+        return LastWrite(self.floor, version, kind, state, is_final, self.awaited, self.is_doubted)
 
-    def restored(self) -> "LastWrite":
-        """The object is deleted, or comes from a backup: earlier versions are not comparable."""
-        return self._replace(floor=None, awaited=None, are_versions_doubted=False)
+    def deleted(self) -> "LastWrite":
+        """The object is deleted: the versions of its successor are not comparable."""
+        return self._replace(floor=None, awaited=None, is_doubted=False)
 
-    def doubted(self) -> "LastWrite":
-        """The versions of the server went back: known versions mean nothing anymore."""
-        return self.unknown()._replace(floor=None, are_versions_doubted=True)
+    def trusted(self) -> "LastWrite":
+        """The object was requested: there are no doubts anymore."""
+        return self._replace(is_doubted=False) if self.is_doubted else self
 
+
+DOUBTED = LastWrite(is_doubted=True)
+"""The versions of the server went back: known versions mean nothing anymore."""
 
 UNWRITTEN = LastWrite()
 """This process has not written to the object. Most objects share this value."""

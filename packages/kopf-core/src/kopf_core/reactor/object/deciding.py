@@ -159,7 +159,8 @@ def _is_awaited(turn: Turn, rules: Rules) -> bool:
 
 
 def _is_doubtful(turn: Turn, _: Rules) -> bool:
-    return turn.item.is_contradicted or turn.is_outdated or _is_undeleted(turn)
+    is_doubted = turn.item.is_contradicted or turn.memory.write.is_doubted
+    return is_doubted or turn.is_outdated or _is_undeleted(turn)
 
 
 def _is_undeleted(turn: Turn) -> bool:
@@ -321,7 +322,7 @@ ROWS = (
         "the state is doubtful",
         _is_doubtful,
         Act.LOOK,
-        "a state older than the known one comes as if it were new; or a deletion seems undone",
+        "older states come as if they were new, one by one or in a list; or a deletion seems undone",
     ),
     Row(
         "the state is outdated",

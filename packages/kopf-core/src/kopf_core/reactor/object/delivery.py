@@ -61,9 +61,11 @@ class Delivery:
         """
         item, memory = turn.item, turn.memory
         memory.write = memory.write.streamed(event["object"])
-        is_restored = event["type"] is None and memory.write.are_versions_doubted
-        if event["type"] == "DELETED" or is_restored:
-            memory.write = memory.write.restored()
+        is_restored = event["type"] is None and memory.write.is_doubted
+        if event["type"] == "DELETED":
+            memory.write = memory.write.deleted()
+        elif is_restored:
+            pass  # the known state is from before the doubts
         elif item.latest is not None and is_same(item.latest, event["object"]):
             # The known state is kept: with the last finalizer removed, the versions can be equal.
             item.is_contradicted = False
@@ -74,7 +76,7 @@ class Delivery:
         is_back = memory.cycle.stage is Stage.ABSENT and _is_present(turn, event)
         item.latest, item.type = event["object"], event["type"]
         item.is_contradicted = is_back  # the reply or the stream is wrong: request the object
-        if not is_back and (is_restored or memory.write.precedes(event["object"])):
+        if not is_back and memory.write.precedes(event["object"]):
             self._correct_stage(turn, event["object"])
 
     def _correct_stage(self, turn: Turn, body: RawBody) -> None:
@@ -89,27 +91,31 @@ class Delivery:
 
         Usually, the reply shows that the stream is late. But the versions of some aggregated APIs
         go down; a restored backup brings old versions, while the API goes on with raised ones; and
-        an object that was reported as absent can exist.
+        an object that was reported as absent can exist. If a list is older than an earlier one,
+        the reply tells whether a backup was restored, or the list is late.
         """
-        item, metadata = turn.item, turn.body.metadata
+        item, memory, metadata = turn.item, turn.memory, turn.body.metadata
         url = self._resource.get_url(namespace=metadata.namespace, name=metadata.name)
-        is_absent = False
+        is_absent = is_gone = False
         try:
             body = await self._client.get(url)
-        except APINotFoundError:
-            body, is_absent = None, True
+        except APINotFoundError as e:
+            body, is_absent, is_gone = None, True, e.names(metadata.name or "")
         except APIForbiddenError:
             body = None  # without the permission, the stream is trusted
         item.is_contradicted = False  # not before the request, as it can be interrupted
+        is_doubted, memory.write = memory.write.is_doubted, memory.write.trusted()
+        if is_doubted and is_gone:
+            memory.lose(turn.body)
         if is_absent or (is_sane(body) and object_key(self._resource, body) != item.key):
             return  # it does not exist, or it is another object with the same name
         if is_sane(body):
             body = self._form.apply(body)
-            turn.memory.write = turn.memory.write.looked_up(body)
+            memory.write = memory.write.looked_up(body)
             item.latest, item.type = body, "MODIFIED"
             self._correct_stage(turn, body)
-        elif turn.memory.cycle.stage is Stage.ABSENT:
-            turn.memory.cycle = turn.memory.cycle.at(Stage.HANDLED)
+        elif is_doubted or memory.cycle.stage is Stage.ABSENT:
+            self._correct_stage(turn, turn.body)
 
     def look_ahead(self, turn: Turn) -> bool:
         """Take the state of the newest event, while its event is left to the next turn.

@@ -275,7 +275,8 @@ class Reconciler:
         """
         key, body = turn.item.key, turn.body
         is_deleted = turn.item.type == "DELETED"
-        if not is_deleted and (turn.is_outdated or self._is_late(turn)):
+        is_unsure = turn.is_outdated or turn.memory.write.is_doubted or self._is_late(turn)
+        if is_unsure and not is_deleted:
             return
         if is_deleted or is_deletion_ongoing(body):
             self._background.stop_deleted(key, body)
@@ -299,10 +300,13 @@ class Reconciler:
             self.desired.forget(key)
         return DONE
 
-    async def _look(self, turn: Turn) -> None:
+    async def _look(self, turn: Turn) -> Done | None:
         await self._delivery.look(turn)
+        if turn.memory.cycle.stage is Stage.ABSENT:
+            return DONE
         if self._handlers.spawning:
             await self._adjust_background(turn)
+        return None
 
     async def _send_owed(self, turn: Turn) -> TurnResult | None:
         result = await self._delivery.apply(turn)
