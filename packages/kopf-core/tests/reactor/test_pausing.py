@@ -354,8 +354,8 @@ async def test_l2_lists_from_the_past_after_a_pause_repeat_no_handlers(
 
     @on.create("kopfexamples", registry=registry)
     async def fn(**_: Any) -> None:
-        snapshots.append(store.select(None)[0])
         journal("created")
+        snapshots.extend(store.select(None))
 
     @on.index("kopfexamples", registry=registry)
     def lately(**_: Any) -> None:
@@ -363,7 +363,7 @@ async def test_l2_lists_from_the_past_after_a_pause_repeat_no_handlers(
             is_past.clear()
             show(latest)  # the list is out already, and requests come to a better server
             if is_deleted:
-                del store.objects[latest.key]
+                store.remove(latest.key)
 
     def show(stored: Any) -> None:
         store.objects[stored.key] = stored

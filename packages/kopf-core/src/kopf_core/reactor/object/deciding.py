@@ -322,7 +322,7 @@ ROWS = (
         "the state is doubtful",
         _is_doubtful,
         Act.LOOK,
-        "older states come as if they were new, one by one or in a list; or a deletion seems undone",
+        "an older state or list comes as if it were new; or a deletion seems undone",
     ),
     Row(
         "the state is outdated",

@@ -95,6 +95,7 @@ class Delivery:
         the reply tells whether a backup was restored, or the list is late.
         """
         item, memory, metadata = turn.item, turn.memory, turn.body.metadata
+        known: RawBody | Any = item.latest
         url = self._resource.get_url(namespace=metadata.namespace, name=metadata.name)
         is_absent = is_gone = False
         try:
@@ -106,7 +107,7 @@ class Delivery:
         item.is_contradicted = False  # not before the request, as it can be interrupted
         is_doubted, memory.write = memory.write.is_doubted, memory.write.trusted()
         if is_doubted and is_gone:
-            memory.lose(turn.body)
+            memory.lose(known)
         if is_absent or (is_sane(body) and object_key(self._resource, body) != item.key):
             return  # it does not exist, or it is another object with the same name
         if is_sane(body):
@@ -115,7 +116,7 @@ class Delivery:
             item.latest, item.type = body, "MODIFIED"
             self._correct_stage(turn, body)
         elif is_doubted or memory.cycle.stage is Stage.ABSENT:
-            self._correct_stage(turn, turn.body)
+            self._correct_stage(turn, known)
 
     def look_ahead(self, turn: Turn) -> bool:
         """Take the state of the newest event, while its event is left to the next turn.
