@@ -1,11 +1,11 @@
-"""Admission: the webhooks that judge and amend the requests to the API before they take effect.
+"""Admission: webhooks judge and amend the requests to the API before they take effect.
 
-- :mod:`.requests`, :mod:`.responses`: what is asked, and how it is answered. Pure.
+- :mod:`.requests`, :mod:`.responses`: the reviews from the API, and the answers to them. Pure.
 - :mod:`.routes`, :mod:`.configurations`: how the API finds the handlers. Pure.
-- :mod:`.reviewing`: from a request to its handlers, and to the response.
-- :mod:`.managing`, :mod:`.conversion_keeping`: what is written to the cluster for that;
-  :mod:`.keeping` is common for them.
-- :mod:`.admission_engine`: all of it together, with the webhook server of the user's choice.
+- :mod:`.reviewing`: the way of a review to its handlers, and to the response.
+- :mod:`.managing`, :mod:`.conversion_keeping`: the objects in the cluster that name the webhooks.
+  :mod:`.keeping` is their common part.
+- :mod:`.admission_engine`: all parts together, with the webhook server of the user's choice.
 """
 
 from kopf_core.engines.admission.admission_engine import (

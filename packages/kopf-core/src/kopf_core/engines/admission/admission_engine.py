@@ -46,7 +46,7 @@ def get_webhook_handlers(registry: OperatorRegistry) -> list[WebhookHandler]:
 
 
 def check_admission(registry: OperatorRegistry, settings: OperatorSettings) -> None:
-    """Raise :class:`AdmissionSetupError` if there are webhooks, but nobody to serve them."""
+    """Raise :class:`AdmissionSetupError` if there are webhooks, but no server for them."""
     are_there = get_webhook_handlers(registry) or registry.conversions
     if are_there and settings.admission.server is None:
         raise AdmissionSetupError(
@@ -58,8 +58,8 @@ def check_admission(registry: OperatorRegistry, settings: OperatorSettings) -> N
 class AdmissionEngine:
     """Serves the webhooks of one operator.
 
-    The handlers are not called until the resources are known, and the operator is ready:
-    i.e., until all its indices are filled. The configurations are not written before that, too.
+    Kopf calls no handlers until the resources are known and the operator is ready, i.e. until all
+    its indices are full. Nor does it write the configurations before that.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class AdmissionEngine:
 
     @property
     def tallies(self) -> Mapping[WebhookHandler, Tally]:
-        """How all the webhooks were used since the start."""
+        """The counts of reviews of each webhook since the start."""
         known = {} if self._reviewer is None else self._reviewer.tallies
         return {handler: known.get(handler, Tally()) for handler in self._handlers}
 
     def observe(self, resources: Collection[Resource]) -> None:
-        """Take the resources which exist in the cluster now."""
+        """Take the resources that exist in the cluster now."""
         self._served = {
             handler: frozenset(handler.selector.resolve(resources).resources)
             for handler in self._handlers
@@ -108,7 +108,7 @@ class AdmissionEngine:
     async def run(self) -> None:
         """Serve until cancelled.
 
-        Raises whatever the webhook server raises, or an error if it ends on its own.
+        Raises the error of the webhook server, or an error if the server ends by itself.
         """
         server = self._settings.admission.server
         self._keepers = self._make_keepers()
@@ -133,7 +133,7 @@ class AdmissionEngine:
             task.result()
 
     async def release(self, limit: TimeLimit) -> float:
-        """Ask the API to call this server no more; get for how many seconds it still may do so.
+        """Ask the API to call this server no more; return for how many seconds it still may do so.
 
         The webhooks are removed from the cluster only if there are no other replicas.
         """
@@ -148,7 +148,7 @@ class AdmissionEngine:
         return max(delays, default=0.0)
 
     async def drain(self, delay: float) -> None:
-        """Serve for so many seconds, and then for as long as there are requests."""
+        """Serve for that many seconds, and then for as long as there are requests."""
         await asyncio.sleep(delay)
         if self._reviewer is not None:
             await self._reviewer.drain()
@@ -160,15 +160,15 @@ class AdmissionEngine:
             errors=ErrorsMode.PERMANENT,
             subhandling=None,
             executor=self._threads,
-            endures=False,  # nobody waits for a webhook longer than its timeout
-            door=Door(),  # but till that, somebody does; with or without the lease
+            endures=False,  # the API waits no longer than the timeout of a webhook
+            door=Door(),  # reviews are judged without the lease, too
         )
         converter = Converter(self._conversions, self._threads) if self._conversions else None
         self._reviewer = Reviewer(self._context, execution, self._routes, converter)
         self._revise()
         async for config in _iterate(server, self._reviewer):
             self._client_config = config
-            for keeper in self._conversion_keepers:  # objects cannot even be listed before that
+            for keeper in self._conversion_keepers:  # the API needs them even for lists of objects
                 keeper.want(config)
             self._revise()
         raise AdmissionSetupError("The webhook server has exited unexpectedly.")
@@ -203,7 +203,8 @@ class AdmissionEngine:
         return [ConversionKeeper(self._client, kind, ways) for kind, ways in kinds]
 
     def _revise(self) -> None:
-        """Put what is known to where it is needed."""
+        """Pass the known resources and the address of the server to the reviewer and the keepers.
+        """
         if self._served is None or not self._is_ready:
             return
         if self._reviewer is not None:
@@ -228,7 +229,7 @@ class AdmissionEngine:
 
 
 async def _iterate(server: Any, fn: WebhookFn) -> AsyncIterator[WebhookClientConfig]:
-    """Run the server in its own context, if it has any."""
+    """Run the server inside of its own context manager, if it is one."""
     async with contextlib.AsyncExitStack() as stack:
         if hasattr(type(server), "__aenter__"):
             server = await stack.enter_async_context(server)

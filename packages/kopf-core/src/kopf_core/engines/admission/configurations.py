@@ -1,4 +1,4 @@
-"""What is written to the cluster for the API to call the webhooks."""
+"""The webhooks in the configurations, by which the API calls the handlers."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -9,13 +9,13 @@ from kopf_core.engines.admission.routes import Routes, make_names
 from kopf_core.intents.webhooks import WebhookHandler, WebhookType, make_label_selector
 
 DEFAULT_TIMEOUT = 30
-"""In seconds: the longest of what the API permits."""
+"""In seconds: the longest timeout that the API permits."""
 
 Webhook = dict[str, Any]
-"""One of ``.webhooks`` of a webhook configuration."""
+"""One item of ``.webhooks`` of a webhook configuration."""
 
 Served = Mapping[WebhookHandler, Collection[Resource]]
-"""The handlers with the resources which are found for them in the cluster."""
+"""The handlers, with the resources that were found for them in the cluster."""
 
 
 def build_webhooks(
@@ -26,7 +26,7 @@ def build_webhooks(
     client_config: WebhookClientConfig,
     suffix: str,
 ) -> list[Webhook]:
-    """The webhooks of all handlers of the type that have something to serve."""
+    """Build the webhooks of all handlers of the type that have resources."""
     handlers = [handler for handler in served if handler.type is type]
     names = make_names(handlers, suffix)
     return [
@@ -45,7 +45,7 @@ def build_webhooks(
 def extend_client_config(
     config: WebhookClientConfig, path: str, service_path: str
 ) -> dict[str, Any]:
-    """Add the path of the handler to the address of the server, be it a URL or a service."""
+    """Add the path of the handler to the address of the server, either a URL or a service."""
     result: dict[str, Any] = {key: val for key, val in config.items() if val is not None}
     if config.get("url") is not None:
         result["url"] = f"{str(config['url']).rstrip('/')}/{path}"

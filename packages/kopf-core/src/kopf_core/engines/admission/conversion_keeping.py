@@ -1,8 +1,8 @@
-"""Keeping a definition of a kind in line with where its conversions are served.
+"""The definition of a kind names the server of its conversions: this module keeps it so.
 
-Only ``spec.conversion`` of the definition is ours. It remains when the operator exits: if it were
-removed, the API would take the objects of one version for those of another one, and their fields
-would be lost. Until the operator is back, objects can only be read as they are stored.
+Only ``spec.conversion`` of the definition is ours. It remains when the operator exits. Without it,
+the API would take the objects of one version for objects of another one, and would lose their
+fields. Until the operator is back, objects can be read only in their stored version.
 """
 
 import logging
@@ -24,7 +24,7 @@ _ADDRESSES = ("url", "service", "caBundle")
 
 
 def build_conversion(config: WebhookClientConfig, kind: str) -> dict[str, Any]:
-    """What is to be in the definition of the kind. Nulls are for what must not be there."""
+    """Build the wanted conversion in the definition. Nulls stand for fields that must be absent."""
     path = f"{PREFIX}{kind}"
     client = extend_client_config(config, path, path)
     webhook = {
@@ -35,7 +35,7 @@ def build_conversion(config: WebhookClientConfig, kind: str) -> dict[str, Any]:
 
 
 def is_kept(known: Any, wanted: Any) -> bool:
-    """Whether everything that is wanted is there; defaults of the API can be there, too."""
+    """Whether the definition has all wanted fields; it can also have defaults of the API."""
     if isinstance(wanted, dict):
         known = known if isinstance(known, dict) else {}
         return all(is_kept(known.get(key), value) for key, value in wanted.items())
@@ -56,7 +56,7 @@ class ConversionKeeper(Keeper):
         self._wanted: WebhookClientConfig | None = None
 
     def want(self, config: WebhookClientConfig) -> None:
-        """Set where the conversions are served."""
+        """Set the address of the server of conversions."""
         self._wanted = config
         self._wakeup.set()
 

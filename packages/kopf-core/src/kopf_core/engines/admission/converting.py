@@ -1,7 +1,7 @@
-"""Serving of conversion reviews: objects of one version are made of those of another one.
+"""Conversion reviews: the functions of users convert objects from one version to another.
 
-Nothing is waited for there, unlike with admission: the API cannot even list the objects for us
-until they are converted.
+A conversion waits for nothing, unlike an admission review: the API cannot even list the objects for
+Kopf until they are converted.
 """
 
 import logging
@@ -25,21 +25,21 @@ from kopf_core.intents.conversions import (
 logger = logging.getLogger("kopf._core.engines.admission")
 
 PREFIX = "convert/"
-"""Where conversions are asked for, under the path of the server: then, the name of the kind."""
+"""The path of conversions under the path of the server. The name of the kind follows it."""
 
 REVIEW = "ConversionReview"
 API_VERSION = "apiextensions.k8s.io/v1"
 
 
 class Converter:
-    """Answers conversion reviews by the functions declared in this operator."""
+    """Answers conversion reviews by the functions that this operator declares."""
 
     def __init__(self, handlers: Collection[ConversionHandler], threads: Executor) -> None:
         self._threads = threads
         self._kinds = group_by_kind(handlers)
 
     async def __call__(self, review: Mapping[str, Any], webhook: str | None) -> dict[str, Any]:
-        """Convert all the objects of the review, or none. Raises :class:`ReviewError`."""
+        """Convert all objects of the review, or none. Raises :class:`ReviewError`."""
         kind = self._kinds.get((webhook or "").strip("/").removeprefix(PREFIX))
         if kind is None:
             raise UnknownWebhookError("There are no conversions of this kind.")
@@ -69,7 +69,7 @@ class Converter:
         pairs = [*zip(objects, chains, strict=True)]
         if any(handler.is_async for chain in chains for handler in chain):
             return [await self._convert(obj, chain) for obj, chain in pairs]
-        # Lists can be long: it takes one thread for all the objects, not one for each.
+        # Lists can be long: all their objects share one thread.
         converted: list[dict[str, Any]] = await invoke(
             lambda: [_convert(obj, chain) for obj, chain in pairs],
             kwargs={},
@@ -97,7 +97,7 @@ class Converter:
 
 
 def is_conversion(review: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether conversions are asked for, and not admission."""
+    """Whether the review asks for a conversion, not for an admission."""
     return isinstance(review, Mapping) and review.get("kind") == REVIEW
 
 

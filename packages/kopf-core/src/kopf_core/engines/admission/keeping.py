@@ -1,6 +1,6 @@
-"""Keeping one object of the cluster in line with what is served: the part common for all of them.
+"""One object of the cluster is kept in line with the served webhooks: the common part.
 
-The changes by others are noticed at once if they can be watched, or else in a minute.
+Kopf notices changes by others at once if it can watch the object, or else in a minute.
 """
 
 import abc
@@ -20,13 +20,13 @@ from kopf_core.actions.retrying import ExponentialBackoff
 logger = logging.getLogger("kopf._core.engines.admission")
 
 POLLING_INTERVAL = 60.0
-"""How often (in seconds) the object is restored, and our mark in it is renewed."""
+"""How often (in seconds) Kopf restores the object, and renews its mark there."""
 
 RETRY = 1.0
-"""The first delay (in seconds) before it is tried again after a failure; others are longer."""
+"""The first delay (in seconds) before the next attempt after a failure; later ones are longer."""
 
 Revision = tuple[str | None, int | None]
-"""What differs when the webhooks do, in distinction from labels, annotations, and marks."""
+"""The part of the object that differs when the webhooks differ; without labels and marks."""
 
 
 def get_revision(meta: Mapping[str, Any]) -> Revision:
@@ -34,10 +34,10 @@ def get_revision(meta: Mapping[str, Any]) -> Revision:
 
 
 class Keeper(abc.ABC):
-    """Keeps one object as it must be: applies it when woken up, and from time to time."""
+    """Keeps one object as wanted: applies it when woken up, and from time to time."""
 
     verbs: tuple[str, ...] = ("patch",)
-    """What the role of the operator must permit, besides watching."""
+    """The verbs that the role of the operator must permit, besides watching."""
 
     def __init__(self, client: Client, resource: Resource, name: str) -> None:
         self._client = client
@@ -50,7 +50,7 @@ class Keeper(abc.ABC):
         self._backoff = ExponentialBackoff(initial=RETRY, maximum=POLLING_INTERVAL)
 
     async def run(self) -> None:
-        """Keep it for as long as the operator runs."""
+        """Keep the object for as long as the operator runs."""
         await self._wakeup.wait()
         watcher = asyncio.create_task(self._watch()) if await self._is_watchable() else None
         try:
@@ -81,7 +81,7 @@ class Keeper(abc.ABC):
 
     @abc.abstractmethod
     async def _apply(self) -> None:
-        """Bring the object to what it must be."""
+        """Bring the object to the wanted state."""
 
     def _get_interval(self) -> float:
         return POLLING_INTERVAL
@@ -94,7 +94,7 @@ class Keeper(abc.ABC):
         while True:
             try:
                 await Reflector(self._client, self._resource, None, sink=sink, logger=logger).run()
-            except APINotFoundError:  # everything else is retried by the reflector itself
+            except APINotFoundError:  # the reflector itself retries after all other errors
                 await asyncio.sleep(POLLING_INTERVAL)
 
     def _on_change(self, revision: Revision | None) -> None:
@@ -103,7 +103,7 @@ class Keeper(abc.ABC):
 
     @abc.abstractmethod
     def _explain(self, error: APIError) -> str:
-        """Say what is not done because of the error."""
+        """Explain which work is not done because of the error."""
 
     def _complain(self, error: APIError, advice: str = "") -> None:
         """Log the problem, but only once while it lasts."""
@@ -114,7 +114,7 @@ class Keeper(abc.ABC):
 
 
 class _ObjectSink:
-    """Tells of the changes of one object; of the deletion, as of having no revision."""
+    """Reports the changes of one object. A deletion is reported as the absence of a revision."""
 
     def __init__(self, name: str, notify: Callable[[Revision | None], None]) -> None:
         self._name = name
@@ -128,7 +128,7 @@ class _ObjectSink:
             self._notify(get_revision(meta) if self._is_present else None)
 
     def on_listed(self) -> None:
-        if not self._is_present:  # it was deleted before anybody looked
+        if not self._is_present:  # it was deleted before the list
             self._notify(None)
 
     async def drain(self) -> None:

@@ -1,11 +1,11 @@
-"""Keeping a webhook configuration in the cluster in line with what is served.
+"""A webhook configuration in the cluster is kept in line with the served webhooks.
 
-It is done by server-side apply: the API server itself tells our webhooks and fields from those
-of others, so that the latter are never touched, and ours are restored if somebody changes them.
-No other permissions are needed but to create and to patch; it is also watched if it is permitted.
+Kopf uses server-side apply. So the API server itself tells the webhooks and fields of this operator
+from those of others. Kopf never touches those of others, and restores its own ones. It needs only
+the permissions to create and to patch. If it may, it also watches the object.
 
-Replicas of one operator share it: each of them keeps it, and marks that it does; the last one to
-leave cleans it up. See :mod:`.replica_marks`.
+Replicas of one operator share the configuration. Each of them keeps it, and leaves a mark there.
+The last replica cleans it up: see :mod:`.replica_marks`.
 """
 
 import asyncio
@@ -38,16 +38,16 @@ logger = logging.getLogger("kopf._core.engines.admission")
 APPLY_PATCH = "application/apply-patch+yaml"
 
 EXIT_TIMEOUT = 5.0
-"""How long (in seconds) the cleaning up may take when the operator is exiting."""
+"""How long (in seconds) the cleanup can take at the exit of the operator."""
 
 PROPAGATION_TIME = 1.0
-"""How long (in seconds) the API may still call the webhooks which are not configured anymore."""
+"""How long (in seconds) the API can still call webhooks that are removed from the configuration."""
 
 HANDOVER_TIME = 5.0
-"""How long (in seconds) the API may still call a replica that is not ready anymore."""
+"""How long (in seconds) the API can still call a replica that is not ready anymore."""
 
 MAX_RESTORATIONS = 2
-"""How many changes by others in a row are undone at once; then, ever more slowly."""
+"""How many changes by others in a row Kopf undoes at once. Then it slows down."""
 
 MAX_CONFLICTS = 5
 """How many times to try again at once while others change the configuration."""
@@ -57,15 +57,15 @@ CONFLICT_DELAY = 0.1
 
 
 class ConfigurationError(Exception):
-    """The configuration is refused by the API as it is declared, and no time can help."""
+    """The API refuses the configuration as it is declared: later attempts cannot succeed."""
 
     expected = True
 
 
 def make_manager(handlers: Collection[WebhookHandler]) -> str:
-    """The name of the field manager: the same for the same handlers, different for others.
+    """Make the name of the field manager: the same for the same handlers, another for other ones.
 
-    So, several operators can share a configuration by mistake, and not fight for it.
+    So several operators can share a configuration by mistake, and do not fight for it.
     """
     ids = sorted(f"{handler.type.value}/{handler.id}" for handler in handlers)
     digest = hashlib.md5("\n".join(ids).encode("utf-8", "replace"), usedforsecurity=False)
@@ -73,19 +73,20 @@ def make_manager(handlers: Collection[WebhookHandler]) -> str:
 
 
 def is_final(error: APIError) -> bool:
-    """Whether it is about what is declared; permissions can be granted at any time."""
+    """Whether the error is about the declarations; missing permissions can be granted at any time.
+    """
     is_refused = isinstance(error, APIClientError) and not error.is_temporary
     return is_refused and not isinstance(error, APIForbiddenError)
 
 
 def find_unwanted(body: Mapping[str, Any], names: Collection[str]) -> list[int]:
-    """The indices of the webhooks with these names, the last one first."""
+    """Find the indices of the webhooks with these names, the last one first."""
     webhooks = [*enumerate(body.get("webhooks") or ())]
     return [index for index, webhook in reversed(webhooks) if webhook["name"] in names]
 
 
 def find_shared(body: Mapping[str, Any], manager: str) -> set[str]:
-    """The names of the webhooks that other operators keep there, too, maybe besides us."""
+    """Find the webhooks that other operators keep there, too, alone or together with this one."""
     keys = {
         key
         for entry in body["metadata"].get("managedFields") or ()
@@ -102,7 +103,7 @@ def get_names(body: Mapping[str, Any]) -> set[str]:
 class ConfigurationKeeper(Keeper):
     """Keeps one configuration object: either of validating or of mutating webhooks.
 
-    Its running ends only with :class:`ConfigurationError`.
+    Only :class:`ConfigurationError` ends its run.
     """
 
     verbs = ("create", "patch")
@@ -129,14 +130,14 @@ class ConfigurationKeeper(Keeper):
         self._restorations = 0
 
     def want(self, webhooks: Sequence[Webhook]) -> None:
-        """Set what must be there."""
+        """Set the wanted webhooks."""
         if webhooks != self._wanted:
             self._wanted = webhooks
             self._wakeup.set()
 
     @property
     def _is_contested(self) -> bool:
-        """Whether others undo what we do, as we undo what they do: then, nobody must hurry."""
+        """Whether others undo the changes of this operator again and again: then it slows down."""
         return self._restorations >= MAX_RESTORATIONS
 
     def _get_interval(self) -> float:
@@ -153,10 +154,10 @@ class ConfigurationKeeper(Keeper):
     async def release(
         self, webhooks: Sequence[Webhook], limit: TimeLimit = asyncio.timeout
     ) -> float:
-        """Leave only these webhooks there, for ever; or all of them, to the other replicas.
+        """Leave only these webhooks there, for ever; or leave all of them to the other replicas.
 
-        Get for how many seconds the API may still call the others. Never raises: there is nobody
-        to help when the operator exits.
+        Returns for how many seconds the API can still call the other webhooks. Never raises: nobody
+        can help when the operator exits.
         """
         if self._wanted is None:
             return 0.0
@@ -166,7 +167,7 @@ class ConfigurationKeeper(Keeper):
                 self._is_released = True
                 body = await self._sweep(get_names({"webhooks": webhooks}), is_leaving=True)
         except (APIError, TimeoutError) as e:
-            level = logging.DEBUG if self._complaint else logging.ERROR  # it is known already
+            level = logging.DEBUG if self._complaint else logging.ERROR  # it is logged already
             logger.log(level, f"The webhooks remain in {self._name}: {describe(e)}")
             return 0.0
         others = [] if body is None else self._replica_marks.list_others(body)
@@ -177,7 +178,7 @@ class ConfigurationKeeper(Keeper):
         return 0.0 if [*webhooks] == [*self._wanted] else PROPAGATION_TIME
 
     async def _put(self, webhooks: Sequence[Webhook]) -> None:
-        """Have exactly these webhooks of ours there, with our mark before anybody can miss it."""
+        """Put exactly these webhooks there; the mark goes first, so that other replicas see it."""
         names = get_names({"webhooks": webhooks})
         before = await self._sweep(names)
         body = await self._request(webhooks)
@@ -188,7 +189,7 @@ class ConfigurationKeeper(Keeper):
             await self._annotate(marks)
 
     def _count_restorations(self, before: Any, body: Any) -> None:
-        """Know if others change our webhooks again and again: with no quiet interval in between."""
+        """Count the changes by others in a row, with no quiet interval between."""
         found = None if before is None else get_revision(before["metadata"])
         is_changed = self._revision is not None and found != self._revision
         is_restored = is_changed and found != get_revision(body["metadata"])
@@ -207,13 +208,14 @@ class ConfigurationKeeper(Keeper):
             )
 
     async def _sweep(self, names: Collection[str], *, is_leaving: bool = False) -> Any:
-        """Come or leave, and remove our webhooks but these: unless we leave them to the others.
+        """Enter or leave, and remove all webhooks of ours except for these, unless other replicas
+        use them.
 
-        They are removed as a whole: also if some of their fields are set by others.
-        For the first time, ours are all with our suffix: maybe of those who have crashed,
-        or of the previous generation. Later, only those that we have put there.
+        Webhooks are removed as a whole, even if others have set some of their fields. At first, all
+        webhooks with our suffix are ours: crashed or earlier processes can have left them. Later,
+        only the webhooks that this process has put there.
 
-        Get the configuration as it was; ``None`` if it is not there.
+        Returns the configuration before that; ``None`` if it is absent.
         """
         replicas = self._replica_marks
         backoff = ExponentialBackoff(initial=CONFLICT_DELAY, maximum=1.0)
@@ -274,11 +276,13 @@ class ConfigurationKeeper(Keeper):
             logger.debug(f"Not enough permissions to list & watch {self._resource}.")
             return False
         except APIError:
-            pass  # it is watched with retries
+            pass  # the reflector retries
         return True
 
     def _on_change(self, revision: Revision | None) -> None:
-        """Apply everything again if it is not by ourselves. It changes nothing if all is well."""
+        """Apply everything again if the change is not our own. If all is well, that changes
+        nothing.
+        """
         is_foreign = self._revision is not None and revision != self._revision
         if is_foreign and not self._is_contested:
             self._wakeup.set()

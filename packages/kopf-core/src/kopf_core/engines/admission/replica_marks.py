@@ -1,7 +1,7 @@
-"""Which replicas of an operator serve the webhooks: by their marks in a configuration.
+"""The marks in a configuration show which replicas of an operator serve its webhooks.
 
-A mark is an annotation; each replica has its own, renews it, and removes it when it leaves. Marks
-of those that were killed are too old soon. Replicas of one operator have the same manager.
+A mark is an annotation. Each replica has its own mark, renews it, and removes it when it leaves.
+The marks of killed replicas expire soon. Replicas of one operator have the same manager.
 """
 
 import datetime
@@ -16,14 +16,14 @@ RENEWAL = 60.0
 """How often (in seconds) a mark is renewed."""
 
 LIFETIME = 180.0
-"""How long (in seconds) a mark is believed."""
+"""How long (in seconds) a mark is valid."""
 
 Annotations = dict[str, str | None]
-"""A patch: ``None`` removes."""
+"""The annotations in a patch: ``None`` removes."""
 
 
 class ReplicaMarks:
-    """The mark of one replica, and those of the others."""
+    """The mark of this replica, and the marks of others."""
 
     def __init__(self, manager: str, identity: str, clock: Clock) -> None:
         digest = hashlib.md5(identity.encode("utf-8", "replace"), usedforsecurity=False)
@@ -34,7 +34,7 @@ class ReplicaMarks:
         self._stamp: datetime.datetime | None = None
 
     def enter(self, body: Mapping[str, Any] | None = None) -> Annotations:
-        """What is to be written while we serve, in place of what is known to be there."""
+        """Build the annotations of a serving replica, in place of the known ones."""
         now = self._clock.now()
         if self._stamp is None or (now - self._stamp).total_seconds() >= RENEWAL:
             self._stamp = now
@@ -42,11 +42,11 @@ class ReplicaMarks:
         return {**self._forget_dead(body), self._key: json.dumps(mark)}
 
     def leave(self, body: Mapping[str, Any] | None = None) -> Annotations:
-        """What is to be written when we do not serve anymore."""
+        """Build the annotations of a replica that has stopped to serve."""
         return {**self._forget_dead(body), self._key: None}
 
     def list_others(self, body: Mapping[str, Any]) -> list[str]:
-        """The identities of other replicas that serve the same."""
+        """List the identities of other replicas that serve the same webhooks."""
         marks = [value for value in self._get_others(body).values() if self._is_alive(value)]
         return sorted(str(json.loads(mark).get("replica")) for mark in marks)
 

@@ -1,4 +1,4 @@
-"""What is asked in an admission review: parsed, with everything verified that is relied upon."""
+"""The request in an admission review, parsed and verified."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ ResourceId = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRequest:
-    """A request to the API that is to be judged, in the version of the webhook's resource."""
+    """A request to the API that is judged, in the version of the webhook's resource."""
 
     uid: str
     api_version: str
-    """Of the review itself, to be repeated in the response."""
+    """The version of the review itself, to be repeated in the response."""
 
     resource: ResourceId
     subresource: str | None
@@ -35,14 +35,14 @@ class ReviewRequest:
 
     @property
     def body(self) -> RawBody:
-        """The object as it will be, or as it was if it will be no more."""
+        """The object after the request, or the deleted object."""
         body = self.new if self.new is not None else self.old
         assert body is not None, "It is verified when parsed."
         return body
 
 
 def parse_review(review: object) -> ReviewRequest:
-    """Parse an admission review: of any mappings, since users have servers of their own.
+    """Parse an admission review from any mappings: users can have servers of their own.
 
     Raises :class:`ReviewError` if it is not a review.
     """
@@ -50,7 +50,7 @@ def parse_review(review: object) -> ReviewRequest:
     asked = _as_dict(review.get("request")) if isinstance(review, dict) else None
     if not isinstance(review, dict) or not isinstance(asked, dict):
         raise ReviewError("It is not an admission review: there is no request in it.")
-    # API servers put everything into the request. People and their scripts do not always.
+    # API servers send all fields of the request. People and their scripts do not.
     request = {**review, **asked}
     new, old = _get_object(request, "object"), _get_object(request, "oldObject")
     if new is None and old is None:
@@ -72,7 +72,7 @@ def parse_review(review: object) -> ReviewRequest:
 
 
 def _as_dict(value: object) -> Any:
-    """The same, but with no other mappings than dictionaries: these are relied upon later."""
+    """Convert all mappings to dictionaries, which later code needs."""
     return value if type(value) is dict or not isinstance(value, Mapping) else json_copy(value)
 
 
@@ -108,12 +108,12 @@ def _get_object(request: Mapping[str, Any], key: str) -> RawBody | None:
 
 
 def is_object(body: object) -> TypeGuard[RawBody]:
-    """Whether it can be handled or converted: with the parts that everyone relies upon."""
+    """Whether the object can be handled or converted: it has the parts that all code needs."""
     if not isinstance(body, dict):
         return False
     meta = body.get("metadata")
     if meta is None:
-        return True  # e.g. the options of those who connect to pods
+        return True  # e.g. the options of a connection to a pod
     if not isinstance(meta, dict):
         return False
     for key in ("name", "namespace", "uid"):

@@ -1,4 +1,4 @@
-"""How an admission review is answered: by what has come out of its handlers."""
+"""The answers to admission reviews, made from the outcomes of the handlers."""
 
 import base64
 from collections.abc import Collection, Mapping, Sequence
@@ -16,18 +16,18 @@ from kopf_core.engines.admission.requests import ReviewRequest
 from kopf_core.intents.webhooks import AdmissionError
 
 DEFAULT_CODE = 500
-"""For all errors, except for those that have a code of their own."""
+"""The code of errors that have no code of their own."""
 
 _PRIORITIES = (AdmissionError, PermanentError, TemporaryError, BaseException)
 
 
 class PatchError(Exception):
-    """The changes of mutating handlers cannot be made or sent; it is not known what they mean."""
+    """The changes of mutating handlers cannot be made or sent, so their meaning is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewVerdict:
-    """What has come out of the handlers of one request."""
+    """The outcome of all handlers of one request."""
 
     errors: Collection[BaseException] = ()
     warnings: Collection[object] = ()
@@ -35,9 +35,9 @@ class ReviewVerdict:
 
 
 def make_patch(request: ReviewRequest, patches: Sequence[Patch]) -> JSONPatch:
-    """Merge the changes of several handlers into one list of operations, with nothing idle in it.
+    """Merge the changes of several handlers into one list of operations, without idle ones.
 
-    Raises :class:`PatchError` if the transformation functions fail, or the values are not of JSON.
+    Raises :class:`PatchError` if the transformation functions fail, or the values are not JSON.
     """
     changes = [patch for patch in patches if patch]
     if not changes or request.new is None:
@@ -54,7 +54,7 @@ def make_patch(request: ReviewRequest, patches: Sequence[Patch]) -> JSONPatch:
 
 
 def choose_error(errors: Collection[BaseException]) -> BaseException | None:
-    """The only error to be shown: those that are meant for users go first."""
+    """Choose the one error to be shown: errors that are meant for users go first."""
     for cls in _PRIORITIES:
         for error in errors:
             if isinstance(error, cls):
@@ -63,7 +63,7 @@ def choose_error(errors: Collection[BaseException]) -> BaseException | None:
 
 
 def make_response(request: ReviewRequest, verdict: ReviewVerdict) -> Response:
-    """Answer the request: what is denied is said why, what is allowed can be changed."""
+    """Answer the request: a denial has its reason, a permission can have changes."""
     error = choose_error(verdict.errors)
     payload: ResponsePayload = {"uid": request.uid, "allowed": error is None}
     if verdict.warnings:

@@ -1,4 +1,4 @@
-"""Serving of admission reviews: from a request to its handlers, and to the response."""
+"""Admission reviews: the way of a request to its handlers, and to the response."""
 
 import asyncio
 import logging
@@ -43,29 +43,30 @@ from kopf_core.intents.webhooks import (
 logger = logging.getLogger("kopf._core.engines.admission")
 
 THREADS = "kopf-webhook"
-"""How the names of the threads of sync webhooks begin."""
+"""The prefix of the names of threads for sync webhooks."""
 
 MAX_THREADS = 32
 """How many sync webhooks work at once, unless ``settings.execution.max_workers`` is set."""
 
 QUIET_TIME = 1.0
-"""How long (in seconds) there are to be no requests for nobody to be expected anymore."""
+"""How long (in seconds) there must be no requests until the server can leave."""
 
 LEAVING_TIME = 10.0
-"""How long (in seconds) those who ask may take to find other replicas: then, there are none.
+"""How long (in seconds) API servers can take to find other replicas. If they come on, there are no
+others.
 
 API servers ask for conversions for as long as objects are used. Nothing tells them to stop.
 """
 
 INVALID = 422
-"""The code of the denial if the object is not as the models of the handlers say: as of the API."""
+"""The code of the denial if the object is invalid for the models of handlers, as in the API."""
 
 _NOBODY: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewContext:
-    """What the reviews are judged with: everything that does not depend on the request."""
+    """The inputs of reviews that do not depend on the request."""
 
     settings: OperatorSettings
     memories: ObjectMemories
@@ -75,19 +76,19 @@ class ReviewContext:
 
 @dataclass(slots=True)
 class Tally:
-    """How one webhook was used since the start."""
+    """The counts of reviews of one webhook since the start."""
 
     working: int = 0
     reviews: int = 0
-    """How many are over, the denied ones included."""
+    """The number of finished reviews, including the denied ones."""
 
     denied: int = 0
 
 
 class Reviewer:
-    """Judges admission reviews: it is the function which is given to webhook servers.
+    """Judges admission reviews. This is the function that webhook servers get.
 
-    Sync handlers have threads of their own: the API does not wait until something else is done.
+    Sync handlers have threads of their own, so that the API does not wait for other work.
     """
 
     def __init__(
@@ -108,10 +109,10 @@ class Reviewer:
         self._works: set[asyncio.Future[None]] = set()
         self._asked = float("-inf")
         self.is_leaving = False
-        """Whether servers are to ask their clients to connect anew: there are other replicas."""
+        """Whether servers ask their clients to connect anew, as there are other replicas."""
 
     def serve(self, served: Served) -> None:
-        """Take the resources found for the handlers. Nothing is judged until it is called."""
+        """Take the resources of the handlers. No review is judged before that."""
         self._served = served
         self._resources = {
             (res.group, res.version, res.plural): res for found in served.values() for res in found
@@ -119,7 +120,7 @@ class Reviewer:
         self._opened.set()
 
     async def drain(self) -> None:
-        """Wait until there are no requests in work, and no more of them come, or not for long."""
+        """Wait until no requests are in work and no more come, but not for long."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(LEAVING_TIME):
@@ -130,7 +131,7 @@ class Reviewer:
             await self._finish_works()
 
     async def _finish_works(self) -> None:
-        """Wait for the requests that are in work now, not for those that come meanwhile."""
+        """Wait for the requests that are in work now, without those that come meanwhile."""
         if self._works:
             await asyncio.wait([*self._works])
 
@@ -142,7 +143,7 @@ class Reviewer:
         headers: Headers | None = None,
         sslpeer: SSLPeer | None = None,
     ) -> Response:
-        """Judge one review. Raises :class:`ReviewError` if there is nothing to answer to."""
+        """Judge one review. Raises :class:`ReviewError` if it cannot be answered."""
         loop = asyncio.get_running_loop()
         work: asyncio.Future[None] = loop.create_future()
         self._works.add(work)
@@ -185,7 +186,7 @@ class Reviewer:
                 if matches_request(handler, cause)
             ]
         except FilterError as e:
-            causes[0].logger.error(str(e))  # the details are for the developers only
+            causes[0].logger.error(str(e))  # the details are for developers only
             return ReviewVerdict(errors=[PermanentError("The filters of the webhook have failed.")])
         except InvalidObjectError as e:
             return ReviewVerdict(errors=[AdmissionError(str(e), code=INVALID)])
@@ -203,7 +204,8 @@ class Reviewer:
         return ReviewVerdict(errors, warnings, operations)
 
     async def _call(self, handler: WebhookHandler, cause: AdmissionCause) -> BaseException | None:
-        """Call the handler for as long as it is waited for; get its error, if it has failed."""
+        """Call the handler for as long as the API waits for it; return its error, if it has failed.
+        """
         tally = self.tallies.setdefault(handler, Tally())
         tally.working += 1
         try:
@@ -250,7 +252,7 @@ class Reviewer:
         )
 
     def _recall(self, request: ReviewRequest, resource: Resource) -> ObjectMemory:
-        """The record of the object, if it exists and is known; or one for this time only."""
+        """Find the record of the object if it exists and is known; or make one for this review."""
         memory = None
         if request.old is not None:
             memory = self._context.memories.get(object_key(resource, request.old))
@@ -261,7 +263,7 @@ def _collect_patches(
     request: ReviewRequest,
     chosen: Collection[tuple[WebhookHandler, AdmissionCause]],
 ) -> list[Patch]:
-    """The changes to be made; those that would be refused by the API are left out."""
+    """Collect the changes to be made, without those that the API would refuse."""
     for handler, cause in chosen:
         if cause.patch and (handler.type is not WebhookType.MUTATING or request.new is None):
             cause.logger.warning(f"{handler} has changed the patch, but it cannot be applied.")
@@ -269,6 +271,6 @@ def _collect_patches(
 
 
 def make_threads(settings: OperatorSettings) -> Executor:
-    """Where the sync webhooks are called: apart from all other handlers, daemons, and probes."""
+    """Make the threads of sync webhooks: apart from all other handlers, daemons, and probes."""
     limit = settings.execution.max_workers or MAX_THREADS
     return get_threads().make_pool(limit, name=THREADS)

@@ -1,4 +1,4 @@
-"""Which URL leads to which handler, and how the webhooks are named."""
+"""Routes: which URL leads to which handler; and the names of webhooks."""
 
 import hashlib
 import re
@@ -14,15 +14,15 @@ MAX_NAME = 253
 _IMPOSSIBLE = re.compile(r"[^a-z0-9.-]")
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SEGMENT = re.compile(rf"{_LABEL}(\.{_LABEL})*")
-"""What the API permits between slashes in the path of a service: a subdomain of RFC 1123."""
+"""The permitted text between slashes in the path of a service: a subdomain of RFC 1123."""
 
 
 class Routes:
     """The handlers by the paths of their URLs.
 
-    A path is the id of the handler. If there are several handlers with the same id, each has also
-    a path of its own. Those ids that the API does not permit in the paths of services, have another
-    path for that. The paths are only compared: they lead nowhere else, whatever is in them.
+    A path is the id of the handler. If several handlers have the same id, each also has its own
+    path. If the API does not permit an id in the paths of services, the handler has another path
+    for services. The paths are only compared: they lead nowhere else, whatever text they have.
     """
 
     def __init__(self, handlers: Collection[WebhookHandler]) -> None:
@@ -53,7 +53,7 @@ class Routes:
         self._service_paths[handler] = path
 
     def select(self, webhook: str | None) -> tuple[WebhookHandler, ...]:
-        """The handlers of the path; all of them if there is no path.
+        """Select the handlers of the path; all handlers if there is no path.
 
         Raises :class:`UnknownWebhookError` if the path leads nowhere.
         """
@@ -66,7 +66,8 @@ class Routes:
         return found
 
     def get_path(self, handler: WebhookHandler) -> str:
-        """The path that leads to this handler only, with no slash before it; safe for URLs."""
+        """The path that leads to this handler only, without a slash before it, and safe for URLs.
+        """
         return urllib.parse.quote(self._paths[handler])
 
     def get_service_path(self, handler: WebhookHandler) -> str:
@@ -75,7 +76,7 @@ class Routes:
 
 
 def make_unique(text: str, taken: Container[str], separator: str) -> str:
-    """The same text, with a number after it if there is such one already."""
+    """Return the text; if it is taken, with a number after it."""
     result, number = text, 1
     while result in taken:
         number += 1
@@ -84,7 +85,7 @@ def make_unique(text: str, taken: Container[str], separator: str) -> str:
 
 
 def make_names(handlers: Iterable[WebhookHandler], suffix: str) -> Mapping[WebhookHandler, str]:
-    """The names of webhooks: they are unique and valid domain names, all with the same ending."""
+    """Make the names of webhooks: unique and valid domain names, all with the same ending."""
     bases: dict[str, WebhookHandler] = {}
     for handler in handlers:
         base = _make_base(handler.id, MAX_NAME - len(f".999.{suffix}"))
