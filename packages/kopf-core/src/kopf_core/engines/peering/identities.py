@@ -9,12 +9,14 @@ from kopf_cogs.helpers.hostnames import get_hostname, get_username
 
 
 def detect_person() -> str:
-    """The identity of who runs this command: the same one every time, so that it can be undone."""
+    """The identity of the person who runs this command: the same each time, so that it can be
+    undone.
+    """
     return f"{get_username()}@{get_hostname()}"
 
 
 def detect_operator(now: datetime.datetime) -> str:
-    """The identity of this run of an operator: the id of its pod, or unique for each start.
+    """The identity of this run of an operator: the id of its pod, or a unique one for each start.
 
     The id of the pod is in ``POD_ID``, if the pod is configured so (see the downward API).
     """

@@ -1,4 +1,4 @@
-"""The member: takes part in one peering, i.e. watches its object and keeps its own record there."""
+"""The member: watches the object of one peering, and keeps the record of this operator there."""
 
 import asyncio
 import datetime
@@ -25,29 +25,30 @@ from kopf_core.engines.peering.references import measure_lead
 logger = logging.getLogger("kopf._core.engines.peering")
 
 TICK = 1.0
-"""How often (in seconds) the time itself is checked: silence of others, and our own."""
+"""How often (in seconds) to check for how long other operators, and this one, were silent."""
 
 RETRY = 1.0
-"""How soon (in seconds) to try again if our record could not be written; then, ever later.
+"""How soon (in seconds) to try again if our record was not written. Each next delay is longer.
 
-If it could not be removed, it is tried again only once."""
+If the record was not removed, there is only one more attempt.
+"""
 
 MAX_RETRY = 10.0
-"""The longest delay (in seconds) of those; or a third of the lifetime if it is shorter."""
+"""The longest delay (in seconds) of these; or a third of the lifetime if that is shorter."""
 
 RESTART = 0.5
-"""The first delay (in seconds) before the peering object is listed & watched again."""
+"""The first delay (in seconds) before the peering object is listed and watched again."""
 
 LEAVE_TIMEOUT = 3.0
-"""How long (in seconds) it can take to remove our record at exit."""
+"""How long (in seconds) the removal of our record can take at the exit."""
 
 
 class NotKeptError(Exception):
-    """Our record is not in the object right after it was written there."""
+    """Our record is not in the object right after the operator has written it there."""
 
 
 class Member:
-    """One operator in one peering. ``on_verdict`` is called whenever its standing changes."""
+    """One operator in one peering. It calls ``on_verdict`` whenever its standing changes."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class Member:
     # The parts that run.
 
     async def run(self) -> None:
-        """Take part until cancelled. The record stays there: see :meth:`leave`."""
+        """Take part until cancelled. The record stays in the object: see :meth:`leave`."""
         self._tick()
         parts = [asyncio.create_task(self._watch()), asyncio.create_task(self._keep_alive())]
         try:
@@ -93,7 +94,7 @@ class Member:
                 self._ticking.cancel()
 
     async def leave(self, limit: TimeLimit) -> None:
-        """Let others know that this operator works no more, and so need not be waited for."""
+        """Tell other operators that this one works no more: they need not wait for it."""
         if not self._is_written:
             return
         try:
@@ -115,7 +116,7 @@ class Member:
             logger.log(level, f"The record in the peering {self.place} is not removed: {reason}")
 
     def reassess(self) -> None:
-        """See whether anything has changed, be it only the time."""
+        """Judge the standing again: the records or the time have changed."""
         now = self._get_now()
         verdict = self._membership.judge(self._settings.priority, self._settings.lifetime, now)
         if self._membership.is_restless(now) or verdict.standing is Standing.LOST:
@@ -126,7 +127,7 @@ class Member:
 
     @property
     def limit(self) -> Moment | None:
-        """Until when others surely take this operator for alive, if they know of it."""
+        """Until when other operators surely take this one for alive, if they know of it."""
         return self._membership.get_limit(self._settings.lifetime)
 
     # The watch.
@@ -149,7 +150,7 @@ class Member:
             self._lose()
 
     def _lose(self) -> None:
-        """There is no object anymore, or there was none."""
+        """The peering object is absent."""
         self._latest = None
         self._membership.see_absence()
         self.reassess()
@@ -182,7 +183,7 @@ class Member:
         )
 
     async def _reflect(self) -> None:
-        """Watch until it is impossible. The list must not hang: nothing is handled without it."""
+        """Watch until an error. The list must not hang: the operator handles nothing without it."""
         self._is_seen = False
         reflector = Reflector(
             self._client,
@@ -235,12 +236,12 @@ class Member:
             except (APIError, TimeoutError, NotKeptError) as e:
                 self._complain(self._describe_failure(e))
                 await asyncio.sleep(min(backoff.advance(), self._get_period()))
-                continue  # whatever happens, not sooner
+                continue  # not sooner, even if woken up
             await sleep(self._get_period(), self._wakeup)
             self._wakeup.clear()
 
     async def _announce(self) -> None:
-        """Write our own record, and see what else is there right after that."""
+        """Write our own record, and read the other records in the reply."""
         requested = self._get_now()
         peer = Peer(
             identity=self._membership.identity,
@@ -250,7 +251,7 @@ class Member:
         )
         self._is_written = True
         body = await self._touch({peer.identity: make_record(peer)})
-        self.reassess()  # what was lost meanwhile, counts as lost, even if it is renewed now
+        self.reassess()  # if the record has expired, it counts as lost
         records = self._take(body)
         self._membership.confirm(records, requested, self._get_now())
         self.reassess()
@@ -262,14 +263,15 @@ class Member:
         self._follow_clocks(body)
 
     async def _clean(self) -> None:
-        """Remove the records of the dead, if nothing has changed since they were seen so."""
+        """Remove the records of dead operators, unless the object has changed after they were seen.
+        """
         dead = self._membership.roster.dead
         if dead and self._latest is not None:
             version = self._latest["metadata"].get("resourceVersion")
             try:
                 await self._touch({peer.identity: None for peer in dead}, version=version)
             except (APIConflictError, APINotFoundError):
-                pass  # next time
+                pass  # try the next time
 
     async def _touch(
         self,
@@ -281,7 +283,7 @@ class Member:
         return await touch(self._client, self.place, records, version=version, timeout=timeout)
 
     def _take(self, body: RawBody) -> Records:
-        """Understand what is in the object; tell of what is not understood, but only once."""
+        """Parse the object. Log each record without sense, but only once."""
         self._latest = body
         records = parse_records(cast("Mapping[str, Any]", body).get("status"))
         news = records.junk - self._junk
@@ -304,7 +306,9 @@ class Member:
     # The rest.
 
     def _tick(self) -> None:
-        """Check the time. It is not a task: after a freeze of the process, it goes before them."""
+        """Check the time. This is not a task: after a freeze of the process, it goes before all
+        tasks.
+        """
         self._ticking = asyncio.get_running_loop().call_later(TICK, self._tick)
         self.reassess()
 
@@ -316,7 +320,7 @@ class Member:
         return self._settings.lifetime / 3 * get_chance().uniform(0.9, 1.0)
 
     def _get_patience(self) -> float:
-        """How long (in seconds) each request may take: there must be time for another one."""
+        """How long (in seconds) each request can take, so that there is time for another one."""
         return max(RETRY, self._get_period())
 
     def _note(self, text: str) -> None:

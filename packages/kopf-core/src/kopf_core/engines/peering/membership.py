@@ -1,7 +1,7 @@
-"""Membership in one peering: what is known of it, and whether this operator may work.
+"""Membership in one peering: the known facts of it, and whether this operator may work.
 
-Everybody writes its own record first, and looks at others after that: of any two operators,
-at least one sees the other. There is no I/O here, and the time is given.
+Each operator writes its own record first, and then looks at the other records. So, of any two
+operators, at least one sees the other. This module has no I/O, and the time is given.
 """
 
 import datetime
@@ -14,40 +14,40 @@ from kopf_core.engines.peering.peers import Peer, Records
 from kopf_core.engines.peering.roster import Roster
 
 LEAVING = 100
-"""How many of those who have left are remembered."""
+"""How many operators that have left are remembered."""
 
 
 class Standing(enum.Enum):
-    """Where the operator stands among its peers."""
+    """The standing of the operator among its peers."""
 
     UNKNOWN = enum.auto()
     """The peering object was not read yet, so nothing is known."""
 
     ABSENT = enum.auto()
-    """There is no peering object."""
+    """The peering object is absent."""
 
     JOINING = enum.auto()
-    """Our own record is not there yet; or others have had no time to notice it and to finish."""
+    """Our own record is not there; or others have had no time to notice it and to finish."""
 
     SUCCEEDING = enum.auto()
-    """Those who were above have left, and have had no time to finish what they do."""
+    """The operators of higher ranks have left, but have had no time to finish their work."""
 
     LEADING = enum.auto()
-    """There is nobody with the same or higher priority."""
+    """No other operator has the same or a higher priority."""
 
     OUTRANKED = enum.auto()
-    """There are those with higher priorities."""
+    """Other operators have higher priorities."""
 
     TIED = enum.auto()
-    """There are those with the same priority, and nobody above: nobody works."""
+    """Other operators have the same priority, and none has a higher one: none of them works."""
 
     LOST = enum.auto()
-    """Our own record was not refreshed in time: others can think that we are dead."""
+    """Our own record was not refreshed in time: others can take this operator for dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The standing, and because of whom."""
+    """The standing, and the operators that have caused it."""
 
     standing: Standing
     rivals: Collection[Peer] = ()
@@ -58,26 +58,26 @@ class Verdict:
         return self.standing is Standing.LOST
 
     def is_against(self, *, is_mandatory: bool, is_held: bool) -> bool:
-        """Whether the operator must handle nothing, as far as this peering is concerned."""
+        """Whether this peering requires that the operator handles nothing."""
         match self.standing:
             case Standing.LEADING:
                 return False
             case Standing.ABSENT:
                 return is_mandatory
-            case Standing.UNKNOWN:  # new namespaces must not stop everything that works already
+            case Standing.UNKNOWN:  # new namespaces must not stop the work in others
                 return is_mandatory or is_held
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Two kinds of time, as of one moment."""
+    """One moment by two clocks."""
 
     monotonic: float
     wall: datetime.datetime
 
     def is_past(self, limit: "Moment") -> bool:
-        """Whether it is so by any of the clocks."""
+        """Whether the moment has passed by any of the clocks."""
         return self.monotonic >= limit.monotonic or self.wall >= limit.wall
 
 
@@ -85,7 +85,7 @@ NEVER = Moment(math.inf, datetime.datetime.max.replace(tzinfo=datetime.UTC))
 
 
 def find_least(limits: Iterable[Moment | None]) -> Moment:
-    """Until when none of these limits is over, by both clocks; never if there are none."""
+    """The moment until which all these limits last, by both clocks; never if there are none."""
     known = [limit for limit in limits if limit is not None]
     return Moment(
         min((limit.monotonic for limit in known), default=NEVER.monotonic),
@@ -95,9 +95,10 @@ def find_least(limits: Iterable[Moment | None]) -> Moment:
 
 @dataclass(slots=True)
 class Membership:
-    """What is known of one peering object, by one operator. See also :class:`Standing`.
+    """The facts that one operator knows of one peering object. See also :class:`Standing`.
 
-    ``handover`` is how long (in seconds) those who work give to their handlers when paused.
+    ``handover`` is how long (in seconds) the working operators let their handlers finish when
+    paused.
     """
 
     identity: str
@@ -105,13 +106,14 @@ class Membership:
     roster: Roster = field(default_factory=Roster)
     is_present: bool | None = None
     _confirmed: Moment | None = None
-    """When the last of the successful requests to refresh our record was sent."""
+    """The time of the last successful request that has refreshed our record."""
 
     _leaving: list[tuple[Peer, float]] = field(default_factory=list)
-    """Those who have removed their records, and when: some do it a bit before they finish."""
+    """The operators that have removed their records, and the times: some do so before they finish.
+    """
 
     _joined: float | None = None
-    """Since when our record is there with no interruptions."""
+    """Since when our record is there without interruptions."""
 
     def see(self, records: Records, now: Moment) -> None:
         """The peering object is there, with these records."""
@@ -121,16 +123,16 @@ class Membership:
         self._leaving = [*self._leaving, *((peer, now.monotonic) for peer in leaving)][-LEAVING:]
         self.roster.see(others, now=now.monotonic, today=now.wall)
         if self.identity not in records.peers:
-            self._forget_itself()  # somebody has removed it, and can think that we are dead
+            self._forget_itself()  # others have removed it, and can take this operator for dead
 
     def see_absence(self) -> None:
-        """There is no peering object, or it is another one already."""
+        """The peering object is absent, or it is another one already."""
         self.is_present = False
         self.roster = Roster()
         self._forget_itself()
 
     def confirm(self, records: Records, requested: Moment, now: Moment) -> None:
-        """Our own record was written; the others are what they were right after that."""
+        """Our own record was written; the reply has shown the other records."""
         self.see(records, now)
         if self.identity in records.peers:
             self.roster.bury(requested.monotonic)
@@ -139,13 +141,13 @@ class Membership:
                 self._joined = now.monotonic
 
     def is_restless(self, now: Moment) -> bool:
-        """Whether it is time to write and read the records again, not waiting for the schedule."""
+        """Whether the records must be written and read at once, ahead of the schedule."""
         if not self.is_present:
             return False
         return self._confirmed is None or self.roster.has_silent(now.monotonic)
 
     def judge(self, priority: int, lifetime: float, now: Moment) -> Verdict:
-        """Say where the operator stands now, with its priority and lifetime (in seconds)."""
+        """Judge the standing of the operator now, with its priority and lifetime (in seconds)."""
         if not self.is_present:
             return Verdict(Standing.UNKNOWN if self.is_present is None else Standing.ABSENT)
         if self._is_lost(lifetime, now):
@@ -168,9 +170,10 @@ class Membership:
         return Verdict(Standing.LEADING)
 
     def get_limit(self, lifetime: float) -> Moment | None:
-        """Until when others surely take us for alive; ``None`` if they do not know of us.
+        """Until when others surely take this operator for alive; ``None`` if they do not know of
+        it.
 
-        They judge us by any of these clocks. The monotonic one can stand in a suspended VM.
+        They judge by any of these clocks. The monotonic one can stand still in a suspended VM.
         """
         if self._confirmed is None:
             return None
@@ -187,7 +190,7 @@ class Membership:
 
 
 LOSS_SHARE = 0.9
-"""After which share of the lifetime with no signs of life an operator stops, before others start.
+"""The share of the lifetime after which a silent operator stops, before others start.
 
-It is a bit earlier than the others notice it.
+It is a bit less than the whole, as others notice the silence at its end.
 """

@@ -1,4 +1,4 @@
-"""All the peerings of one operator: it works while none of them objects."""
+"""All peerings of one operator: it works while none of them is against that."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.peering.peering_objects import PeeringObject, select_resource
 
-if TYPE_CHECKING:  # it takes time to be imported, and most of the clusters have no peerings
+if TYPE_CHECKING:  # the import takes time, and most clusters have no peerings
     from kopf_core.engines.peering.member import Member
     from kopf_core.engines.peering.membership import Moment
     from kopf_core.engines.peering.reports import Report
@@ -19,23 +19,23 @@ if TYPE_CHECKING:  # it takes time to be imported, and most of the clusters have
 logger = logging.getLogger("kopf._core.engines.peering")
 
 HANDOVER_RESERVE = 1.0
-"""How long (in seconds) it can take others to notice that they must give way."""
+"""How long (in seconds) it can take other operators to notice that they must give way."""
 
 
 class Brakes(Protocol):
-    """What the operator is stopped and started with. Nothing is awaited: it is so since then."""
+    """The brakes of the operator. They act at once: nothing is awaited."""
 
     def hold(self, *, at_once: bool) -> None:
-        """Handle nothing; and, with ``at_once``, cancel what is being handled right now."""
+        """Handle nothing; and with ``at_once``, cancel the running work right now."""
 
     def release(self) -> None:
-        """Handle everything, beginning with what has been missed."""
+        """Handle everything, beginning with the missed changes."""
 
 
 class PeeringEngine:
-    """Follows the kinds and the namespaces of the cluster, and takes part in each of the peerings.
+    """Follows the kinds and namespaces of the cluster, and takes part in each of the peerings.
 
-    It is on hold from the beginning until it is known that nobody objects.
+    The operator is on hold until it is known that no peering is against its work.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class PeeringEngine:
         self._limit: Moment | None = None
         self._told: list[Report] = []
         self._ending: str | None = None
-        """What to say of the end of the pause, if its reasons were told."""
+        """The message at the end of the pause, if its reasons were logged."""
 
     def start(self) -> bool:
-        """Hold the operator until it is known who else is there; or not, if it is standalone."""
+        """Hold the operator until its peers are known; a standalone operator is not held."""
         if self._settings.peering.standalone:
             return False
         self._is_started = self._is_held = True
@@ -72,24 +72,25 @@ class PeeringEngine:
         return True
 
     async def run(self) -> None:
-        """Take part in the peerings for as long as the operator runs; raise if it is impossible."""
+        """Take part in the peerings for as long as the operator runs; raise if that is impossible.
+        """
         await self._failure
 
     def observe_resources(self, resources: Collection[Resource]) -> None:
-        """These are all the kinds in the cluster now."""
+        """Take all kinds in the cluster now."""
         self._resources = resources
         self._adjust()
 
     def observe_namespaces(self, namespaces: Collection[str | None]) -> None:
-        """These are all the namespaces served now; ``None`` stands for the whole cluster."""
+        """Take all namespaces served now; ``None`` stands for the whole cluster."""
         self._namespaces = namespaces
         self._adjust()
 
     def is_sure(self) -> bool:
-        """Whether no others can take this operator for dead by now, and can have started.
+        """Whether no other operators can have taken this one for dead and have started.
 
-        It is asked before every call of a handler, also in threads. So the members are looked at
-        only if any of them could be over its limit; the limits that they had never become less.
+        This is asked before each call of a handler, also in threads. So the members are asked only
+        if a limit can have passed. The limits never become shorter.
         """
         if not self._members:
             return True
@@ -102,7 +103,7 @@ class PeeringEngine:
         return not now.is_past(limit)
 
     async def leave(self, limit: TimeLimit) -> None:
-        """Stop, and remove our records: when nothing is being handled anymore."""
+        """Stop, and remove our records, after all work has ended."""
         self._is_started = False
         members, self._members = self._members, {}
         for place in members:
@@ -159,7 +160,9 @@ class PeeringEngine:
         task.cancel()
 
     def _check(self, task: asyncio.Task[None]) -> None:
-        """An operator that does not know of its peers must not go on."""
+        """Fail with the error of a peering task: an operator that does not know its peers must not go
+        on.
+        """
         if not task.cancelled() and not self._failure.done():
             exc = task.exception()
             if exc is not None:
@@ -185,7 +188,7 @@ class PeeringEngine:
             self._brakes.release()
 
     def _explain(self, objections: Collection["Member"]) -> None:
-        """Say why nothing is handled, unless it was said already."""
+        """Log why nothing is handled, unless it was logged already."""
         from kopf_core.engines.peering.reports import make_report, report_absent_kind
 
         reports = [make_report(member.place, member.verdict) for member in objections]
@@ -198,7 +201,7 @@ class PeeringEngine:
                 logger.log(report.level, report.text)
 
     def _is_missing(self) -> bool:
-        """Whether the peering is mandatory, but there is even no kind for it."""
+        """Whether the peering is mandatory, but the cluster has no kind for it."""
         return self._settings.peering.mandatory and not self._members
 
     def _is_against(self, member: "Member") -> bool:

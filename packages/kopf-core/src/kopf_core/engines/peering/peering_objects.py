@@ -1,4 +1,4 @@
-"""Places: where the peering objects are, and how the records are written there."""
+"""Peering objects: their places, and the way in which records are written there."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, cast
@@ -16,11 +16,11 @@ from kopf_cogs.structs.resources import (
 )
 
 GROUPS = frozenset({CLUSTER_PEERINGS.group, LEGACY_CLUSTER_PEERINGS.group})
-"""The API groups of peering objects, of now and of old times. There is one of them in a cluster."""
+"""The API groups of peering objects, the current and the former one. A cluster has one of them."""
 
 
 class PeeringObject(NamedTuple):
-    """Where a peering object is, or is expected."""
+    """The place of a peering object, which can be absent."""
 
     resource: Resource
     namespace: str | None
@@ -53,12 +53,13 @@ async def touch(
     timeout: float | None = None,
     backoffs: Collection[float] = (),
 ) -> RawBody:
-    """Write these records, and remove those that are ``None``; get all that is there after that.
+    """Write these records, and remove those that are ``None``; return the object after that.
 
-    It is tried once, and again after each of the backoffs (in seconds), if there are any.
-    With ``version``, only if the object has not changed since that.
-    Raises :class:`APINotFoundError` if there is no such object, and other :class:`APIError`,
-    also if the response is something else.
+    There is one attempt, and one more after each of the backoffs (in seconds), if there are any.
+    With ``version``, the object is written only if it has not changed since that version.
+
+    Raises :class:`APINotFoundError` if the object is absent. Raises other :class:`APIError` for
+    other errors, and also if the response is not the object.
     """
     is_separate = "status" in place.resource.subresources
     url = place.resource.get_url(

@@ -1,6 +1,6 @@
-"""Records of peers: what operators write of themselves into the peering objects, and read there.
+"""The records of peers: each operator writes its own record into the peering objects.
 
-The format is shared with the previous generation; unknown fields are let pass.
+The format is shared with the previous generation. Unknown fields are ignored.
 """
 
 import datetime
@@ -12,18 +12,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One operator, or one person who has frozen the operators, by the record of it."""
+    """One operator, or one person who has frozen the operators, by its record."""
 
     identity: str
     priority: int
     lifetime: float
-    """For how long (in seconds) it is considered alive after its record has changed."""
+    """How long (in seconds) it is taken for alive after its record has changed."""
 
     lastseen: datetime.datetime | None
-    """When it was alive, by its own clock."""
+    """The time of its last sign of life, by its own clock."""
 
     message: str | None = None
-    """Why the operators are frozen, if it is a person and has said it."""
+    """The reason why the operators are frozen, if a person has given it."""
 
     def __str__(self) -> str:
         remark = f": {self.message}" if self.message else ""
@@ -32,15 +32,15 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Everything that is written in one peering object."""
+    """All records in one peering object."""
 
     peers: Mapping[str, Peer]
     junk: frozenset[str]
-    """The keys of what cannot be understood."""
+    """The keys of records that make no sense."""
 
 
 def parse_records(status: object) -> Records:
-    """Read the status of a peering object, whatever there is."""
+    """Parse the status of a peering object, whatever it contains."""
     if not isinstance(status, Mapping):
         return Records({}, frozenset())
     found = {key: parse_peer(key, value) for key, value in status.items() if value is not None}
@@ -49,7 +49,7 @@ def parse_records(status: object) -> Records:
 
 
 def parse_peer(identity: str, value: object) -> Peer | None:
-    """Read one record; nothing if it makes no sense, and then it must not stop anybody."""
+    """Parse one record; return nothing if it makes no sense: then it stops no operator."""
     if not isinstance(value, Mapping):
         return None
     try:
@@ -72,7 +72,7 @@ def make_record(peer: Peer) -> dict[str, Any]:
 
 
 def _parse_time(value: object) -> datetime.datetime | None:
-    """The moment in UTC. Those who write it with no timezone mean UTC."""
+    """Parse the moment in UTC. A time without a timezone is in UTC."""
     if value is None:
         return None
     moment = datetime.datetime.fromisoformat(str(value))

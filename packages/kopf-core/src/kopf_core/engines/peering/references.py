@@ -1,7 +1,8 @@
-"""Reference time: how far our clock is behind those of others, so that they do not bury us alive.
+"""The reference time: how far our clock is behind, so that others do not take us for dead.
 
-Operators of the previous generation compare ``lastseen`` with their own clocks. If ours is late,
-we look dead to them. So, what we write is not earlier than what others write and the server says.
+Operators of the previous generation compare ``lastseen`` with their own clocks. If our clock is
+late, they take this operator for dead. So it never writes an earlier time than other operators and
+the API server do.
 """
 
 import datetime
@@ -23,7 +24,7 @@ _FORMAT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 def measure_lead(
     peers: Iterable[Peer], body: Mapping[str, Any], today: datetime.datetime
 ) -> datetime.timedelta:
-    """By how much to shift our time: never back."""
+    """Measure by how much to shift our time: never back."""
     moments = [peer.lastseen for peer in peers if peer.lastseen is not None]
     moments += _get_server_times(body)
     leads = [(moment - today).total_seconds() for moment in moments]
@@ -32,7 +33,7 @@ def measure_lead(
 
 
 def _get_server_times(body: Mapping[str, Any]) -> list[datetime.datetime]:
-    """When the object was changed, by the clock of the API server."""
+    """Collect the times of changes of the object, by the clock of the API server."""
     fields = (body.get("metadata") or {}).get("managedFields") or ()
     times = (_parse(entry.get("time")) for entry in fields if isinstance(entry, Mapping))
     return [time for time in times if time is not None]

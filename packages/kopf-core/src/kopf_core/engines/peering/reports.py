@@ -1,4 +1,4 @@
-"""Reports: what people are told of why their operator handles nothing."""
+"""Reports: messages on why the operator handles nothing."""
 
 import logging
 from collections.abc import Collection
@@ -21,11 +21,11 @@ class Report(NamedTuple):
     level: int
     text: str
     ending: str = "there are no rivals anymore"
-    """What it means that it is over."""
+    """The message when the matter is over."""
 
 
 def make_report(place: PeeringObject, verdict: Verdict) -> Report | None:
-    """Say what is the matter with this peering; nothing if it is a matter of a moment."""
+    """Explain the state of this peering; return nothing if it lasts for a moment only."""
     peers = _join(verdict.rivals)
     match verdict.standing:
         case Standing.OUTRANKED:
@@ -67,7 +67,7 @@ def make_report(place: PeeringObject, verdict: Verdict) -> Report | None:
 
 
 def report_absent_kind(settings: PeeringSettings) -> Report:
-    """Say that there is no such kind in the cluster, or there are no namespaces to be served."""
+    """Explain that the cluster has no such kind, or there are no namespaces to be served."""
     kind = "ClusterKopfPeering" if settings.clusterwide else "KopfPeering"
     return Report(
         logging.WARNING,

@@ -1,8 +1,8 @@
-"""The roster: who is alive, judged by what was seen of the records, not by the clocks of others.
+"""The roster: which operators are alive, by the changes of their records, not by their clocks.
 
-A peer is alive for its lifetime since its record was last seen changed, by our monotonic clock.
-It is only dead when the record is read after that, and is still the same: while nothing could be
-read (the network is down, this process is stopped), others could live on unnoticed.
+A peer is alive for its lifetime after its record was last seen changed, by our monotonic clock. It
+is dead only if the record is read after that, and is still the same. While nothing can be read (the
+network is down, this process is suspended), other operators can live on unnoticed.
 """
 
 import datetime
@@ -14,7 +14,7 @@ from kopf_core.engines.peering.peers import Peer
 PLAUSIBLE_SKEW = 600.0
 """How much (in seconds) the clocks of others can differ from ours.
 
-Only those records that are older than that are known as dead from the first sight.
+Only records that are older than that belong to dead operators from the first sight.
 """
 
 
@@ -22,13 +22,13 @@ Only those records that are older than that are known as dead from the first sig
 class _Sighting:
     peer: Peer
     since: float
-    """When it was first seen as it is now: monotonic."""
+    """When this state was first seen: monotonic."""
 
     is_dead: bool = False
 
 
 class Roster:
-    """The peers of one operator in one peering object. Knows no clocks: the time is given."""
+    """The peers of one operator in one peering object. It has no clocks: the time is given."""
 
     def __init__(self) -> None:
         self._sightings: dict[str, _Sighting] = {}
@@ -42,14 +42,14 @@ class Roster:
         return [seen.peer for seen in self._sightings.values() if seen.is_dead]
 
     def has_silent(self, now: float) -> bool:
-        """Whether somebody was silent for so long that the records are worth to be read again."""
+        """Whether a peer was silent for so long that the records must be read again."""
         return any(
             not seen.is_dead and now >= seen.since + seen.peer.lifetime
             for seen in self._sightings.values()
         )
 
     def see(self, peers: Mapping[str, Peer], *, now: float, today: datetime.datetime) -> None:
-        """Learn of the records in their order, though maybe not the newest ones at this moment."""
+        """Take the records. They come in order, but can be late."""
         for identity in self._sightings.keys() - peers.keys():
             del self._sightings[identity]
         for identity, peer in peers.items():
@@ -61,7 +61,7 @@ class Roster:
                 self._sightings[identity] = _Sighting(peer, now)
 
     def bury(self, requested_at: float) -> None:
-        """What was seen last is as of that time or later: those still silent then are dead."""
+        """Take the time of the last read: peers that are still silent then are dead."""
         for seen in self._sightings.values():
             seen.is_dead |= requested_at >= seen.since + seen.peer.lifetime
 
