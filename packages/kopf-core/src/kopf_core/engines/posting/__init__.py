@@ -1,10 +1,10 @@
-"""Kubernetes events: what has happened to objects, told to those who look at these objects.
+"""Kubernetes events tell people what has happened to objects.
 
-Events are a courtesy. They are posted in the background, in order for each object,
-and never hold or fail the handlers: what cannot be posted in time is dropped and counted.
+Events are a courtesy. Kopf posts them in the background, in order for each object. They never hold
+or fail the handlers: Kopf drops and counts the events that cannot be posted in time.
 
 * :mod:`.recorder`: the queues of events, their posting and aggregation.
-* :mod:`.functions`: what handlers call.
+* :mod:`.functions`: the functions for handlers.
 * :mod:`.logs`: events made of log messages.
 """
 

@@ -1,4 +1,4 @@
-"""Events posted by handlers: about any objects, in any form."""
+"""The functions by which handlers post events about any objects, in any form."""
 
 import logging
 import sys
@@ -17,7 +17,7 @@ TYPES_BY_LEVEL = (
 
 
 def type_of_level(level: int) -> str:
-    """The type of events of this level of importance."""
+    """The type of events for this level of importance."""
     return next((name for limit, name in TYPES_BY_LEVEL if level <= limit), "Fatal")
 
 
@@ -31,8 +31,8 @@ def event(
 ) -> None:
     """Post an event about an object, or about each of several objects.
 
-    ``backoffs`` are delays in seconds between the attempts to post it.
-    It does nothing if posting is disabled, and for events themselves.
+    ``backoffs`` are delays in seconds between the attempts to post the event. The function does
+    nothing if posting is disabled, or if the object is an event itself.
     """
     operator = operator_var.get(None)
     if operator is None:
@@ -71,7 +71,7 @@ def exception(
     exc: BaseException | None = None,
     backoffs: float | Iterable[float] | None = None,
 ) -> None:
-    """Post an error event about an exception: by default, the one being handled now."""
+    """Post an error event about an exception: by default, the one that is handled now."""
     exc = exc if exc is not None else sys.exc_info()[1]
     if exc is not None:
         reason = reason or type(exc).__name__
@@ -94,9 +94,9 @@ def _event_of_level(
 def _references(objs: Any) -> Iterator[ObjectReference]:
     if isinstance(objs, Mapping):
         yield build_object_reference(objs)
-    elif hasattr(objs, "obj"):  # pykube-ng
+    elif hasattr(objs, "obj"):  # an object of pykube-ng
         yield build_object_reference(objs.obj)
-    elif hasattr(objs, "to_dict"):  # models of the official client
+    elif hasattr(objs, "to_dict"):  # a model of the official client
         yield _reference_of_model(objs)
     else:
         for obj in objs:

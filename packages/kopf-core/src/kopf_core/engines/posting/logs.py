@@ -11,11 +11,11 @@ from kopf_core.engines.posting.functions import type_of_level
 class EventPostingHandler(logging.Handler):
     """Makes Kubernetes events of the log messages about objects.
 
-    The operator is taken from the context in which the message is logged.
+    It takes the operator from the context in which the message is logged.
     """
 
     def handle(self, record: logging.LogRecord) -> bool:
-        # Most of the messages stay in the logs only, and are not worth the lock and the filters.
+        # Most messages stay in the logs only, and are not worth the lock and the filters.
         if getattr(record, "k8s_skip", False) or getattr(record, "k8s_ref", None) is None:
             return False
         operator = operator_var.get(None)
@@ -32,7 +32,7 @@ class EventPostingHandler(logging.Handler):
         ref: ObjectReference = record.k8s_ref  # type: ignore[attr-defined]
         try:
             message = self.format(record)
-        except Exception:  # such as of formats that do not fit, or of ``__repr__()``
+        except Exception:  # e.g. errors of formats that do not fit, or of ``__repr__()``
             self.handleError(record)
             return
         operator.recorder.record(
@@ -45,9 +45,9 @@ class EventPostingHandler(logging.Handler):
 
 
 def post_log_messages() -> None:
-    """Let the messages about objects be posted as events, from now on.
+    """Post the messages about objects as events from now on.
 
-    Outside of operators, nothing is posted, so this is never undone: nobody has to count operators.
+    Outside of operators, nothing is posted. So this is never undone, and operators are not counted.
     """
     if not any(isinstance(handler, EventPostingHandler) for handler in objects_logger.handlers):
         objects_logger.addHandler(EventPostingHandler())

@@ -17,13 +17,13 @@ from kopf_cogs.structs.bodies import ObjectReference
 logger = logging.getLogger("kopf._core.engines.posting")
 
 MAX_PENDING = 10_000
-"""How many events may wait before the new ones are dropped."""
+"""How many events can wait before new ones are dropped."""
 
 MAX_WORKERS = 16
 """How many events are posted at once by default: a hanging API must not take all connections."""
 
 MAX_REMEMBERED = 4_096
-"""How many of the recent events are remembered in order to be aggregated."""
+"""How many recent events are remembered in order to be aggregated."""
 
 AGGREGATION_WINDOW = 600.0
 """For how long (in seconds) a repeated event is counted into the previous one."""
@@ -48,7 +48,7 @@ class _Event(NamedTuple):
 
 @dataclass(slots=True)
 class _Posted:
-    """An event that exists in the cluster and can be counted up when it is repeated."""
+    """An event in the cluster that is counted up when it is repeated."""
 
     name: str
     namespace: str
@@ -59,8 +59,8 @@ class _Posted:
 class EventRecorder:
     """Posts the events of one operator. Can be used from any thread.
 
-    A task exists only for the objects that have events to be posted, at most
-    ``settings.posting.worker_limit`` of them at a time (16 by default).
+    Only objects with events to be posted have tasks, at most ``settings.posting.worker_limit`` of
+    them at a time (16 by default).
     """
 
     def __init__(self, client: Client, settings: OperatorSettings) -> None:
@@ -77,10 +77,10 @@ class EventRecorder:
         self._aggregates = True
         self._closed = False
         self.dropped = 0
-        """How many events were not posted since the operator's start."""
+        """The number of events that were dropped since the start of the operator."""
 
         self.posted = 0
-        """How many events were posted since then, repeated ones included."""
+        """The number of events that were posted since then, including repeated ones."""
 
     def record(
         self,
@@ -107,11 +107,11 @@ class EventRecorder:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is anything to be posted yet."""
+        """Whether there are events to be posted."""
         return bool(self._queues)
 
     async def close(self, timeout: float) -> None:
-        """Post what is left within the time, and drop the rest."""
+        """Post the remaining events within the time, and drop the rest."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout)
         self._closed = True
@@ -152,7 +152,7 @@ class EventRecorder:
             await self._post_all(key)
             while self._waiting:
                 await self._post_all(self._waiting.popleft())
-        finally:  # at once: whoever comes next must not wait for a worker that has ended
+        finally:  # at once: the next event must not wait for a worker that has ended
             self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _post_all(self, key: Any) -> None:
@@ -183,7 +183,7 @@ class EventRecorder:
             logger.error(f"Failed to post an event: {type(e).__name__}: {e}")
 
     def _is_news(self, event: _Event, exc: APIError) -> bool:
-        """Whether to tell of the error: if it is forbidden, it is so for all events from there."""
+        """Whether the error is news: if events are forbidden in a place, they all are."""
         if not isinstance(exc, APIForbiddenError):
             return True
         namespace = event.ref.get("namespace")
@@ -209,7 +209,7 @@ class EventRecorder:
                 self._recent.popitem(last=False)
 
     async def _count_up(self, event: _Event) -> bool:
-        """Whether the event is a repetition that was merely counted in the previous one."""
+        """Count the event into the previous one, if it repeats that one; return whether it does."""
         posted = self._recent.get(event.identity)
         if posted is None:
             return False
@@ -233,7 +233,7 @@ class EventRecorder:
 
 
 def _is_event(ref: ObjectReference) -> bool:
-    """Events of events would be a chain reaction."""
+    """Whether the object is an event itself: events about events would be a chain reaction."""
     return ref.get("kind") == "Event" and ref.get("apiVersion") in ("v1", "events.k8s.io/v1")
 
 
