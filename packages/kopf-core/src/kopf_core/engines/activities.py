@@ -1,6 +1,6 @@
-"""Activities: what happens to the operator itself, handled by the same rules as objects.
+"""Activities: handlers of the operator's own life follow the same rules as handlers of objects.
 
-The progress is kept in memory: the activities do not outlive the process.
+The progress is kept in memory: activities do not outlive the process.
 """
 
 import logging
@@ -32,7 +32,7 @@ MAX_THREADS = 4
 
 
 class ActivityError(Exception):
-    """Some of the activity's handlers have failed for good. The errors are logged already."""
+    """Some handlers of the activity have failed for good. The errors are logged already."""
 
     expected = True
 
@@ -48,7 +48,7 @@ class ActivityError(Exception):
 
     @property
     def results(self) -> dict[HandlerId, Any]:
-        """The results of those handlers that have succeeded nevertheless."""
+        """The results of the handlers that have succeeded nevertheless."""
         return collect_results(self.outcomes)
 
 
@@ -63,7 +63,7 @@ class ActivityRunner:
     ongoing: Ongoing = field(default_factory=Ongoing)
     dryrun: bool = False
     pools: dict[Activity, Executor] = field(default_factory=dict)
-    """Each activity has threads of its own: e.g. logging in does not wait for busy handlers."""
+    """Each activity has its own threads: e.g. a login does not wait for busy handlers."""
 
     async def run(
         self,
@@ -73,11 +73,12 @@ class ActivityRunner:
         errors: ErrorsMode = ErrorsMode.TEMPORARY,
         get_left: Callable[[], float] = lambda: math.inf,
     ) -> dict[HandlerId, Any]:
-        """Run all handlers until each of them is over; get their results by ids.
+        """Run all handlers until each of them has finished; return their results by ids.
 
-        ``errors`` is the mode for the handlers that do not specify it. ``get_left`` says how much
-        time there is, in seconds: what is to be retried later than that has failed.
-        Raises :class:`ActivityError` if any of them has failed.
+        ``errors`` is the mode for handlers that have no mode of their own. ``get_left`` returns the
+        remaining time in seconds: a handler with a later retry has failed.
+
+        Raises :class:`ActivityError` if any handler has failed.
         """
         cause = ActivityCause(
             activity=activity,
@@ -104,7 +105,7 @@ class ActivityRunner:
         return collect_results(finals)
 
     def close(self) -> None:
-        """Let the idle threads end; those that still work are left alone."""
+        """Let the idle threads end, and leave the working ones alone."""
         for pool in self.pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
         self.pools.clear()

@@ -1,7 +1,7 @@
-"""Indices: in-memory overviews of objects, computed by users' functions.
+"""Indices: in-memory overviews of objects, computed by the functions of users.
 
-Writing happens only here, in the event loop. Reading happens anywhere, including threads:
-the views given to handlers are read-only, and iterating over them goes over a snapshot.
+Only this module writes to indices, in the event loop. Any code reads them, also in threads:
+handlers get read-only views, and an iteration over a view goes over a snapshot.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ from kopf_core.intents.registries import deduplicate
 from kopf_core.intents.views import InvalidObjectError
 
 PATIENCE = 10.0
-"""How long (in seconds) one call of an index function can take, while it is not known to hang."""
+"""How long (in seconds) one call of an index function can take, until the function hangs."""
 
 IMPATIENCE = 0.1
-"""The least of that, after it has hung several times in a row: each time is half of the last."""
+"""The least time for a function that hangs again and again: each hang halves the time."""
 
 
 class ResourceIndexer:
@@ -61,7 +61,7 @@ class ResourceIndexer:
         self._waiting: dict[ObjectKey, asyncio.Task[None]] = {}
 
     async def index(self, key: ObjectKey, event: RawEvent) -> None:
-        """Bring the indices in line with the object's state. Never raises but on cancellation."""
+        """Bring the indices in line with the state of the object. Raises only cancellations."""
         if (waiting := self._waiting.pop(key, None)) is not None:
             waiting.cancel()  # it is for an older state
         await self._index(key, event)
@@ -75,7 +75,7 @@ class ResourceIndexer:
         for handler in self._handlers:
             if handler not in handlers:
                 self._indices.discard(handler.id, key)
-        if not handlers:  # the objects that nobody is interested in leave no trace in the memory
+        if not handlers:  # objects that match no handlers leave no trace in the memory
             self._keys.discard(key)
             self._failures.pop(key, None)
             self._patience.forget(key)
@@ -123,7 +123,7 @@ class ResourceIndexer:
         task.add_done_callback(forget)
 
     def clear(self) -> None:
-        """Forget all the objects: the resource is not served anymore."""
+        """Forget all objects: the resource is not served anymore."""
         for waiting in self._waiting.values():
             waiting.cancel()
         self._waiting.clear()
@@ -153,7 +153,7 @@ class ResourceIndexer:
         self._remember(key, handler, state, outcome)
         if outcome.exception is not None:
             self._indices.discard(handler.id, key)
-        elif type(outcome.result) is dict:  # the keys are compared by users' code
+        elif type(outcome.result) is dict:  # the code of users compares the keys
             call(self._indices.replace, handler.id, key, outcome.result)
         elif outcome.result is not None:
             self._indices.replace(handler.id, key, {None: outcome.result})
@@ -161,7 +161,7 @@ class ResourceIndexer:
     async def _attempt(
         self, key: ObjectKey, handler: IndexingHandler, cause: IndexingCause, state: HandlerState
     ) -> Outcome | None:
-        """Call the function, but not for ever: the stream of its kind waits for it meanwhile."""
+        """Call the function, but not for ever: the stream of its kind waits for it."""
         patience = self._patience.get(handler.id, key)
         attempt = asyncio.create_task(self._execution.attempt(handler, cause, state))
         try:
@@ -205,7 +205,7 @@ class ResourceIndexer:
     def _remember(
         self, key: ObjectKey, handler: IndexingHandler, state: HandlerState, outcome: Outcome
     ) -> None:
-        """Keep the failures only: a success starts everything anew."""
+        """Keep only the failures: a success starts everything anew."""
         failures = {**self._failures.pop(key, {})}
         if outcome.exception is None:
             failures.pop(handler.id, None)
@@ -216,10 +216,10 @@ class ResourceIndexer:
 
 
 class _Patience:
-    """How long (in seconds) a call can take: the less, the more of the last ones were interrupted.
+    """How long (in seconds) a call can take: the less, the more recent calls were interrupted.
 
-    It is so for the function with whatever objects, and for each object on its own: otherwise, one
-    object that changes often would hold up its kind, as others are indexed well in between.
+    The time is known for each function, and for each object of it. Otherwise, one object that
+    changes often would hold up its kind, as calls for other objects succeed in between.
     """
 
     def __init__(self) -> None:
@@ -246,9 +246,9 @@ class _Patience:
 
 
 async def _ends_within(task: "asyncio.Task[Outcome]", seconds: float) -> bool:
-    """Wait for the task, which is not cancelled with the one who waits; get whether it has ended.
+    """Wait for the task; return whether it has ended. Its waiter can be cancelled without it.
 
-    It is done for every call, so it is less than :func:`asyncio.wait`.
+    This is called for every call of a function, so it does less than :func:`asyncio.wait`.
     """
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[None] = loop.create_future()
