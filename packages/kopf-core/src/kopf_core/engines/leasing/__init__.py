@@ -1,6 +1,6 @@
-"""Leases: one leader at a time, as the rest of Kubernetes does it, and warm followers.
+"""Leases: one leader at a time, as in the rest of Kubernetes, and warm followers.
 
-* :mod:`.lease_records`: what is in a Lease, and who holds it in the eyes of this operator. Pure.
+* :mod:`.lease_records`: the content of a Lease, and who holds it as this operator sees it. Pure.
 * :mod:`.elector`: the loop: acquire, renew, give up, release.
-* :mod:`.fences`: nothing is sent by those who are not sure to lead.
+* :mod:`.fences`: an operator that does not surely lead sends nothing.
 """

@@ -1,4 +1,5 @@
-"""The elector: becomes the leader when it can, remains so while it can, and says so."""
+"""The elector: becomes the leader when it can, remains the leader while it can, and reports that.
+"""
 
 import asyncio
 import contextlib
@@ -39,7 +40,7 @@ RELEASE_DELAY = 0.25
 """How long (in seconds) it waits before it tries that again."""
 
 LEAST_PATIENCE = 0.1
-"""How long (in seconds) a reply is waited for at least."""
+"""The least time (in seconds) to wait for a reply."""
 
 
 class LeaseLostError(Exception):
@@ -51,8 +52,8 @@ class LeaseLostError(Exception):
 class Elector:
     """Takes part in the election of one leader, by one Lease.
 
-    ``on_leading`` and ``on_following`` are called when it becomes and ceases to be the leader.
-    The fence is open only while it surely leads. The client must not be fenced itself.
+    It calls ``on_leading`` when it becomes the leader, and ``on_following`` when it ceases to be
+    the leader. The fence is open only while it surely leads. The client must not have that fence.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Elector:
 
     @property
     def identity(self) -> str:
-        """Who this one is among the candidates."""
+        """The identity of this operator among the candidates."""
         return self._identity
 
     @property
@@ -91,19 +92,19 @@ class Elector:
 
     @property
     def obstacle(self) -> str:
-        """Why it takes no part in the election yet; empty if it was able to, at least once."""
+        """Why it takes no part in the election yet; empty after the first successful request."""
         return "" if self._has_joined else self._complaint or "the lease is not read yet"
 
     @property
     def holder(self) -> str:
-        """Who leads, as far as it is known; empty if nobody does."""
+        """The identity of the known leader; empty if there is none."""
         record = self._observed.record
         return "" if record is None else record.holder
 
     async def run(self) -> None:
         """Take part for as long as the operator runs.
 
-        Raises :class:`LeaseLostError` if the lease is lost and there is to be no second try.
+        Raises :class:`LeaseLostError` if the lease is lost and the settings allow no second try.
         """
         while True:
             await self._acquire()
@@ -119,7 +120,9 @@ class Elector:
                 raise LeaseLostError(f"The lease {self._title} is lost.")
 
     async def release(self, limit: TimeLimit = asyncio.timeout) -> None:
-        """Let others lead at once, if this one does. Not to be called while it runs."""
+        """Let others lead at once, if this operator leads. Not to be called while :meth:`run` goes
+        on.
+        """
         self._fence.close()
         if self.holder != self._identity or not self._settings.release_on_exit:
             return
@@ -156,13 +159,14 @@ class Elector:
             await asyncio.sleep(self._choose_delay())
 
     def _choose_delay(self) -> float:
-        """When to try again: regularly, and right when a silent holder is known to be dead."""
+        """Choose when to try again: regularly, and right when a silent holder is known to be dead.
+        """
         delay = self._settings.retry_period * get_chance().uniform(1 - JITTER, 1)
         left = self._observed.get_left(self._identity, self._clock.monotonic())
         return min(delay, left) if left else delay
 
     async def _lead(self) -> None:
-        """Lead until the lease cannot be renewed in time, or somebody else has it."""
+        """Lead until the lease cannot be renewed in time, or another operator has it."""
         leading = asyncio.ensure_future(self._on_leading())
         try:
             while self._fence.is_open:
@@ -178,9 +182,10 @@ class Elector:
                 await asyncio.wait([leading])
 
     async def _renew(self) -> bool:
-        """Renew the lease if it is time; get whether it is still ours, as far as it is known.
+        """Renew the lease if it is time; return whether it is still ours, as far as is known.
 
-        No reply is waited for too long: there must be time to try again by another connection.
+        A request does not wait too long for its reply: there must be time to try again by another
+        connection.
         """
         left = self._fence.get_left()
         if left <= 0:
@@ -189,12 +194,12 @@ class Elector:
         return await self._try(patience) or self.holder == self._identity
 
     async def _try(self, patience: float) -> bool:
-        """Acquire or renew the lease, if possible within so many seconds."""
+        """Acquire or renew the lease, if possible within that many seconds."""
         try:
             async with asyncio.timeout(patience):
                 held = await self._acquire_or_renew()
         except APIConflictError:
-            self._stored = None  # somebody else was faster
+            self._stored = None  # another operator was faster
             return False
         except (APIError, TimeoutError) as e:
             self._stored = None
@@ -210,7 +215,7 @@ class Elector:
             with contextlib.suppress(APIConflictError, APINotFoundError):
                 await self._hold()
                 return True
-            # It was changed or deleted by others, or our earlier reply was lost: see what it is.
+            # Others have changed or deleted it, or our earlier reply was lost: read it.
         await self._look()
         if self._observed.is_held_by_other(self._identity, self._clock.monotonic()):
             return False
@@ -218,9 +223,9 @@ class Elector:
         return True
 
     async def _look(self) -> None:
-        """Read the lease. It counts as seen when the reply is here: not a moment earlier.
+        """Read the lease. It counts as seen when the reply has come, not earlier.
 
-        If it was deleted, whoever has held it does not know that yet, and still acts.
+        If others have deleted it, its holder does not know that yet, and still acts.
         """
         url = LEASES.get_url(namespace=self._settings.namespace, name=self._settings.name)
         try:
@@ -232,7 +237,9 @@ class Elector:
             self._observed.observe(LeaseRecord.parse(body), self._clock.monotonic())
 
     async def _hold(self) -> None:
-        """Write that it is ours. It is so since the request, not since the reply."""
+        """Write that this operator holds the lease: it does so since the request, not since the
+        reply.
+        """
         since = self._clock.monotonic()
         record = make_next(
             self._observed.record,
@@ -245,9 +252,9 @@ class Elector:
         self._fence.extend(since + self._settings.renew_deadline)
 
     async def _put(self, record: LeaseRecord) -> None:
-        """Write the record, unless it was changed by others since it was seen.
+        """Write the record, unless others have changed it after it was seen.
 
-        Everything else that is in the object is left as it was.
+        All other fields of the object stay as they are.
         """
         namespace, name = self._settings.namespace, self._settings.name
         if self._stored is None:
@@ -279,7 +286,7 @@ class Elector:
 
 
 def _check(body: object) -> dict[str, Any]:
-    """Raise :class:`APIResponseError` for what is not an object of Kubernetes at all."""
+    """Raise :class:`APIResponseError` if the response is not an object of Kubernetes."""
     if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
         return body
     raise APIResponseError("the reply is not a lease")

@@ -1,7 +1,7 @@
-"""Fences: nothing is sent by an operator that is not sure to lead.
+"""Fences: an operator that does not surely lead sends nothing.
 
-The certainty ends with the time, not with an event: a process that was suspended, or whose loop
-was blocked, must send nothing when it goes on, whoever leads by then.
+The certainty ends with time, not with an event. A process that was suspended, or had a blocked
+loop, must send nothing when it goes on: another operator can lead by then.
 """
 
 from kopf_cogs.aiokits.clocks import Clock
@@ -9,19 +9,19 @@ from kopf_cogs.clients.errors import APIError
 
 
 class FencedError(APIError):
-    """The request was not sent: this operator does not lead, or is not sure that it does."""
+    """The request was not sent: this operator does not lead, or does not surely lead."""
 
     is_temporary = True
 
 
 class Fence:
-    """Lets the writing requests through only while the lease is surely held."""
+    """Lets writing requests through only while the lease is surely held."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until = 0.0
         self.term = 0
-        """How many times it was closed: it tells one leadership from another."""
+        """The number of times when it was closed: it tells one leadership from another."""
 
     @property
     def is_open(self) -> bool:
@@ -32,21 +32,21 @@ class Fence:
         return max(0.0, self._until - self._clock.monotonic())
 
     def extend(self, until: float) -> None:
-        """The lease is held until that monotonic time; unless it has lapsed meanwhile.
+        """Hold the lease until that monotonic time, unless it has lapsed meanwhile.
 
-        What has come while it was not held, was left alone. So it remains as it is until it is
-        closed, i.e. until the lease counts as lost, and everything starts anew.
+        While it was not held, the operator has left all changes alone. So a lapsed fence stays as
+        it is until it is closed: then the lease counts as lost, and everything starts anew.
         """
         if self.is_open or not self._until:
             self._until = until
 
     def close(self) -> None:
-        """The lease is not held anymore, or it is given up."""
+        """The lease is lost or given up."""
         self._until = 0.0
         self.term += 1
 
     def check(self) -> float:
-        """For how many seconds it can be sent. Raises :class:`FencedError` if it cannot be."""
+        """For how many seconds a request can be sent. Raises :class:`FencedError` if it cannot."""
         left = self.get_left()
         if left <= 0:
             raise FencedError("nothing is sent, as this operator is not the leader (anymore)")

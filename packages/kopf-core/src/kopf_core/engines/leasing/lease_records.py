@@ -1,8 +1,8 @@
-"""Records of leases: what is in the object, and what it means for this operator.
+"""The records of leases: the content of the object, and its meaning for this operator.
 
-The rules are those of client-go, so that all tools agree on who leads. The times in the object
-are for people only: the clocks of others can be wrong. A holder is alive for as long as its
-record keeps changing, as observed here, by the local monotonic clock.
+The rules are those of client-go, so that all tools agree on the leader. The times in the object are
+for people only, as the clocks of others can be wrong. A holder is alive for as long as its record
+keeps changing. This operator measures that by its own monotonic clock.
 """
 
 import datetime
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_TRANSITIONS = 2**31 - 1
-"""What fits into the object; whatever was written there by others."""
+"""The largest number that fits into the object, whatever others have written there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class LeaseRecord:
 
     holder: str = ""
     duration: float = 0.0
-    """In seconds: for how long the holder holds it without renewing; zero if it is not said."""
+    """For how many seconds the lease is held without a renewal; zero if the record does not say."""
 
     transitions: int = 0
     acquired: str | None = None
@@ -29,7 +29,7 @@ class LeaseRecord:
 
     @classmethod
     def parse(cls, body: Mapping[str, Any]) -> "LeaseRecord":
-        """Read the object; anything unusable in it is as if it was absent."""
+        """Parse the object; unusable fields are as if they were absent."""
         spec = body.get("spec")
         spec = spec if isinstance(spec, Mapping) else {}
         holder, acquired, renewed = (
@@ -57,25 +57,25 @@ class LeaseRecord:
 
 @dataclass(slots=True)
 class Observation:
-    """What is known of the lease, and since when: by the local monotonic clock, in seconds."""
+    """The known record of the lease, and since when it is known: in seconds, monotonic."""
 
     record: LeaseRecord | None = None
     since: float = 0.0
 
     duration: float = 0.0
-    """In seconds: for how long to wait for a holder that does not say it: who holds it, acts."""
+    """How long (in seconds) to wait for a holder whose record does not say it: a holder acts."""
 
     def observe(self, record: LeaseRecord, now: float) -> None:
-        """See the record: if it has changed, its holder is alive."""
+        """Take the record. If it has changed, its holder is alive."""
         if record != self.record:
             self.record, self.since = record, now
 
     def is_held_by_other(self, identity: str, now: float) -> bool:
-        """Whether somebody else holds the lease, and is not known to be dead."""
+        """Whether another operator holds the lease, and is not known to be dead."""
         return self.get_left(identity, now) > 0
 
     def get_left(self, identity: str, now: float) -> float:
-        """For how many seconds it is held by somebody else, if it is not renewed; zero if not."""
+        """For how many seconds another operator holds it without a renewal; zero if none does."""
         record = self.record
         if record is None or not record.holder or record.holder == identity:
             return 0.0
@@ -85,7 +85,7 @@ class Observation:
 def make_next(
     known: LeaseRecord | None, identity: str, *, duration: float, now: datetime.datetime
 ) -> LeaseRecord:
-    """The record with this operator as the holder: anew, or once more."""
+    """Make the record with this operator as the holder: a new one, or a renewed one."""
     time = format_time(now)
     if known is not None and known.holder == identity:
         return LeaseRecord(identity, duration, known.transitions, known.acquired or time, time)
@@ -94,11 +94,11 @@ def make_next(
 
 
 def make_released(known: LeaseRecord, *, now: datetime.datetime) -> LeaseRecord:
-    """The record with no holder, so that others need not wait."""
+    """Make the record without a holder, so that others need not wait."""
     time = format_time(now)
     return LeaseRecord("", 1.0, known.transitions, time, time)
 
 
 def format_time(moment: datetime.datetime) -> str:
-    """As Kubernetes writes times with microseconds."""
+    """Format the time with microseconds, as Kubernetes does."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
