@@ -263,7 +263,8 @@ class Member:
         self._follow_clocks(body)
 
     async def _clean(self) -> None:
-        """Remove the records of dead operators, unless the object has changed after they were seen.
+        """Remove the records of dead operators, unless the object has changed after they were
+        seen.
         """
         dead = self._membership.roster.dead
         if dead and self._latest is not None:

@@ -72,7 +72,8 @@ class PeeringEngine:
         return True
 
     async def run(self) -> None:
-        """Take part in the peerings for as long as the operator runs; raise if that is impossible.
+        """Take part in the peerings for as long as the operator runs; raise if that is
+        impossible.
         """
         await self._failure
 
@@ -160,9 +161,7 @@ class PeeringEngine:
         task.cancel()
 
     def _check(self, task: asyncio.Task[None]) -> None:
-        """Fail with the error of a peering task: an operator that does not know its peers must not go
-        on.
-        """
+        """Fail with the error of a peering task: without peering, the operator must not go on."""
         if not task.cancelled() and not self._failure.done():
             exc = task.exception()
             if exc is not None:
