@@ -1,4 +1,4 @@
-"""The calls of one function for one object: with what arguments, where, and what comes of them."""
+"""The calls of one function for one object: their arguments, their threads, and their outcomes."""
 
 import asyncio
 import datetime
@@ -37,12 +37,12 @@ from kopf_core.intents.handlers import DaemonHandler, SpawningHandler, TimerHand
 from kopf_core.intents.stoppers import DaemonStopper
 
 FREQUENT_INTERVAL = 10.0
-"""In seconds: where it is worth to keep about 1 KB in memory for the next attempt."""
+"""In seconds: with such short intervals, 1 KB in memory is kept for the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What all attempts of an operator need."""
+    """The resources that all attempts of an operator need."""
 
     client: Client
     execution: Execution
@@ -52,17 +52,17 @@ class Resources:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Attempts:
-    """The attempts of one daemon or timer. What is to be kept between them, is kept here."""
+    """The attempts of one daemon or timer, and the data that they keep between them."""
 
     _handler: SpawningHandler
     _object: LiveObject
     _resources: Resources
     calendar: Calendar | None = None
-    """The runs by the calendar, once they are started, if there is a schedule."""
+    """The runs by the calendar, after they are started, if there is a schedule."""
 
     _carried: tuple[Any, ...] = ()
     _cause: DaemonCause | None = None
-    _complaint: str | None = None  # told once, not in every attempt
+    _complaint: str | None = None  # logged once, not in every attempt
     _stopper: DaemonStopper | None = None
     _warned: frozenset[str] = frozenset()
 
@@ -73,7 +73,7 @@ class Attempts:
         return self._stopper
 
     def start_calendar(self, cron: Cron, delay: float) -> None:
-        """Count the runs of the schedule since now, or since the latest one that is remembered."""
+        """Count the runs of the schedule from now on, or from the latest run that is remembered."""
         execution = self._resources.execution
         self.calendar = Calendar(
             cron,
@@ -84,7 +84,9 @@ class Attempts:
         )
 
     def get_initial_delay(self) -> float:
-        """In seconds; an error of the user's function is logged, and means no delay."""
+        """The initial delay in seconds. If the function of the user fails, log that, and do not
+        delay.
+        """
         delay = self._handler.initial_delay
         if callable(delay):
             cause = self._make_cause()
@@ -99,9 +101,9 @@ class Attempts:
         return sane_delay(delay) or 0.0
 
     async def make(self, state: HandlerState) -> Outcome:
-        """Call the function once, and send to the API what it leaves behind.
+        """Call the function once, and send its changes to the API.
 
-        The sending is not interrupted when the function is being stopped: it is over already.
+        A stop does not interrupt the sending: the function itself has ended already.
         """
         cause, self._cause = self._cause or self._make_cause(), None
         try:
@@ -114,7 +116,7 @@ class Attempts:
         if cause.patch or outcome.result is not None or is_run:
             await endure(self._apply(cause, outcome))
         elif self._is_frequent:
-            self._cause = cause  # it is unchanged, and making it is a notable part of an attempt
+            self._cause = cause  # it is unchanged, and making it takes time
         return outcome
 
     async def _call(self, cause: DaemonCause, state: HandlerState) -> Outcome:
@@ -133,7 +135,7 @@ class Attempts:
             executors.release(executor)
 
     async def _flush(self, cause: DaemonCause) -> None:
-        """Send what the function has changed so far; what cannot be sent goes with the rest."""
+        """Send the changes of the function so far. Those that cannot be sent go with later ones."""
         patch = Patch(cause.patch)
         cause.patch.clear()
         if self._object.has_all(patch):
@@ -145,22 +147,22 @@ class Attempts:
             cause.patch.update(merged)
             cause.patch.fns.extend(merged.fns)
         if is_being_cancelled():
-            raise asyncio.CancelledError  # the function works still, and is to know of it
+            raise asyncio.CancelledError  # the function still works, and must know of it
 
     async def _apply(self, cause: DaemonCause, outcome: Outcome) -> None:
-        """Send the results and the patch. Those functions that have conflicted are kept."""
+        """Send the results and the patch. Keep the functions that have conflicted."""
         marks = Marks()
         if outcome.result is not None:
             deliver_results({self._handler.id: outcome.result}, marks=marks, logger=cause.logger)
         if outcome.final and self.calendar is not None:
             self.calendar.store(self._object.body, marks)
-        is_timer = isinstance(self._handler, TimerHandler)  # it repeats itself, if in vain
+        is_timer = isinstance(self._handler, TimerHandler)  # idle patches would come again
         if not is_timer or marks.keys() or not self._object.has_all(cause.patch, marks.results):
             unsent = await self._send(cause.patch, marks, cause.logger)
             self._carried = tuple(unsent.fns)
 
     async def _send(self, patch: Patch, marks: Marks, logger: AnyLogger) -> Patch:
-        """Send the changes; get what of them is to be sent again."""
+        """Send the changes; return those that must be sent again."""
         body = Body({})
         replace_source(body, self._object.body)
         try:

@@ -1,4 +1,4 @@
-"""Daemons and timers of all objects: they are started, adjusted, and stopped here."""
+"""The engine of daemons and timers: starts, adjusts, and stops those of all objects."""
 
 import asyncio
 import logging
@@ -27,21 +27,21 @@ from kopf_core.intents.stoppers import DaemonStoppingReason
 logger = logging.getLogger("kopf.background")
 
 EXIT_TIMEOUT = 5.0
-"""How long (in seconds) the exiting operator waits for those who have no limits or exceed them."""
+"""How long (in seconds) the exiting operator waits for daemons without limits of their own."""
 
 POLLING = 0.5
-"""How often (in seconds) to look if there is still time to wait for the threads."""
+"""How often (in seconds) to check whether there is still time to wait for the threads."""
 
 CANCEL_TIMEOUT = 1.0
-"""How long (in seconds) it waits after that for those cancelled by the operator itself."""
+"""How long (in seconds) the operator waits after that for the functions that it has cancelled."""
 
 
 class BackgroundEngine:
-    """Everything that works in background for the objects of one operator.
+    """The daemons and timers of all objects of one operator.
 
-    ``wake`` is called with an object when something of it has been stopped: maybe, it was
-    the last one, and the object can be let go. In a run that ends by itself, it is also called
-    when a timer is over, as nothing else can happen to the object until the end.
+    It calls ``wake`` with an object when a daemon or timer of the object has stopped: it can be the
+    last one, and the object can be let go. If the operator runs until all work is done, it also
+    calls ``wake`` when a timer has ended, as nothing else can happen to the object then.
     """
 
     def __init__(
@@ -75,23 +75,23 @@ class BackgroundEngine:
 
     @property
     def spawned(self) -> Collection[SpawnedHandler]:
-        """Everything that works or waits, except for the abandoned ones."""
+        """All daemons and timers that work or wait, except for the abandoned ones."""
         return self._spawned.keys()
 
     @property
     def objects(self) -> Collection[LiveObject]:
-        """The objects that have anything that works or waits; each as many times as it has."""
+        """The objects of all working or waiting daemons and timers, once for each of these."""
         return self._spawned.values()
 
     @property
     def orphans(self) -> Collection[SpawnedHandler]:
-        """The abandoned ones: they were asked to stop, but they still work."""
+        """The abandoned ones: they were asked to stop, but still work."""
         return self._orphans.keys()
 
     def adjust(self, key: ObjectKey, cause: SpawningCause, handlers: ResourceHandlers) -> None:
-        """Spawn what matches and is not there yet, stop what does not match anymore.
+        """Spawn the matching handlers that are not there yet; stop those that do not match anymore.
 
-        Called for every event, so it only looks at the handlers, and never waits.
+        This is called for every event. So it only looks at the handlers, and never waits.
         """
         background = self._objects.get(key)
         if background is not None:
@@ -125,7 +125,7 @@ class BackgroundEngine:
             self._stop_mismatching(background, matching)
 
     def stop_deleted(self, key: ObjectKey, body: Body) -> None:
-        """Stop everything of the object that is being deleted."""
+        """Stop all daemons and timers of the object that is being deleted."""
         background = self._objects.get(key)
         if background is not None:
             background.refresh(body, self._clock.monotonic(), None)
@@ -134,7 +134,7 @@ class BackgroundEngine:
                 spawned.stop(DaemonStoppingReason.RESOURCE_DELETED)
 
     def suspend(self, key: ObjectKey, body: Body) -> None:
-        """Stop everything of the object that is paused; it can be spawned again later."""
+        """Stop all daemons and timers of the paused object; they can be spawned again later."""
         background = self._objects.get(key)
         if background is not None:
             background.refresh(body, self._clock.monotonic(), None)
@@ -142,10 +142,10 @@ class BackgroundEngine:
                 spawned.stop(DaemonStoppingReason.OPERATOR_PAUSING)
 
     async def leave(self, is_ours: Callable[[ObjectKey], bool], timeout: float) -> None:
-        """Stop everything of the objects that are handled by others since now.
+        """Stop all daemons and timers of the objects that other processes handle from now on.
 
-        What has not ended in as many seconds, or in those that it has declared, is cancelled.
-        It waits until all of it has ended, however long it takes, also in threads.
+        Cancel those that have not ended in that many seconds, or in their own declared time. Wait
+        until all have ended, however long it takes, also in threads.
         """
         foreign = self._find_foreign(is_ours)
         for spawned in foreign:
@@ -165,14 +165,14 @@ class BackgroundEngine:
         return [spawned for spawned, background in works if not is_ours(background.key)]
 
     def is_running(self, key: ObjectKey) -> bool:
-        """Whether there is anything that must end before the object is let go."""
+        """Whether daemons or timers must end before the object is let go."""
         background = self._objects.get(key)
         return background is not None and any(
             not spawned.is_abandoned for spawned in background.spawned.values()
         )
 
     def is_stopping(self, key: ObjectKey) -> bool:
-        """Whether there is anything that is going to end soon; :meth:`wake` will be called."""
+        """Whether daemons or timers are going to end soon; ``wake`` will be called then."""
         background = self._objects.get(key)
         return background is not None and any(
             spawned.is_stopping and not spawned.is_abandoned
@@ -180,12 +180,12 @@ class BackgroundEngine:
         )
 
     def get_finished(self, key: ObjectKey) -> Collection[HandlerId]:
-        """Those that have ended on their own and will never run for the object again."""
+        """The handlers that have ended by themselves, and never run for the object again."""
         background = self._objects.get(key)
         return () if background is None else background.finished
 
     async def settle(self, key: ObjectKey) -> None:
-        """Let those functions end that do so at once when asked, so that it costs no extra step."""
+        """Wait for the functions that end at once when asked, so that this costs no extra step."""
         settings = self._settings.background
         if settings.instant_exit_timeout is not None:
             tasks = [
@@ -201,16 +201,16 @@ class BackgroundEngine:
             await asyncio.sleep(0)
 
     def forget(self, key: ObjectKey) -> None:
-        """Remember nothing of the object; what is still stopping ends on its own."""
+        """Forget the object. Functions that are still stopping end by themselves."""
         self._objects.pop(key, None)
 
     def restart(self) -> Collection[ObjectKey]:
-        """Forget the objects, as after a restart; get those for which something works still."""
+        """Forget the objects, as after a restart; return those with functions that still work."""
         self._objects = {key: one for key, one in self._objects.items() if self.is_running(key)}
         return self._objects.keys()
 
     def stop_resource(self, resource: Resource, namespace: str | None) -> None:
-        """Stop everything of the objects which are not served anymore."""
+        """Stop all daemons and timers of objects that are not served anymore."""
         for spawned, background in list(self._spawned.items()):
             its_namespace = background.body.metadata.namespace
             if background.resource == resource and namespace in (None, its_namespace):
@@ -218,11 +218,11 @@ class BackgroundEngine:
                 spawned.stop(DaemonStoppingReason.RESOURCE_DELETED)
 
     def reach(self, reason: DaemonStoppingReason | None, *, at_once: bool = False) -> None:
-        """Have everything stopped for that reason, or nothing; it can be said again.
+        """Stop all daemons and timers for that reason, or none. This can be repeated.
 
-        While stopped, nothing is started; what is noticed since then is started, including what
-        is still being stopped. With ``at_once``, what works is cancelled, however much time it
-        has declared to stop.
+        While stopped, nothing starts. Afterwards, the handlers of noticed objects start, even if
+        their previous functions are still stopping. With ``at_once``, the working functions are
+        cancelled, whatever time they have declared for stopping.
         """
         if reason is DaemonStoppingReason.OPERATOR_PAUSING and self._stopping_reason is None:
             for background in set(self._spawned.values()):
@@ -236,19 +236,21 @@ class BackgroundEngine:
             spawned.cancel()
 
     def take_suspended(self) -> Mapping[ObjectKey, tuple[Resource, Body]]:
-        """The objects that have (or should have) lost something: they are to be noticed."""
+        """Return the objects whose daemons and timers were stopped: these objects must be
+        noticed.
+        """
         suspended, self._suspended = self._suspended, {}
         return suspended
 
     async def end_instantly(self) -> None:
-        """Wait for those who are asked to stop, and do it at once; not for those who linger."""
+        """Wait for the stopping functions that end at once, but not for those that linger."""
         for _ in range(self._settings.background.instant_exit_zero_time_cycles or 0):
             if not self._spawned:
                 break
             await asyncio.sleep(0)
 
     def abort(self) -> None:
-        """Cancel everything at once, and leave what cannot be cancelled, when there is no time."""
+        """Cancel everything at once, and leave the functions that do not end: there is no time."""
         self.reach(DaemonStoppingReason.OPERATOR_EXITING)
         for spawned in list(self._spawned):
             spawned.cancel(with_threads=True)
@@ -258,10 +260,11 @@ class BackgroundEngine:
     async def exit(self, get_left: Callable[[], float] | None = None) -> None:
         """Stop everything for good.
 
-        Those who linger are waited for as they have declared it, plus :data:`EXIT_TIMEOUT`; then
-        they are cancelled, and waited for again. Threads, which cannot be cancelled, are waited
-        for as long as ``get_left`` says, in seconds from now; it can say less than before, and
-        limits the other waiting, too. Then, they are left as they are: nobody can prevent the exit.
+        Lingering functions have the time that they have declared, plus :data:`EXIT_TIMEOUT`. Then
+        they are cancelled, and have some more time. Threads cannot be cancelled: the operator waits
+        for them for as long as ``get_left`` says, in seconds from now. That limit can shrink, and
+        bounds all other waiting, too. In the end, the remaining functions are left: none of them
+        can prevent the exit.
         """
         self.reach(DaemonStoppingReason.OPERATOR_EXITING)
         declared = max((spawned.termination_duration for spawned in self._spawned), default=0.0)
@@ -272,7 +275,7 @@ class BackgroundEngine:
         await self._wait_for_all(math.inf, get_left or (lambda: 0.0))
         for spawned in list(self._spawned):
             spawned.abandon()
-        for _ in range(2):  # for the last time, and also if the first one is put off
+        for _ in range(2):  # for the last time, and also if the first exit is cancelled
             for spawned in self._orphans:
                 spawned.cancel(with_threads=True)
             for _ in range(LEAST_CYCLES):
@@ -345,12 +348,12 @@ class BackgroundEngine:
 
     def _on_abandoned(self, spawned: SpawnedHandler) -> None:
         background = self._orphans[spawned] = self._forget(spawned)
-        if self._reporting is None:  # one line for all those abandoned at once
+        if self._reporting is None:  # one line for all functions that are abandoned at once
             self._reporting = asyncio.get_running_loop().call_soon(self._report_orphans)
         self._tell(background)
 
     def _tell(self, background: LiveObject) -> None:
-        """Wake up the object. In pauses, only those that are deleted: the others are resumed."""
+        """Wake up the object. In pauses, wake up only deleted ones: the others are resumed later."""
         if self._stopping_reason is None or background.is_deleted:
             self._wake(background)
 
@@ -362,7 +365,7 @@ class BackgroundEngine:
         logger.warning(f"Orphaned daemons: {len(self._orphans)}, including {count} in threads.")
 
     def _forget(self, spawned: SpawnedHandler) -> LiveObject:
-        """Get whose it was: either of those served, or of the abandoned ones."""
+        """Remove the function; return its object, either a served or an abandoned one."""
         background = self._spawned.pop(spawned, None) or self._orphans.pop(spawned)
         if not self._spawned:
             self._emptied.set()

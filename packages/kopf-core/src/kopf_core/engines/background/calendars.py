@@ -1,4 +1,4 @@
-"""The runs of one timer of one object by the calendar: which one is next, and which are missed."""
+"""The runs of one timer of one object by the calendar: the next run, and the missed ones."""
 
 import datetime
 import zlib
@@ -11,16 +11,16 @@ from kopf_core.actions.marks import Marks
 from kopf_core.intents.crons import Cron
 
 LATE = datetime.timedelta(seconds=60)
-"""A run that could not start for so long is a missed one."""
+"""How late (in seconds) a run must be to count as missed."""
 
 MOST_MISSED = 100
-"""How many missed runs are made up for at most. The older ones are dropped."""
+"""The largest number of missed runs to make up for. Older ones are dropped."""
 
 MOMENT = datetime.timedelta(milliseconds=1)
 """Event loops can wake up slightly earlier than asked."""
 
 NAP = 60.0
-"""In seconds: longer waits are halved, so that a wall clock that was set forward is noticed."""
+"""In seconds: longer waits are halved, to notice that the wall clock was set forward."""
 
 
 class Calendar:
@@ -43,10 +43,10 @@ class Calendar:
         self._offset = _get_offset(cron, f"{body.metadata.uid}/{id}")
         self._done = self._fetch(body) or since
         self.scheduled = self._done
-        """For what time the run is that is waited for, or that goes on."""
+        """The planned time of the run that waits, or that goes on."""
 
     def plan(self, now: datetime.datetime) -> datetime.datetime:
-        """When the next run starts; in the past if it is a missed one that is made up for."""
+        """Choose when the next run starts: in the past, if it makes up for a missed one."""
         self.scheduled = run = self._cron.get_next(self._done)
         if run + self._offset < now - LATE:
             self.scheduled = self._make_up(run, now - self._offset)
@@ -56,11 +56,11 @@ class Calendar:
         return self.scheduled + self._offset <= now + MOMENT
 
     def finish(self) -> None:
-        """The run is over, whether it has succeeded or not."""
+        """The run has ended, with success or without."""
         self._done = self.scheduled
 
     def store(self, body: Body, marks: Marks) -> None:
-        """Let the object remember the run that is over, if missed runs are made up for."""
+        """Store the finished run on the object, if missed runs are made up for."""
         if self._cron.is_kept:
             moment = self.scheduled.isoformat(timespec="seconds")
             record = ProgressRecord(started=moment, stopped=moment, success=True)
@@ -88,11 +88,13 @@ class Calendar:
 
 
 def get_nap(left: float) -> float:
-    """For how long to wait at once, in seconds, if so much is left."""
+    """Choose for how many seconds to wait at once, if that many are left."""
     return left if left <= NAP else max(NAP, left / 2)
 
 
 def _get_offset(cron: Cron, identity: str) -> datetime.timedelta:
-    """By how much the runs are late: objects differ, so they do not come all at once."""
+    """Choose by how much the runs are late: a different delay for each object, so that they do not
+    come all at once.
+    """
     share = zlib.crc32(identity.encode()) / 2**32
     return datetime.timedelta(seconds=share * cron.jitter)

@@ -1,10 +1,10 @@
-"""Where synchronous daemons run: in threads of their own, apart from all other functions.
+"""The threads of synchronous daemons: apart from all other functions.
 
-The daemons occupy their threads for hours. In a common pool, they would leave no place
-for handlers, and nobody would know why the operator does nothing.
+Daemons occupy their threads for hours. In a common pool, they would leave no threads for handlers,
+and the operator would seem to do nothing.
 
-Timers are called and return, so they share the threads with handlers. If they are so slow
-that there is a queue for the threads, it is said in the log.
+The functions of timers return soon, so they share the threads with handlers. If they are so slow
+that calls wait for the threads, Kopf logs that.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ T = TypeVar("T")
 logger = logging.getLogger("kopf.background")
 
 PATIENCE = 10.0
-"""How long (in seconds) a call can wait for a free worker before it is worth an error."""
+"""How long (in seconds) a call can wait for a free worker before that is logged as an error."""
 
 
 class DaemonThreads(Executor):
@@ -36,13 +36,15 @@ class DaemonThreads(Executor):
 
     @property
     def count(self) -> int:
-        """How many calls are there now."""
+        """The number of current calls."""
         return len(self._calls)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Call the function in a thread; raises :class:`TemporaryError` if there can be none."""
+        """Call the function in a thread; raise :class:`TemporaryError` if there can be no
+        thread.
+        """
         future: Future[T] = Future()
-        future.set_running_or_notify_cancel()  # threads are not cancellable since their start
+        future.set_running_or_notify_cancel()  # threads cannot be cancelled after their start
 
         def call() -> None:
             try:
@@ -67,10 +69,10 @@ class DaemonThreads(Executor):
 
 
 class WatchedExecutor(Executor):
-    """The executor of handlers for timers: with an error in the log if they wait for too long.
+    """The executor of handlers for timers: logs an error if they wait for too long.
 
-    The error is logged once, as it affects the whole operator. Only one call at a time is watched:
-    when there is a queue for the workers, it is the same for all calls.
+    It logs the error once, as it affects the whole operator. It watches only one call at a time:
+    all calls wait in the same queue.
     """
 
     def __init__(self, settings: ExecutionSettings) -> None:
@@ -91,7 +93,7 @@ class WatchedExecutor(Executor):
 
     def _check(self, future: Future[Any]) -> None:
         if not _is_started(future):
-            self._report()  # and remain as if it is watched for ever
+            self._report()  # and it remains as if it was watched for ever
         elif self._latest is None or _is_started(self._latest):
             self._watched = self._latest = None
         else:
@@ -112,16 +114,16 @@ def _is_started(future: Future[Any]) -> bool:
 
 
 def get_limit(executor: Executor) -> int | None:
-    """How many workers there can be, if it is known: those of users can be anything."""
+    """The number of workers, if it is known: executors of users can be of any class."""
     limit = getattr(executor, "max_workers", None) or getattr(executor, "_max_workers", None)
     return limit if isinstance(limit, int) else None
 
 
 class DaemonExecutors:
-    """The choice of where to run synchronous daemons and timers.
+    """The choice of executors for synchronous daemons and timers.
 
-    If the executor or its limit were set by the user, they are respected. If the daemons
-    occupy it in full, there is an error in the log: once, as it affects the whole operator.
+    If the user has set the executor or its limit, Kopf uses that. If daemons then occupy all its
+    threads, Kopf logs an error: once, as it affects the whole operator.
     """
 
     def __init__(self, settings: ExecutionSettings) -> None:
@@ -132,7 +134,7 @@ class DaemonExecutors:
         self.for_timers = WatchedExecutor(settings)
 
     def acquire(self) -> Executor:
-        """Get the executor for one more daemon; to be released when the daemon ends."""
+        """Choose the executor for one more daemon; it must be released when the daemon ends."""
         if not self._settings.is_customized:
             return self._threads
         executor = self._settings.executor

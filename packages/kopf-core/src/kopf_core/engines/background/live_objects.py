@@ -1,4 +1,4 @@
-"""What is known of one object which has (or had) daemons or timers, as their functions see it."""
+"""One object with daemons or timers, as their functions see it."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LiveObject:
-    """The newest state of one object, seen by all functions that work for it in background."""
+    """The newest state of one object, shared by all functions that work for it in background."""
 
     __slots__ = (
         "_streamed",
@@ -42,29 +42,32 @@ class LiveObject:
         self.is_deleted = False
         self.resource = resource
         self.form = WHOLE
-        """In what form it is shown; it is known when the handlers are."""
+        """The form of the shown object; it is known when the handlers are."""
 
         self.memo = memo
 
         self.body = Body({})
-        """The live body: the views to it, given to functions, always show the newest state."""
+        """The live body. The views of it that functions have always show the newest state."""
         replace_source(self.body, body)
         self._streamed = body
         self._written: int | None = None
 
         self.finished: frozenset[HandlerId] = frozenset()
-        """What is over for good, and is not to be started again in this process."""
+        """The handlers that have ended for good, and do not start again in this process."""
 
         self.spawned: dict[HandlerId, SpawnedHandler] = {}
-        """What is there now, be it working, waiting, stopping, or abandoned but not ended yet."""
+        """The current daemons and timers: working, waiting, stopping, or abandoned but not ended
+        yet.
+        """
 
         self.changed_at = now
         """The time of the last real change, monotonic; the first sight is a change, too."""
 
     def refresh(self, body: Body, now: float, persistence: PersistenceSettings | None) -> bool:
-        """Show the new state to everyone; get whether it is a change which resets the idling.
+        """Show the new state to all functions; return whether it is a change that resets the
+        idling.
 
-        Nothing is compared without ``persistence``: where there is nobody to idle.
+        Without ``persistence``, nothing is compared: no function idles there.
         """
         changed = persistence is not None and is_changed(self._streamed, body, persistence)
         if changed:
@@ -74,14 +77,14 @@ class LiveObject:
         return changed
 
     def show(self, body: RawBody) -> None:
-        """Show how the object is after our own patch. It is a change when the stream brings it."""
+        """Show the object after our own patch. It is a change when the stream brings it."""
         replace_source(self.body, Body(body))
         self._written = parse_version(body)
 
     def has_all(self, *patches: Patch) -> bool:
-        """Whether the object is surely such already, so that the patches would change nothing.
+        """Whether the object surely has these changes already, so that the patches change nothing.
 
-        What is shown can be older than our own latest patch, if the stream is late.
+        The shown state can be older than our own latest patch, if the stream is late.
         """
         version = parse_version(cast("RawBody", self.body))
         is_late = self._written is not None and (version is None or version < self._written)
@@ -91,6 +94,6 @@ class LiveObject:
         self.finished |= {id}
 
     def forget(self, spawned: "SpawnedHandler") -> None:
-        """It has ended; unless another one is there in its place."""
+        """The daemon or timer has ended; keep another one in its place."""
         if self.spawned.get(spawned.handler.id) is spawned:
             del self.spawned[spawned.handler.id]

@@ -1,4 +1,4 @@
-"""Which changes of an object matter: for idling, anyone's except for the framework's own marks."""
+"""The changes of an object that matter for idling: all, except for the framework's own marks."""
 
 import json
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from kopf_cogs.structs.patches import Patch
 def is_changed(old: Body, new: Body, persistence: PersistenceSettings) -> bool:
     """Whether the object was really changed: its content, status, labels, or annotations.
 
-    The finalizers, system metadata, and what the framework itself stores on the object do not
-    count: otherwise, the operator would disturb its own idling timers.
+    The finalizers, the system metadata, and the marks of the framework do not count. Otherwise, the
+    operator would disturb its own idling timers.
     """
     for key in old.keys() | new.keys():
         if (
@@ -45,7 +45,7 @@ def _get_annotations(body: Body, persistence: PersistenceSettings) -> Any:
 
 
 def changes(patch: Patch, body: Mapping[str, Any]) -> bool:
-    """Whether the object is different after the patch; if in doubt, it is."""
+    """Whether the patch changes the object; if in doubt, it does."""
     return bool(patch.fns) or _differ(patch, body)
 
 
@@ -60,7 +60,7 @@ def _differ(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether the values are the same in JSON: for Python, the true and 1 are equal, too."""
+    """Whether the values are the same in JSON: in Python, ``True`` and 1 are equal."""
     try:
         return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
     except (TypeError, ValueError):

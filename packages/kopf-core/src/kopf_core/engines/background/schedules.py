@@ -1,6 +1,7 @@
-"""When the next attempt of a daemon or timer is. Pure functions of the monotonic time, in seconds.
+"""The time of the next attempt of a daemon or timer. Pure functions of the monotonic time, in
+seconds.
 
-The wall-clock time does not matter: nothing is affected when it jumps.
+The wall clock does not matter: its jumps affect nothing.
 """
 
 import math
@@ -33,9 +34,8 @@ def get_next_tick(
 ) -> float | None:
     """The time of the tick after the one that has just been successfully handled.
 
-    Sharp timers keep the grid of the ``anchor``; the ticks missed because of a long handling
-    are skipped, not replayed. ``None`` means that there is nothing to come by time alone:
-    it depends on the changes of the object.
+    Sharp timers keep the grid of the ``anchor``: ticks missed in a long call are skipped. ``None``
+    means that time alone brings no tick: the next one depends on changes of the object.
     """
     if handler.interval is None:
         changed = handler.idle is not None and changed_at > ticked_at
@@ -48,7 +48,7 @@ def get_next_tick(
 
 
 def get_idle_end(handler: TimerHandler, *, changed_at: float) -> float:
-    """Until when the timer waits for the object to be left alone."""
+    """Until when the timer waits for the object to remain unchanged."""
     return changed_at + (sane_delay(handler.idle) or 0.0)
 
 

@@ -1,7 +1,7 @@
 """One daemon or timer of one object.
 
-There is a task only for an attempt: while the function works. While it waits for its time
-(the initial delay, the interval, the delay after an error), it is only a handle in the loop.
+It has a task only for an attempt, while its function works. While it waits (for the initial delay,
+the interval, or the delay after an error), it is only a handle in the loop.
 """
 
 import asyncio
@@ -35,34 +35,34 @@ from kopf_core.intents.stoppers import DaemonStopper, DaemonStoppingReason
 
 @dataclass(frozen=True, slots=True)
 class BackgroundContext:
-    """What all daemons and timers of an operator need."""
+    """The resources that all daemons and timers of an operator need."""
 
     resources: Resources
     starter: Starter
     on_ended: "Callable[[SpawnedHandler], None]"
     on_abandoned: "Callable[[SpawnedHandler], None]"
     is_once: bool = False
-    """Whether timers are called once, and have no future after that."""
+    """Whether timers are called once, and then end."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class SpawnedHandler:
-    """A daemon or timer that works, waits, or is being stopped; over when ended by any reason."""
+    """A daemon or timer that works, waits, or stops. It ends for any reason once."""
 
     handler: SpawningHandler
     _object: LiveObject
     _context: BackgroundContext
     is_abandoned: bool = False
-    """It works still, but nobody waits for it anymore."""
+    """Whether its function still works, but nobody waits for it."""
 
     replacement: SpawningHandler | None = None
-    """What to start when this one ends: it is wanted again, but only one at a time can be."""
+    """The daemon or timer that starts when this one ends: only one of them can run at a time."""
 
     due: float = 0.0
-    """The monotonic time of the latest planned attempt; it can be being made now."""
+    """The monotonic time of the latest planned attempt, which can be running now."""
 
     task: "asyncio.Task[None] | None" = None
-    """The attempt that is being made now."""
+    """The running attempt."""
 
     _is_over: bool = False
     _is_dormant: bool = False
@@ -93,13 +93,13 @@ class SpawnedHandler:
 
     @property
     def lag(self) -> float:
-        """By how much it is late, in seconds; zero if its time has not come yet, or it works."""
+        """By how many seconds it is late; zero if its time has not come yet, or it works."""
         is_waiting = self._handle is not None and self.task is None and not self._is_dormant
         return max(0.0, self._now() - self.due) if is_waiting else 0.0
 
     @property
     def termination_duration(self) -> float:
-        """How long it may take it to stop, in seconds; zero if not stopping or has no limit."""
+        """How long (in seconds) its stopping can take; zero if it does not stop or has no limit."""
         return 0.0 if self._termination is None else self._termination.duration
 
     def log(self, text: str, level: int = logging.DEBUG) -> None:
@@ -107,7 +107,7 @@ class SpawnedHandler:
         logger.log(level, f"{self.handler} {text}")
 
     def start(self) -> None:
-        """Start for the first time: at once, or when all the initial delays are over."""
+        """Start for the first time: at once, or after all initial delays."""
         now = self._now()
         delay = self._attempts.get_initial_delay()
         if isinstance(self.handler, TimerHandler) and self.handler.cron is not None:
@@ -123,12 +123,16 @@ class SpawnedHandler:
             self._wait_until(now + delay)
 
     def notice_change(self) -> None:
-        """The object has changed: if only this was waited for, now wait for it to calm down."""
+        """The object has changed: if the timer waits only for that, it now waits for the object to
+        idle.
+        """
         if self._is_dormant and isinstance(self.handler, TimerHandler):
             self._wait_until(get_idle_end(self.handler, changed_at=self._object.changed_at))
 
     def stop(self, reason: DaemonStoppingReason) -> None:
-        """Request to stop, or add one more reason to the request. What waits stops at once."""
+        """Request to stop, or add one more reason to the request. A waiting function stops at
+        once.
+        """
         self.replacement = None
         if self.task is None:
             if isinstance(self.handler, DaemonHandler):
@@ -142,11 +146,11 @@ class SpawnedHandler:
     def cancel(self, *, with_threads: bool = False) -> None:
         """Interrupt the function where it awaits.
 
-        Threads cannot be interrupted, but waiting for them can be: it is up to the caller.
+        Threads cannot be interrupted, but the wait for them can be: the caller decides.
         """
         task = self.task
         if task is not None and (self.handler.is_async or with_threads):
-            # A task cancelled before its first step never runs, not even to say that it is over.
+            # A task cancelled before its first step never runs, not even its ``finally`` blocks.
             coro: Any = task.get_coro()
             if inspect.getcoroutinestate(coro) == inspect.CORO_CREATED:
                 asyncio.get_running_loop().call_soon(task.cancel)
@@ -154,7 +158,7 @@ class SpawnedHandler:
                 task.cancel()
 
     def abandon(self) -> None:
-        """Wait for the function no more. It is not interrupted, as nothing has helped before."""
+        """Stop to wait for the function. It is not interrupted: it has ignored everything before."""
         if self._is_over or self.is_abandoned:
             return
         self.is_abandoned = True
@@ -170,7 +174,7 @@ class SpawnedHandler:
                 stacklevel=2,
             )
         except ResourceWarning:
-            pass  # if warnings are errors, they must not affect others: it is in the log anyway
+            pass  # if warnings are errors, they must not affect others: the log has it anyway
 
     def _now(self) -> float:
         return self._context.resources.execution.clock.monotonic()
@@ -197,7 +201,7 @@ class SpawnedHandler:
             return
         self._handle = None
         if not self._context.resources.execution.door.is_open:
-            return  # it must not begin, and is going to be stopped
+            return  # it must not begin: it is about to be stopped
         calendar = self._attempts.calendar if self._state is None else None
         clock = self._context.resources.execution.clock
         if calendar is not None and not calendar.is_due(clock.now()):
@@ -217,13 +221,13 @@ class SpawnedHandler:
         self.task = loop.create_task(self._work(self._state), name=self.handler.id)
 
     async def _work(self, state: HandlerState) -> None:
-        """The task of one attempt: whatever happens in it, it is followed by something."""
+        """The task of one attempt. Whatever happens in it, a next step follows."""
         outcome = await self._make_attempt(state)
         self.task = None
         self._on_attempted(outcome)
 
     async def _make_attempt(self, state: HandlerState) -> Outcome:
-        """Errors keep the variables of where they are caught: so, none of these keeps them."""
+        """Make the attempt here, apart: errors keep the variables of the functions that catch them."""
         try:
             return await self._attempts.make(state)
         except (Exception, asyncio.CancelledError) as e:
@@ -236,7 +240,7 @@ class SpawnedHandler:
         if self._termination is not None:
             self._termination.end()
             self.stopper.set(DaemonStoppingReason.DONE)
-            is_left = (  # it was only the waiting for its thread that has ended
+            is_left = (  # only the wait for its thread has ended
                 self.is_abandoned and isinstance(outcome.exception, asyncio.CancelledError)
             )
             if isinstance(self.handler, DaemonHandler) and not is_left:
@@ -294,11 +298,11 @@ class SpawnedHandler:
         self._is_over = True
         self._is_dormant = False
         self._context.on_ended(self)
-        self._termination = None  # otherwise, they hold each other until garbage is collected
+        self._termination = None  # they would keep each other in memory
 
 
 def _is_given_up(exc: BaseException | None) -> bool:
-    """Whether a timer has said itself that it must never be called again.
+    """Whether a timer itself has asked never to be called again.
 
     Other failures, such as exhausted retries, end only one series of attempts, not the schedule.
     """

@@ -1,7 +1,7 @@
-"""The starts of attempts: in small portions, with everything else let through in between.
+"""The starts of attempts: in small portions, so that the event loop does other work in between.
 
-Thousands of timers can come due at the same moment (e.g. if they were started together).
-If all of them were started in one iteration of the event loop, the loop would be deaf meanwhile.
+Thousands of timers can come due at the same moment, e.g. if they were started together. If they all
+started in one iteration of the event loop, nothing else would run meanwhile.
 """
 
 import asyncio
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 
 PORTION = 200
-"""How many attempts are started in one iteration of the loop, when there are few of them."""
+"""How many attempts are started in one iteration of the loop, when few are due."""
 
 SHARE = 0.02
-"""Which share of what is due is started in one iteration of the loop, when there are many."""
+"""The share of the due attempts to start in one iteration of the loop, when many are due."""
 
 
 class Starter:
-    """The queue of what is due, in the order of becoming due."""
+    """The queue of due attempts, in the order of their times."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -27,25 +27,25 @@ class Starter:
 
     @property
     def context(self) -> Context:
-        """The only context for all handles: otherwise, each of them would make its own copy."""
+        """The one context of all handles: otherwise, each of them would copy its own."""
         if self._context is None:
             self._context = copy_context()
         return self._context
 
     def call_at(self, when: float, now: float, fn: Callable[[], None]) -> asyncio.TimerHandle:
-        """Start it when its time comes: both times are those of the same clock."""
+        """Start the attempt when its time comes: both times are of the same clock."""
         return self._loop.call_later(max(0.0, when - now), self.put, fn, context=self.context)
 
     def put(self, fn: Callable[[], None]) -> None:
-        """Start it soon. It must be ready to be not needed anymore by that time."""
+        """Start the attempt soon. It can turn out to be not needed by then."""
         self._queue.append(fn)
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._start, context=self.context)
 
     def _start(self) -> None:
-        # If the loop is busy with other things, so that its iterations are long, a fixed number
-        # would not be enough to ever catch up.
+        # If other work makes the iterations of the loop long, a fixed number per iteration
+        # would never catch up.
         count = max(PORTION, int(len(self._queue) * SHARE))
         for _ in range(min(count, len(self._queue))):
             self._queue.popleft()()

@@ -1,4 +1,4 @@
-"""The stages of how a working function is stopped: it is asked, cancelled, and abandoned.
+"""The stages of stopping a working function: it is asked, cancelled, and abandoned.
 
 ::
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from kopf_core.engines.background.spawned import SpawnedHandler
 
 LEAST_CYCLES = 10
-"""How many cycles of the loop a cancelled task gets to end, even if there is no timeout for it."""
+"""How many cycles of the loop a cancelled task has to end, even without a timeout."""
 
 
 class Termination:
     """The stopping of one function, from the request to stop until the task ends, or even longer.
 
-    It only keeps the time and says what is next: what stops by itself, ends it by :meth:`end`.
+    It only keeps the time and says which stage is next. A function that stops by itself ends it by
+    :meth:`end`.
     """
 
     __slots__ = ("_backoff", "_handle", "_polling", "_spawned", "_timeout")
@@ -49,11 +50,11 @@ class Termination:
 
     @property
     def duration(self) -> float:
-        """For how long the stages can last, in seconds; zero if there is no limit."""
+        """How long (in seconds) the stages can last; zero if there is no limit."""
         return 0.0 if self._timeout is None else (self._backoff or 0.0) + self._timeout
 
     def end(self) -> None:
-        """Nothing more is needed: the function has exited, or it is too late for anything."""
+        """End the stopping: the function has exited, or it is too late for all stages."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -98,6 +99,6 @@ def disown(task: "asyncio.Task[Any]") -> None:
     """Hide the task from the loop: it ignores cancellation, and the loop would wait for ever."""
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     try:
-        asyncio.tasks._unregister_task(task)  # documented for custom tasks, works for any
+        asyncio.tasks._unregister_task(task)  # documented for custom tasks, and works for all
     except Exception as e:
         warnings.warn(f"A task cannot be left behind: {e!r}", ResourceWarning, stacklevel=1)
