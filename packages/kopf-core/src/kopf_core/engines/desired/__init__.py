@@ -1,19 +1,19 @@
-"""Desired state: ``@kopf.reconcile``, from what functions want to what is in the cluster.
+"""Desired state: ``@kopf.reconcile`` brings the objects that functions want into the cluster.
 
-* :mod:`.desired_states`: what is known of every object with reconcilers, and when a pass is due.
-* :mod:`.object_plans`: that knowledge itself.
-* :mod:`.passes`: one pass: the function is called, and what it wants is applied.
+* :mod:`.desired_states`: the engine: when a pass is due for which object.
+* :mod:`.object_plans`: the plans and facts of one object.
+* :mod:`.passes`: one pass: Kopf calls the function, and applies the objects that it wants.
 * :mod:`.driving`: the call itself: generators, coroutines, and functions, step by step.
-* :mod:`.applying`: one wanted object: is it there already, and if not, make it so.
-* :mod:`.wishes`: what is an object, and what is nonsense. Pure.
-* :mod:`.farewells`: deletion of what is not wanted anymore, or must go before its owner.
-* :mod:`.fights`: those who do not let the objects be as wanted.
-* :mod:`.ownership`: which objects belong to which ones.
-* :mod:`.badges`: what is written on the applied objects: by whom, and what for.
-* :mod:`.sources`: what is owned and related, as handlers see it.
+* :mod:`.applying`: one wanted object: check whether it is there already, and if not, apply it.
+* :mod:`.wishes`: tells descriptions of objects from nonsense. Pure.
+* :mod:`.farewells`: deletion of children that are not wanted anymore, or must go before the owner.
+* :mod:`.fights`: others change the applied objects back again and again.
+* :mod:`.ownership`: which objects own which ones.
+* :mod:`.badges`: the marks on applied objects: by whom they are applied, and what for.
+* :mod:`.sources`: the owned and related objects, as handlers see them.
 * :mod:`.relations`: which objects are related to which ones.
-* :mod:`.status_patches`: what is said of the objects themselves.
-* :mod:`.progress`: the attempts and the delays, as they are kept on the objects.
-* :mod:`.pass_places`: how many objects are worked on at the same time.
-* :mod:`.triggers`: why and when a pass is to be made. Pure.
+* :mod:`.status_patches`: the statuses that reconcilers write to their objects.
+* :mod:`.progress`: the attempts and delays, as they are stored on the objects.
+* :mod:`.pass_places`: how many objects have their passes at the same time.
+* :mod:`.triggers`: why and when a pass is due. Pure.
 """

@@ -1,4 +1,4 @@
-"""Applying of one wanted object: is it there already, exactly so? If not, make it so."""
+"""Applying of one wanted object: if it is not in the cluster exactly so, apply it."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -37,13 +37,13 @@ from kopf_core.engines.desired.sources import Source
 from kopf_core.engines.desired.status_patches import FieldConflictError
 
 UNBLOCKING_DELAY = 60.0
-"""How often (in seconds) to look for what is waited for; usually, it is told of much earlier."""
+"""How often (in seconds) to look for the awaited objects; usually, a stream tells much earlier."""
 
 UNTOLD = ("metadata", "managedFields")
-"""What is dropped if the server does not tell who has set the fields: maybe, by a webhook."""
+"""The name of the dropped fields if the server does not tell who has set them: maybe, a webhook."""
 
 KIND_LEAVING = "custom resource definition is terminating"
-"""What the server says of the kinds that are going to vanish: there is no other sign of that."""
+"""The words of the server about kinds that are going to vanish: there is no other sign of that."""
 
 REPEATS_LIMIT = 100
 """How many times one object can be wanted in one pass: more than that looks endless."""
@@ -62,22 +62,22 @@ class UnwatchedNamespaceError(Exception):
 
 
 class FinalizerNeededError(PassInterrupted):
-    """The owner must be held by a finalizer first: the child is out of garbage collection."""
+    """The owner needs a finalizer first, as Kubernetes does not garbage-collect the child."""
 
 
 class NamespaceLeavingError(PassInterrupted):
-    """The namespace of the owner is being deleted with all that is in it, the owner included."""
+    """The namespace of the owner is being deleted with all its objects, including the owner."""
 
 
 class BlockedError(AwaitingError):
-    """Something must happen in the cluster first; the pass is repeated when it does."""
+    """Another object must change in the cluster first; the pass is repeated when it does."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, delay=UNBLOCKING_DELAY)
 
 
 class _Wish(NamedTuple):
-    """An object that is wanted, as exactly as it is known."""
+    """A wanted object, with all that is known of it."""
 
     resource: Resource
     source: Source
@@ -90,13 +90,13 @@ class _Wish(NamedTuple):
         return str(self.child["metadata"].get("name") or "")
 
     def find(self) -> RawBody | None:
-        """The object as it is in the cluster, if it exists."""
+        """The object in the cluster, if it exists."""
         return self.source.find(self.namespace, self.name)
 
 
 @dataclass(slots=True)
 class Applier:
-    """Applies what one reconciler wants for one object."""
+    """Applies the objects that one reconciler wants for one owner."""
 
     api: ObjectsAPI
     owns: Collection[Selector]
@@ -111,35 +111,35 @@ class Applier:
     """The other reconcilers of the owner."""
 
     disturbed: Collection[str] = ()
-    """What others have changed or deleted since the previous pass."""
+    """The objects that others have changed or deleted since the previous pass."""
 
     force: bool = True
     is_held: bool = False
     """Whether the owner has our finalizer."""
 
     is_far: bool = False
-    """Whether anything was applied out of reach of garbage collection."""
+    """Whether any object was applied that Kubernetes does not garbage-collect."""
 
     wanted: dict[Identity, int] = field(default_factory=dict)
-    """What was wanted so far in this pass, and how many times."""
+    """The objects that were wanted so far in this pass, each with the number of times."""
 
     digests: dict[Identity, str] = field(default_factory=dict)
-    """What exactly it was."""
+    """The digests of these wishes."""
 
     unseen: set[Any] = field(default_factory=set)
-    """What was also wanted, but could not be looked at: the kinds and the names."""
+    """The kinds and names of other wanted objects, which could not be looked at."""
 
     awaited: dict[Identity, tuple[_Wish, RawBody]] = field(default_factory=dict)
-    """Which objects must be gone or change hands before those wanted can be applied: as seen."""
+    """The objects that must be gone or change hands before the wanted ones can be applied."""
 
     warning: str = ""
-    """What is to be told to the people who look after the owner."""
+    """The warning for people who look after the owner."""
 
     async def apply(self, body: Mapping[str, Any]) -> RawBody:
-        """Make the object be as wanted, and get it as it is in the cluster.
+        """Bring the object to the wanted state; return it as it is in the cluster.
 
-        Raises :class:`UndeclaredKindError`, :class:`BlockedError`, and other errors that say
-        what is wrong; and the errors of the API if it refuses.
+        Raises :class:`UndeclaredKindError`, :class:`BlockedError`, and other errors that explain
+        what is wrong. Raises the errors of the API if it refuses.
         """
         try:
             wish = await self._look_up(body)
@@ -147,11 +147,11 @@ class Applier:
             self.unseen.add((body.get("kind"), (body.get("metadata") or {}).get("name")))
             raise
         await wish.source.wait_for_others(wish.namespace, wish.name)
-        # From here to the request, nothing is waited for: what is seen is what is acted upon.
+        # From here to the request, there is no ``await``: the state that is seen cannot change.
         child, identity, live = wish.child, wish.identity, wish.find()
         if live is not None and is_leaving(live):
             self.awaited[identity] = wish, live
-            return live  # nothing can hold it; when it is gone, there will be another pass
+            return live  # nothing can hold the owner; when it is gone, there will be another pass
         if live is not None:
             self._check_hands(wish, live)
         ignored = self.fights.get_unkept(identity, self.badges.get_digest(child))
@@ -165,25 +165,25 @@ class Applier:
         with wish.source.writing(wish.namespace, wish.name):
             stored = await self._send_for_sure(wish)
             wish.source.put(stored)
-        self._check_fight(identity, child, live, ".".join(drift or ()))  # only if it is changed
+        self._check_fight(identity, child, live, ".".join(drift or ()))  # only if it has changed
         field = self._find_cause(child, live, drift) if live is not None and drift else ()
         self.logger.info(f"Applied {show(stored)}" + (f": {'.'.join(field)}." if field else "."))
         self._check_kept(identity, child, stored)
         return stored
 
     def _find_cause(self, child: Mapping[str, Any], live: RawBody, drift: FieldPath) -> FieldPath:
-        """What people are to be told: not that the digest has changed, but why it has."""
+        """Find the reason to apply, for people: they need to know why the digest has changed."""
         digest = self.badges.digest_path
         if drift != digest:
             return drift
         return find_drift(child, live, manager=self.api.manager, ignored={digest}) or ()
 
     def is_unblocked(self) -> bool:
-        """Whether what is awaited has changed already, while the pass was going on."""
+        """Whether an awaited object has already changed while the pass was going on."""
         return any(wish.find() is not seen for wish, seen in self.awaited.values())
 
     def is_wanted(self, resource: Resource, body: RawBody) -> bool:
-        """Whether the object is wanted in this pass, or at least can be."""
+        """Whether the object is wanted in this pass, or can be."""
         if get_identity(resource, body) in self.wanted:
             return True
         name = body["metadata"].get("name")
@@ -191,11 +191,11 @@ class Applier:
         return any((resource.kind, default) in self.unseen for default in defaults)
 
     async def _look_up(self, body: Mapping[str, Any]) -> _Wish:
-        """Find out what exactly is wanted, and where it is known from."""
+        """Find the exact object that is wanted, and its source."""
         resource = await self._resolve(body)
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         if "status" in resource.subresources:
-            body.pop("status", None)  # in manifests of tools, it is only a form with no content
+            body.pop("status", None)  # in manifests of tools, it is a form without content
         child = self.badges.put_on(
             body,
             self.owner,
@@ -258,7 +258,7 @@ class Applier:
         return identity
 
     def _check_hands(self, wish: _Wish, live: RawBody) -> None:
-        """Take nothing from other owners, and from other reconcilers of this one."""
+        """Refuse to take the object from other owners, or from other reconcilers of this owner."""
         uid = self.owner.metadata.uid or ""
         other = find_other_owner(live, uid)
         if other is not None:
@@ -273,9 +273,9 @@ class Applier:
             )
 
     async def _send_for_sure(self, wish: _Wish) -> RawBody:
-        """Apply the object; if it could be left behind, remember it until there is an answer.
+        """Apply the object. If it could outlive its owner, remember it until there is an answer.
 
-        Only an answer of success says whether the object exists: the requests can be repeated.
+        Only a successful answer shows whether the object exists: the requests can be repeated.
         """
         if is_in_reach(self.owner, wish.namespace):
             return await self._send(wish)
@@ -314,14 +314,14 @@ class Applier:
             raise e.about(show(child)) from e
 
     def _await_kind(self, wish: _Wish, exc: Exception) -> BlockedError:
-        """The error of an object the kind of which is not served, or not for long."""
+        """Make the error for an object whose kind is not served, or is about to vanish."""
         self.unseen.add((wish.resource.kind, wish.name))
         return BlockedError(f"{show(wish.child)} must wait until its kind is served: {exc}")
 
     def _check_fight(
         self, identity: Any, child: Mapping[str, Any], live: RawBody | None, drift: str
     ) -> None:
-        """See if somebody else changes the object back every time, or deletes it."""
+        """Check whether others change the object back each time, or delete it."""
         text = f"{show(child)} is deleted by others all the time"
         if live is not None:
             managers = _name_managers(live, self.api.manager)
@@ -333,13 +333,15 @@ class Applier:
         else:
             is_undone = show(child) in self.disturbed
         if not is_undone:
-            self.fights.forget(identity)  # it is our own wish that has changed
+            self.fights.forget(identity)  # our own wish has changed
         elif self.fights.count(identity):
             self.warning = text
             self.logger.warning(f"{self.warning}. It will be applied less often.")
 
     def _check_kept(self, identity: Any, child: Mapping[str, Any], stored: RawBody) -> None:
-        """See if the server has not stored what it was told to: there is no sense in repeating."""
+        """Check whether the server has not stored some of the fields: it is useless to send them
+        again.
+        """
         unkept: set[tuple[str, ...]] = set()
         while len(unkept) < REPEATS_LIMIT:
             drift = find_drift(child, stored, manager=self.api.manager, ignored=unkept)

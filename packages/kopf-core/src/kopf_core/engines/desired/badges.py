@@ -1,8 +1,8 @@
-"""Badges: what is written on the applied objects, so that it is known who has applied them.
+"""Badges: the marks on applied objects, which show who has applied them.
 
-It is the operator and its reconciler; and a digest of what exactly was wanted. All operators with
-no name leave the same badges. So, if two of them have reconcilers of the same id for the same kind,
-the children of one look as if they were forgotten by the other one: that is what claims are for.
+They name the operator and its reconciler, and have a digest of the wanted object. All operators
+without a name leave the same badges. If two of them have reconcilers with the same id for the same
+kind, the children of one look to the other like its forgotten ones. Claims are there for that.
 """
 
 import base64
@@ -31,14 +31,16 @@ SET_BY_SERVERS = frozenset(
         *("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"),
     }
 )
-"""What cannot be wanted, but is in copies of objects, and in the output of ``kubectl get``."""
+"""The fields that cannot be wanted, but are in copies of objects, and in the output of ``kubectl
+get``.
+"""
 
 PREFIX = "kopf.dev"
 """The prefix of the annotations, if the operator has no name."""
 
 
 class Claims:
-    """What was wanted by an operator with no name since its start; only that is pruned by it."""
+    """The objects that an operator without a name has wanted since its start; it prunes only these."""
 
     def __init__(self, *, is_named: bool) -> None:
         self._is_named = is_named
@@ -51,15 +53,17 @@ class Claims:
             self._uids.setdefault(owner, set()).add(_get_uid(child))
 
     def cover(self, owner: str, child: AnyBody) -> bool:
-        """Whether the object, which bears our marks, cannot be of another operator."""
+        """Whether the object with our marks cannot be of another operator."""
         return self._is_named or _get_uid(child) in self._uids.get(owner, ())
 
     def forget(self, owner: str) -> None:
-        """The owner is gone, or everything is to be seen anew."""
+        """Forget the claims: the owner is gone, or everything is seen anew."""
         self._uids.pop(owner, None)
 
     def tell_of_left(self, child: AnyBody, logger: AnyLogger) -> None:
-        """Say why the object is left, and what is to be done; once, as it is the same for all."""
+        """Log why the object is left, and what people can do; once, as it is the same for all
+        objects.
+        """
         if not self._is_told and not is_leaving(child):
             self._is_told = True
             logger.warning(
@@ -74,7 +78,7 @@ def _get_uid(body: AnyBody) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Badges:
-    """What the objects applied by one operator are recognised by."""
+    """The marks by which one operator recognises the objects that it has applied."""
 
     manager: str
     """The name of the operator: its field manager, and the value of the label."""
@@ -83,11 +87,11 @@ class Badges:
     """The prefix of the annotations."""
 
     claims: Claims = field(default_factory=lambda: Claims(is_named=True), compare=False)
-    """By what else its objects are recognised, if it has no name."""
+    """The claims, which also recognise its objects, if it has no name."""
 
     @classmethod
     def of(cls, name: str | None, manager: str) -> "Badges":
-        """The badges of the operator by its name, if it has any."""
+        """Make the badges of the operator by its name, if it has one."""
         return cls(manager, name or PREFIX, Claims(is_named=name is not None))
 
     @property
@@ -100,16 +104,16 @@ class Badges:
 
     @property
     def digest_path(self) -> FieldPath:
-        """Where it is kept what exactly was wanted when the object was applied."""
+        """The path of the digest on the object."""
         return ("metadata", "annotations", self._digest)
 
     def put_on(
         self, wanted: AnyBody, owner: AnyBody, *, namespaced: bool, reconciler: str
     ) -> dict[str, Any]:
-        """The object to be applied: adopted by its owner, and recognisable later.
+        """Make the object to be applied: adopted by its owner, and recognisable later.
 
-        The digest makes a difference where others cannot be seen: e.g. when something is not
-        wanted anymore inside of a field that is always set as a whole.
+        The digest shows changes where nothing else does: e.g. when an item is not wanted anymore
+        inside of a field that is always set as a whole.
         """
         child = adopt_child(wanted, owner, namespaced=namespaced)
         metadata = child["metadata"]
@@ -120,7 +124,7 @@ class Badges:
             annotations[OWNED_BY] = str((owner.get("metadata") or {}).get("uid"))
         metadata["labels"] = {MANAGED_BY: self.manager, **(metadata.get("labels") or {})}
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
-        if not SET_BY_SERVERS.isdisjoint(metadata):  # it is made of a live object
+        if not SET_BY_SERVERS.isdisjoint(metadata):  # the wish is made of a live object
             self._make_wanted(metadata)
         data, plain = _serialize(child)
         is_secret = plain.get("kind") == "Secret" and plain.get("apiVersion") == "v1"
@@ -130,42 +134,46 @@ class Badges:
         return plain
 
     def _make_wanted(self, metadata: dict[str, Any]) -> None:
-        """Leave nothing in the metadata that nobody can want."""
+        """Remove the fields from the metadata that cannot be wanted."""
         for key in SET_BY_SERVERS:
             metadata.pop(key, None)
         metadata["annotations"].pop(self._digest, None)
 
     def get_reconciler(self, body: AnyBody) -> str | None:
-        """Which reconciler has applied the object, if it was one of this operator."""
+        """The reconciler of this operator that has applied the object, if any."""
         if self._is_copied(body):
             return None
         return ((body.get("metadata") or {}).get("annotations") or {}).get(self._reconciler)
 
     def get_digest(self, body: AnyBody) -> str:
-        """What exactly was wanted when the object was applied; empty if it never was."""
+        """The digest of the wish when the object was applied; empty if it never was."""
         annotations = (body.get("metadata") or {}).get("annotations") or {}
         return str(annotations.get(self._digest) or "")
 
     def is_same_wish(self, child: AnyBody, live: AnyBody) -> bool:
-        """Whether exactly this was already applied to the object, whatever it is like now."""
+        """Whether exactly this wish was already applied to the object, whatever the object is like
+        now.
+        """
         return self.get_digest(child) == self.get_digest(live) != ""
 
     def is_out_of_reach(self, body: AnyBody, owner_uid: str) -> bool:
-        """Whether Kubernetes does not delete the object with its owner, so we have to."""
+        """Whether Kubernetes does not delete the object with its owner, so that Kopf has to."""
         annotations = (body.get("metadata") or {}).get("annotations") or {}
         return bool(annotations.get(OWNED_BY) == owner_uid) and not self._is_copied(body)
 
     def _is_copied(self, body: AnyBody) -> bool:
-        """Whether others have made the object of one of ours, with all that is written on it.
+        """Whether others have made the object by copying one of ours, with all its marks.
 
-        The server knows who has applied what. The label does not tell: users set it as they like.
+        The server knows who has applied which object. The label does not tell: users set it as they
+        like.
         """
         is_told = (body.get("metadata") or {}).get("managedFields") is not None
         return is_told and get_applied_fields(body, self.manager) is None
 
 
 def _encode_strings(secret: dict[str, Any]) -> bool:
-    """Put the strings where the server puts them, in its form; get whether anything has changed.
+    """Move the strings to the place where the server keeps them, in its form; return whether any
+    moved.
 
     The server never shows the strings as they were written, and drops line breaks of base64.
     """
@@ -186,13 +194,13 @@ def _encode_strings(secret: dict[str, Any]) -> bool:
 
 
 def _digest(data: bytes) -> str:
-    """What is different if the content is. It is made in every pass, so it has to be fast."""
+    """Digest the content. This is made in every pass, so it must be fast."""
     return hashlib.sha256(data).hexdigest()[:DIGEST_LENGTH]
 
 
 def _serialize(child: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
-    """The same as it is going to be sent: with nothing but JSON in it, always in the same order;
-    and the child made of that, with no views in it.
+    """Serialise the object as it is sent: only JSON, always in the same order. Return the plain
+    object, too, without views in it.
     """
     try:
         return jsons.dumps_and_loads(child, sort_keys=True)
@@ -202,7 +210,7 @@ def _serialize(child: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Let views of objects (such as ``spec``) be what they show."""
+    """Serialise views of objects (such as ``spec``) as the values that they show."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):

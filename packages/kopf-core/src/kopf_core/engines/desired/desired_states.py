@@ -1,4 +1,4 @@
-"""The engine of desired state: what is known of every object that has reconcilers."""
+"""The engine of desired state: the plans of all objects that have reconcilers."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -50,16 +50,16 @@ from kopf_core.intents.matching import select
 logger = logging.getLogger("kopf.desired")
 
 JITTER = 0.1
-"""By which share the periodic passes are moved, so that all objects do not come at once."""
+"""By which share the times of periodic passes vary, so that all objects do not come at once."""
 
 REJECTION_DELAYS = (1.0, 10.0, 60.0)
-"""When to make passes anew (in seconds) if the API rejects what they say of the object itself."""
+"""When to make passes anew (in seconds) if the API rejects the status that they have set."""
 
 Enqueue = Callable[[ObjectKey, str], Any]
 
 
 class DesiredStates:
-    """Makes passes for the objects of one kind, when there is anything to make them for."""
+    """Makes the due passes for the objects of one kind."""
 
     def __init__(
         self,
@@ -114,15 +114,17 @@ class DesiredStates:
                 self._trigger(key, Trigger("unblocked", show(body)), self._handlers)
 
     def _find_siblings(self, resource: Resource, body: RawBody) -> list[ReconcilingHandler]:
-        """Those who own this kind, too, beside the reconciler which has applied the object."""
+        """Find the other reconcilers that own this kind, besides the one that has applied the
+        object.
+        """
         if len(self._handlers) == 1:
             return []
         id = self._badges.get_reconciler(body)
         return [h for h in self._handlers if h.id != id and any(s.check(resource) for s in h.owns)]
 
     def on_listed(self, resource: Resource) -> None:
-        """The objects of an observed kind are known now, at least in one of the namespaces:
-        let those go on who waited for that.
+        """The objects of an observed kind are known now, at least in one namespace: let the waiting
+        passes go on.
         """
         for key in self._farewells.leaving:
             self._enqueue(key, f"{resource.name} are listed")
@@ -133,7 +135,7 @@ class DesiredStates:
                         self._trigger(key, Trigger("unblocked", resource.name), (handler,))
 
     def on_indexed(self, index: str, values: Iterable[Any]) -> None:
-        """The values of an index have changed: those which are named there can be concerned."""
+        """The values of an index have changed: trigger the objects that are named there."""
         for (id, _), relation in self._relations.items():
             if relation.index == index:
                 relation.renew()
@@ -142,7 +144,9 @@ class DesiredStates:
                     self._trigger(key, Trigger("related", f"index {index}"), handlers)
 
     def on_related(self, resource: Resource, body: RawBody, change: ObservedChange) -> None:
-        """The same for an object of a related kind."""
+        """An object of a related kind has appeared, changed, or vanished: trigger its primary
+        objects.
+        """
         is_ours = change is ObservedChange.OURS
         for handler in self._handlers:
             for selector in handler.related:
@@ -155,7 +159,7 @@ class DesiredStates:
     def _find_primaries(
         self, handler: ReconcilingHandler, relation: Relation, body: RawBody, change: ObservedChange
     ) -> Collection[ObjectKey]:
-        """Those whom the related object is of interest for, or was before it has changed."""
+        """Find the primary objects of the related object, both before and after its change."""
         if change is ObservedChange.GONE:
             return relation.forget_related(body)
         former = relation.find_former(body)
@@ -167,14 +171,15 @@ class DesiredStates:
         return former
 
     def on_external(self, key: ObjectKey, trigger: Trigger) -> None:
-        """Something outside of the cluster has happened, which the object must be checked for."""
+        """An external source has reported a happening: the object must be checked."""
         self._trigger(key, trigger, self._handlers)
 
     def on_delivered(self, key: ObjectKey, applied: Applied) -> None:
-        """The object is patched; if not as it was told to be, say it anew: it can be a bad moment.
+        """The object is patched. If it is not as the patch wanted, set the status anew: the moment
+        can be bad.
 
-        What was applied is not applied again: it is as wanted. Only the conditions are not.
-        If they were accepted and dropped, there is no sense to say the same again.
+        Applied children are not applied again, as they are as wanted. Only the conditions are not.
+        If the API has accepted and dropped them, it is useless to send the same again.
         """
         known, is_rejected = self._objects.get(key), bool(applied.rejections)
         if known is None:
@@ -198,27 +203,27 @@ class DesiredStates:
     # The turns of an object.
 
     def must_wait(self, key: ObjectKey) -> bool:
-        """Whether there is no place for a pass now: then, there is no sense even to look for
-        what is due. The object is told when there is one.
+        """Whether there is no place for a pass now, so that due passes need not be looked for. A
+        free place brings the object back.
         """
-        if len(self._handlers) > 1:  # maybe, there is one for some of them
+        if len(self._handlers) > 1:  # some of them can have a place
             return False
         return self._places[self._handlers[0].id].wait(key)
 
     @property
     def is_indifferent(self) -> bool:
-        """Whether the status of an object never decides on what to make passes for."""
+        """Whether passes never depend on the status of an object."""
         return not self._relations and not any(handler.has_filters for handler in self._handlers)
 
     def get_rest(self, key: ObjectKey) -> float:
-        """For how many seconds there is nothing to do for the object if nothing happens to it."""
+        """For how many seconds the object needs nothing, if nothing happens to it."""
         known = self._objects.get(key)
         if known is None or known.far or len(known.plans) < len(self._handlers):
             return 0.0
         return known.get_rest(self._clock.monotonic())
 
     async def make_passes(self, step: Step) -> float | None:
-        """Make all the passes that are due; in how many seconds to come back, if at all."""
+        """Make all due passes; return in how many seconds to come back, if at all."""
         known = self._objects.setdefault(step.key, ObjectPlans())
         matching = select(self._handlers, step.cause, running=known.plans)
         for id in self._places.keys() - {handler.id for handler in matching}:
@@ -265,8 +270,8 @@ class DesiredStates:
         return max(0.0, plan.next_time(now) - now)
 
     def _await(self, key: ObjectKey, known: ObjectPlans, identities: frozenset[Any]) -> None:
-        """Let the object be told when any of these objects changes or vanishes."""
-        if self._objects.get(key) is not known:  # it was forgotten amid the pass
+        """Let changes of any of these objects, or the end of them, trigger the object."""
+        if self._objects.get(key) is not known:  # it was forgotten in the middle of the pass
             identities = NOBODY
         for identity in known.awaited - identities:
             keys = self._waiting.get(identity, set())
@@ -391,23 +396,25 @@ class DesiredStates:
     # The end of an object.
 
     def needs_finalizer(self, key: ObjectKey, *, is_held: bool) -> bool:
-        """Whether there is, or is going to be, anything out of reach of garbage collection."""
+        """Whether the object has, or is going to have, children that Kubernetes does not
+        garbage-collect.
+        """
         known = self._objects.get(key)
         is_going_to_be = known is not None and bool(known.far)
         return is_going_to_be or self._farewells.are_needed(key, is_held=is_held)
 
     async def clean_up(self, step: Step) -> bool:
-        """Delete what Kubernetes does not delete with its owner; get whether all of it is gone."""
+        """Delete the children that Kubernetes does not delete; return whether all of them are gone."""
         self.suspend(step.key)
         return await self._farewells.clean_up(step)
 
     def restart(self) -> None:
-        """Forget all the objects, as after a restart: they will be listed again."""
+        """Forget all objects, as after a restart: they will be listed again."""
         for key in [*self._objects, *self._farewells.leaving]:
             self.forget(key)
 
     def suspend(self, key: ObjectKey) -> None:
-        """The object is paused or leaves: let others have the place that it waits for."""
+        """The object is paused or leaves: give the place that it waits for to others."""
         for places in self._places.values():
             places.leave(key)
 
@@ -429,6 +436,6 @@ def _refer(
 
 
 def _digest_status(handler: ReconcilingHandler, step: Step, body: Mapping[str, Any]) -> Essence:
-    """The essence of the object for this reconciler: with the status, if it asks for that."""
+    """The essence of the object for this reconciler: with the status, if it is declared so."""
     field = handler.status_field
     return digest([step.essence.hex(), resolve(body, field, None)]) if field else step.essence

@@ -1,6 +1,6 @@
-"""Doubts: what was applied with no answer can exist, though nobody knows of it yet.
+"""Doubts: objects that were applied without an answer can exist, though no stream has shown them.
 
-It only matters out of reach of garbage collection: such objects must not outlive their owners.
+This matters only if Kubernetes does not garbage-collect them: they must not outlive their owners.
 """
 
 from typing import NamedTuple, cast
@@ -11,14 +11,14 @@ from kopf_core.engines.desired.sources import Source
 
 
 class DoubtedChild(NamedTuple):
-    """The address of a child that was applied, but maybe does not exist."""
+    """The address of a child that was applied, but possibly does not exist."""
 
     source: Source
     namespace: str | None
     name: str
 
     def is_same(self, other: "DoubtedChild") -> bool:
-        """Whether it is the same object, wherever it is known from."""
+        """Whether it is the same object, from whatever source."""
         return self[1:] == other[1:] and self.source.resource.name == other.source.resource.name
 
 
@@ -32,11 +32,11 @@ class Doubts:
         return uid in self._children
 
     def add(self, uid: str, child: DoubtedChild) -> None:
-        """The object is going to be applied."""
+        """The object is about to be applied."""
         self._children.setdefault(uid, set()).add(child)
 
     def discard(self, uid: str, child: DoubtedChild) -> None:
-        """It is known whether the object exists, also if its kind was not served in between."""
+        """It is known whether the object exists, also if its kind was not served for a while."""
         left = {other for other in self._children.get(uid, ()) if not other.is_same(child)}
         if left:
             self._children[uid] = left
@@ -48,9 +48,10 @@ class Doubts:
         self._children.pop(uid, None)
 
     async def settle(self, uid: str, api: ObjectsAPI) -> None:
-        """Look at what is there, so that it is known. Raises :class:`APIError`.
+        """List the doubtful objects, so that it is known whether they exist. Raises
+        :class:`APIError`.
 
-        The objects are listed: it needs no other rights than there are for sure.
+        It lists them because the right to list is surely there.
         """
         for child in list(self._children.get(uid, ())):
             source, namespace, name = child

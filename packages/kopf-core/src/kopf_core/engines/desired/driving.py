@@ -1,7 +1,7 @@
-"""Driving of reconcilers: generators, coroutines, functions, each step where it belongs.
+"""The calls of reconcilers: generators, coroutines, functions, each step in its own place.
 
-Whatever is yielded or returned goes to the acceptor, one object after another. Generators get
-the outcome back: the object as it is in the cluster, or the error of applying it.
+The acceptor gets the yielded and returned objects, one after another. Generators get the outcome
+back: the object as it is in the cluster, or the error of applying it.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _NOTHING = nullcontext()
 
 
 class PassInterrupted(Exception):
-    """The pass cannot go on now: the function is closed, and is not told why."""
+    """The pass cannot go on now. The function is closed, and does not learn why."""
 
 
 async def drive(
@@ -36,15 +36,15 @@ async def drive(
     door: Door | None = None,
     aside: AbstractContextManager[Any] = _NOTHING,
 ) -> None:
-    """Call the function, and have everything that it wants accepted.
+    """Call the function, and pass all objects that it wants to the acceptor.
 
-    No step of it begins while the ``door`` is not open; only its closing does.
-    Async functions can wait for whatever they want; ``aside`` is held while they do.
+    No step of the function begins while the ``door`` is not open, except for its closing. Async
+    functions can wait for anything; ``aside`` is held while they wait.
 
-    Raises whatever the function raises, in the same ways as all other handlers do.
+    Raises the errors of the function in the same ways as all other handlers do.
     """
     if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
-        result = fn(**kwargs)  # nothing of it is executed yet, so there is no need for a thread
+        result = fn(**kwargs)  # nothing of it runs yet, so there is no need for a thread
     else:
         is_async = is_async_fn(fn)
         with aside if is_async else _NOTHING:
@@ -126,9 +126,9 @@ async def _drive_sync(
 async def _alternate(
     advance: Callable[[Any, Exception | None], Awaitable[Any]], accept: Accept
 ) -> None:
-    """The function's step, our step, the function's step, and so on.
+    """Make a step of the function, a step of Kopf, a step of the function, and so on.
 
-    The loop is let go in between: there can be thousands of steps with no waiting in any of them.
+    The event loop runs in between: there can be thousands of steps that wait for nothing.
     """
     value: Any = None
     error: Exception | None = None
@@ -145,7 +145,7 @@ async def _alternate(
 
 
 async def _accept_all(item: Any, accept: Accept) -> Any:
-    """Accept one object, or several of them; get the same number of outcomes."""
+    """Accept one object, or several objects; return the same number of outcomes."""
     if item is None:
         return None
     is_one = isinstance(item, dict | Mapping | str | bytes) or is_model(type(item))
@@ -160,6 +160,6 @@ async def _accept_all(item: Any, accept: Accept) -> Any:
 
 
 def _heed_cancellation() -> None:
-    """Go no further if the pass was cancelled while a thread was waited for."""
+    """Go no further if the pass was cancelled during the wait for a thread."""
     if is_being_cancelled():
         raise asyncio.CancelledError()

@@ -1,4 +1,6 @@
-"""Deletion of what is not wanted anymore, and of what Kubernetes does not delete with its owner."""
+"""Deletion of children that are not wanted anymore, or that Kubernetes does not delete with the
+owner.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,9 +22,10 @@ from kopf_core.engines.desired.sources import Source
 async def delete_child(
     api: ObjectsAPI, source: Source, body: RawBody, logger: AnyLogger, *, why: str
 ) -> None:
-    """Delete this very object, unless it is going already; another one of its name is spared.
+    """Delete this very object, unless it is being deleted; spare another one with its name.
 
-    Since then, it is known as leaving, whenever that comes back: it is not deleted twice.
+    From then on, it is known as leaving, even before the stream shows that: it is not deleted
+    twice.
     """
     if is_leaving(body):
         return
@@ -50,30 +53,30 @@ def _make_leaving(body: RawBody) -> RawBody:
 
 
 class Farewells:
-    """What is left to be deleted until the objects of one kind can be let go."""
+    """The children to be deleted before the objects of one kind can be let go."""
 
     def __init__(self, api: ObjectsAPI, knowledge: Knowledge, badges: Badges) -> None:
         self.leaving: set[ObjectKey] = set()
-        """The objects which wait for their children to be gone."""
+        """The objects that wait for the end of their children."""
 
         self.doubts = Doubts()
-        """The children of which it is not known whether they are there."""
+        """The children that possibly exist."""
 
         self._api = api
         self._knowledge = knowledge
         self._badges = badges
 
     def are_needed(self, key: ObjectKey, *, is_held: bool) -> bool:
-        """Whether there is anything out of reach of garbage collection.
+        """Whether there are children that Kubernetes does not garbage-collect.
 
-        While it is not known, everything stays as it is.
+        While that is unknown, everything stays as it is.
         """
         if str(key) in self.doubts or (is_held and not self._knowledge.is_complete()):
             return True
         return next(self._find_out_of_reach(key), None) is not None
 
     async def clean_up(self, step: Step) -> bool:
-        """Delete what Kubernetes does not delete with its owner; get whether all of it is gone."""
+        """Delete the children that Kubernetes does not delete; return whether all of them are gone."""
         self.leaving.add(step.key)
         if not self._knowledge.is_complete():
             step.cause.logger.warning(

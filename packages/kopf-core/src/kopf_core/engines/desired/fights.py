@@ -1,4 +1,4 @@
-"""Fights: what becomes of the applied objects because of others, be it managers or servers."""
+"""Fights: other managers or servers change the applied objects back."""
 
 from typing import Any
 
@@ -6,16 +6,18 @@ from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.structs.dicts import FieldPath
 
 FIGHTS_LIMIT = 5
-"""How many times in a row others can change an object back before it is called a fight."""
+"""How many times in a row others can change an object back before that is a fight."""
 
 FIGHT_DELAY = 60.0
-"""How rarely (in seconds) to make passes when an object is fought for; and how long to remember."""
+"""How rarely (in seconds) to make passes during a fight; and how long to remember it."""
 
 _NOTHING: frozenset[FieldPath] = frozenset()
 
 
 class Fights:
-    """How many times in a row the objects were changed back; and which fields are not kept."""
+    """Counts how many times in a row objects were changed back; remembers which fields are not
+    stored.
+    """
 
     __slots__ = ("_clock", "_counts", "_unkept")
 
@@ -28,7 +30,7 @@ class Fights:
         return bool(self._counts or self._unkept)
 
     def count(self, identity: Any) -> bool:
-        """Count one more time; get whether it is a fight since now."""
+        """Count one more time; return whether a fight begins now."""
         now = self._clock.monotonic()
         count, latest = self._counts.get(identity, (0, now))
         count = count + 1 if now - latest <= 2 * FIGHT_DELAY else 1
@@ -40,7 +42,7 @@ class Fights:
 
     @property
     def is_on(self) -> bool:
-        """Whether any of the objects is fought for now."""
+        """Whether there is a fight for any of the objects now."""
         now = self._clock.monotonic()
         return any(
             count >= FIGHTS_LIMIT and now - latest <= FIGHT_DELAY
@@ -53,7 +55,7 @@ class Fights:
         return fields if known == digest else _NOTHING
 
     def keep_unkept(self, identity: Any, digest: str, fields: frozenset[FieldPath]) -> bool:
-        """Remember such fields; get whether they are news."""
+        """Remember such fields; return whether they are news."""
         is_news = bool(fields) and self.get_unkept(identity, digest) != fields
         if fields:
             self._unkept[identity] = digest, fields

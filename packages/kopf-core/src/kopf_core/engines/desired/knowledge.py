@@ -1,6 +1,7 @@
-"""Knowledge: whether all objects of some kinds are known. What is not known is not absent.
+"""Knowledge: whether all objects of some kinds are known. Unknown objects are not absent ones.
 
-It is so while they are listed, while this is forbidden, or while their API group is broken.
+Objects are unknown while they are being listed, while that is forbidden, and while their API group
+is broken.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
@@ -18,17 +19,17 @@ class Sources(Protocol):
     """The stores of all observed kinds."""
 
     def get_sources(self, selectors: Iterable[Selector]) -> Mapping[Resource, Source]:
-        """The stores of the kinds which are served under these selectors."""
+        """The stores of the kinds that are served under these selectors."""
 
     def refer(self, selector: Selector, holder: Hashable, names: frozenset[Name]) -> None:
         """The holder refers to these objects now, by their names."""
 
     def is_undiscovered(self, selector: Selector) -> bool:
-        """Whether no such kind is known, but only as some API groups cannot be discovered."""
+        """Whether no such kind is known only because some API groups cannot be discovered."""
 
 
 class Knowledge:
-    """What is known of the kinds that the reconcilers of one kind own and relate to."""
+    """The known kinds that the reconcilers of one kind own and relate to."""
 
     def __init__(
         self,
@@ -42,11 +43,11 @@ class Knowledge:
 
     @property
     def owned_sources(self) -> Collection[Source]:
-        """Those of all owned kinds, each of them once, however many reconcilers have it."""
+        """The stores of all owned kinds, each of them once."""
         return self._sources.get_sources(self._owned).values()
 
     def is_complete(self, handler: ReconcilingHandler | None = None) -> bool:
-        """Whether all that can be owned is known; or only what this handler can own."""
+        """Whether all objects that can be owned are known; or only those that this handler can own."""
         selectors = self._owned if handler is None else handler.owns
         are_synced = all(s.is_synced for s in self._sources.get_sources(selectors).values())
         return are_synced and not any(map(self._sources.is_undiscovered, selectors))
@@ -54,10 +55,10 @@ class Knowledge:
     def find_unlisted(
         self, handler: ReconcilingHandler, key: ObjectKey, home: str | None
     ) -> str | None:
-        """Which kind is not listed yet, so that it would look as if there are no objects.
+        """Find a kind that is not listed yet, and so looks as if it had no objects.
 
-        There can be children in other namespaces, but usually there are none: only pruning
-        and deletion wait for those.
+        Children can be in other namespaces, but usually are not: only pruning and deletion wait for
+        them.
         """
         for resource, source in self._sources.get_sources(handler.owns).items():
             if source.covers(home) and not source.is_synced_in(home):

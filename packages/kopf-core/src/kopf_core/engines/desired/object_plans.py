@@ -1,4 +1,4 @@
-"""What is known of one object by its reconcilers."""
+"""The plans and facts of one object, for its reconcilers."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,45 +13,47 @@ from kopf_core.intents.causes import ResourceCause
 
 @dataclass(slots=True)
 class ObjectPlans:
-    """What is planned for one object, by its reconcilers."""
+    """The plans of the reconcilers for one object."""
 
     plans: dict[HandlerId, Plan] = field(default_factory=dict)
     fights: dict[HandlerId, Fights] = field(default_factory=dict)
     far: frozenset[HandlerId] = NOBODY
-    """Those who want something out of reach of garbage collection."""
+    """The reconcilers that want objects which Kubernetes does not garbage-collect."""
 
     awaited: frozenset[Any] = NOBODY
-    """Which objects of others must be gone or released first."""
+    """The objects of others that must be gone or released first."""
 
     said: Essence | None = None
-    """What the conditions are that are on their way to the API."""
+    """The conditions that are on their way to the API."""
 
     unkept: Essence | None = None
-    """What the conditions were which the API has accepted, but has not stored."""
+    """The conditions that the API has accepted, but has not stored."""
 
     is_unobserved: bool = False
-    """Whether the conditions are told, but not the generation: others are not done with it."""
+    """Whether the conditions are set, but not the generation, as other reconcilers have not
+    finished.
+    """
 
     rejections: int = 0
-    """How many times in a row the conditions, or whatever else is patched, were rejected."""
+    """How many times in a row the API has rejected the conditions or other parts of the patch."""
 
     def set_far(self, id: HandlerId, is_far: bool) -> None:
-        """Remember whether the reconciler wants anything there; mostly, nobody does."""
+        """Remember whether the reconciler wants such objects; usually, none does."""
         self.far = (self.far | {id}) if is_far else (self.far - {id} or NOBODY)
 
     def notice_reply(self, is_rejected: bool, is_dropped: bool) -> None:
-        """The patch is answered: see if the conditions in it were accepted, and are stored."""
+        """The patch is answered: notice whether its conditions were accepted, and are stored."""
         if self.said is not None:
             self.unkept = self.said if is_dropped else None
             self.said = None
         self.rejections = self.rejections + 1 if is_rejected else 0
 
     def get_rest(self, now: float) -> float:
-        """In how many seconds the first of the passes is to be made."""
+        """In how many seconds the first pass is due."""
         return max(0.0, min(plan.next_time(now) for plan in self.plans.values()) - now)
 
     def keep_fights(self, id: HandlerId, fights: Fights) -> None:
-        """Remember the fights of the reconciler, if there are any: mostly, there are none."""
+        """Remember the fights of the reconciler, if there are any; usually, there are none."""
         if fights:
             self.fights[id] = fights
         else:
@@ -60,7 +62,7 @@ class ObjectPlans:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An object in the course of processing, as far as its reconcilers need it."""
+    """One step of an object, as far as its reconcilers need it."""
 
     key: ObjectKey
     cause: ResourceCause

@@ -1,8 +1,8 @@
-"""Ownership: which objects belong to which ones.
+"""Ownership: which objects own which ones.
 
-Within a namespace, and below cluster-scoped objects, these are the owner references of Kubernetes:
-it deletes the owned objects when their owner is gone. Elsewhere, it is an annotation of ours,
-and it is we who delete the owned objects before their owner is let go.
+Within a namespace, and below cluster-scoped objects, Kubernetes has owner references: it deletes
+the owned objects when their owner is gone. Elsewhere, Kopf uses its own annotation, and deletes the
+owned objects itself before it lets the owner go.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,7 +22,7 @@ OWNED_BY = "kopf.dev/owned-by"
 
 
 def get_owners(body: AnyBody) -> Collection[str]:
-    """The uids of the owners of the object, in any of the ways."""
+    """The uids of the owners of the object, by both ways."""
     metadata = body.get("metadata") or {}
     refs, annotations = metadata.get("ownerReferences"), metadata.get("annotations")
     uids = [ref.get("uid") for ref in refs if is_mapping(ref)] if isinstance(refs, list) else []
@@ -32,9 +32,9 @@ def get_owners(body: AnyBody) -> Collection[str]:
 
 
 def find_other_owner(body: AnyBody, uid: str) -> str | None:
-    """Whom the object belongs to, if not to this owner: for the messages.
+    """Find the other owner of the object, if it is not this one: for messages.
 
-    Those who own it together with others, with no controller among them, do not count.
+    Joint owners without a controller among them do not count.
     """
     metadata = body.get("metadata") or {}
     refs = metadata.get("ownerReferences")
@@ -46,18 +46,18 @@ def find_other_owner(body: AnyBody, uid: str) -> str | None:
 
 
 def is_in_reach(owner: AnyBody, namespace: str | None) -> bool:
-    """Whether the garbage collection of Kubernetes takes care of such an object of the owner."""
+    """Whether Kubernetes garbage-collects such an object of the owner."""
     return can_own(owner, namespace=namespace)
 
 
 def get_identity(resource: Resource, body: AnyBody) -> Identity:
-    """What makes two descriptions be of the same object: its kind, namespace, and name."""
+    """The identity by which two descriptions are of the same object: its kind, namespace, and name."""
     metadata = body.get("metadata") or {}
     return resource.group, resource.plural, metadata.get("namespace"), metadata.get("name")
 
 
 def show(body: AnyBody) -> str:
-    """The object for logs and triggers."""
+    """Name the object for logs and triggers."""
     metadata = body.get("metadata") or {}
     path = "/".join(
         part for part in (metadata.get("namespace"), metadata.get("name")) if isinstance(part, str)

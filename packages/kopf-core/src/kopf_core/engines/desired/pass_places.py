@@ -1,4 +1,4 @@
-"""Places: how many objects one reconciler can work on at the same time."""
+"""Places: how many objects of one reconciler have their passes at the same time."""
 
 import asyncio
 import contextlib
@@ -9,21 +9,20 @@ from typing import Any
 from kopf_cogs.structs.keys import ObjectKey
 
 CROWD_LIMIT = 32
-"""How many passes go on if the reconciler has no limit: not fewer than there are threads usually.
+"""How many passes go on if the reconciler has no limit: at least the usual number of threads.
 
-More of them would only wait for each other, each with a connection and much in memory.
+More passes would only wait for each other, each with a connection and much memory.
 """
 
 PATIENCE = 1.0
-"""For how long (in seconds) those are waited for who are told that there is a place."""
+"""How long (in seconds) a free place is kept for the next object in the line."""
 
 
 class Places:
     """The places of one reconciler, and the line of objects for them.
 
-    Those who wait hold nothing, least of all the workers: they are told when there is a place.
-    Those who are told but do not come, e.g. as they are gone, or have something else to do,
-    hold up the others only for :data:`PATIENCE`.
+    Waiting objects occupy nothing, least of all workers: a free place brings their turns. An object
+    that does not come, e.g. as it is gone, holds up the others only for :data:`PATIENCE`.
     """
 
     __slots__ = ("_called", "_left", "_line", "_tell", "_timer")
@@ -36,20 +35,20 @@ class Places:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, key: ObjectKey) -> bool:
-        """Take a place for the object; or put it in the line if there is none."""
+        """Take a place for the object; if there is none, put the object in the line."""
         if self.wait(key):
             return False
         self._left -= 1
         return True
 
     def wait(self, key: ObjectKey) -> bool:
-        """Put the object in the line if there is no place; get whether it has to wait."""
+        """Put the object in the line if there is no place; return whether it has to wait."""
         if self._left > 0:
             self._called.discard(key)
             self._line.pop(key, None)
             return False
         self._line[key] = None
-        if key in self._called:  # somebody else was faster
+        if key in self._called:  # another object was faster
             self._called.discard(key)
             self._line.move_to_end(key, last=False)
         return True
@@ -60,7 +59,7 @@ class Places:
         self._call_next()
 
     def leave(self, key: ObjectKey) -> None:
-        """Wait no more, e.g. as the object is gone."""
+        """Leave the line, e.g. as the object is gone."""
         self._line.pop(key, None)
         if key in self._called:
             self._called.discard(key)
@@ -68,7 +67,7 @@ class Places:
 
     @property
     def aside(self) -> contextlib.AbstractContextManager[Any]:
-        """What to hold while the function can wait for whatever it wants: it keeps its place."""
+        """The context in which the function waits for anything: it keeps its place."""
         return contextlib.nullcontext()
 
     def _call_next(self) -> None:
@@ -87,8 +86,8 @@ class Places:
 
 
 class Crowd(Places):
-    """The places of a reconciler with no limit: those who wait for something of their own,
-    and not for us, hold no place; so, any number of functions can wait.
+    """The places of a reconciler without a limit. A function that waits for its own work occupies
+    no place. So any number of functions can wait.
     """
 
     __slots__ = ()
@@ -107,5 +106,5 @@ class Crowd(Places):
 
 
 def make_places(limit: int | None, workers: int | None, tell: Callable[[ObjectKey], Any]) -> Places:
-    """The places of one reconciler: with its limit, or with no limit, but for so many threads."""
+    """Make the places of one reconciler: with its limit, or without it, for that many threads."""
     return Places(limit, tell) if limit else Crowd(max(CROWD_LIMIT, 2 * (workers or 0)), tell)

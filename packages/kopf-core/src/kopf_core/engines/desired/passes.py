@@ -1,4 +1,4 @@
-"""One pass of one reconciler over one object: the function is called, its wishes are applied."""
+"""One pass of one reconciler over one object: Kopf calls the function, and applies its wishes."""
 
 from collections.abc import Iterable
 from concurrent.futures import Executor
@@ -26,12 +26,12 @@ from kopf_core.engines.desired.wishes import check_wish
 from kopf_core.intents.causes import ReconcilingCause
 
 LEAVING_DELAY = 60.0
-"""When to look again (in seconds) at an object the namespace of which is being deleted."""
+"""When to look again (in seconds) at an object whose namespace is being deleted."""
 
 
 @dataclass(slots=True)
 class Pass:
-    """One call of a reconciler. It is passed for the function itself where attempts are made."""
+    """One call of a reconciler. Attempts use it in place of the function itself."""
 
     fn: Fn
     cause: ReconcilingCause
@@ -39,25 +39,25 @@ class Pass:
     executor: Executor | None
     door: Door
     aside: AbstractContextManager[Any]
-    """What is held while an async function waits for something of its own."""
+    """The context that is held while an async function waits for its own work."""
 
     prune: bool
 
     unlisted: str | None = None
-    """Which of the kinds that matter is not listed yet: what is not known is not absent."""
+    """A kind that matters, but is not listed yet: its unknown objects are not absent ones."""
 
     again: float | None = None
-    """In how many seconds the function wants to be called once more: the least of its wishes."""
+    """In how many seconds the function wants the next call: the least of its wishes."""
 
     is_interrupted: bool = False
-    """The owner must be held by our finalizer before the pass can go on."""
+    """Whether our finalizer must hold the owner before the pass can go on."""
 
     is_complete: bool = False
-    """Everything that is wanted is known, and applied."""
+    """Whether all wanted objects are known, and applied."""
 
     @property
     def is_unsure(self) -> bool:
-        """Whether something that mattered could not be looked at."""
+        """Whether some objects that matter could not be looked at."""
         return self.unlisted is not None or bool(self.applier.unseen)
 
     @property
@@ -65,7 +65,7 @@ class Pass:
         return self.cause.body.metadata.uid or ""
 
     async def run(self, **kwargs: Any) -> None:
-        """Call the function with these arguments. Raises whatever it raises."""
+        """Call the function with these arguments. Raises its errors."""
         if self.unlisted is not None:
             raise BlockedError(f"It must wait until {self.unlisted} are listed.")
         try:
@@ -96,7 +96,7 @@ class Pass:
         return jsons.clone(stored)
 
     async def _prune(self) -> None:
-        """Delete what was applied in the earlier passes, and is not wanted now."""
+        """Delete the objects of earlier passes that are not wanted now."""
         applier, claims = self.applier, self.applier.badges.claims
         for resource, source, body in self._find_applied():
             if applier.is_wanted(resource, body):
@@ -104,7 +104,7 @@ class Pass:
             if not claims.cover(self._owner, body):
                 claims.tell_of_left(body, applier.logger)
             else:
-                applier.fights.forget(get_identity(resource, body))  # it is lost by our own will
+                applier.fights.forget(get_identity(resource, body))  # no fight: it is deleted by us
                 await delete_child(
                     applier.api, source, body, applier.logger, why="it is not wanted anymore"
                 )

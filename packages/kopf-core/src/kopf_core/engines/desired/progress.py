@@ -1,4 +1,4 @@
-"""Progress of reconcilers: the attempts and the delays are kept on the objects, as everywhere."""
+"""The progress of reconcilers: the attempts and delays, stored on the objects as for all handlers."""
 
 from collections.abc import Collection
 from datetime import timedelta
@@ -14,14 +14,14 @@ from kopf_core.engines.desired.object_plans import Step
 from kopf_core.engines.desired.triggers import Essence, Plan
 
 PURPOSE = "reconcile"
-"""What the progress of reconcilers is stored for."""
+"""The purpose under which the progress of reconcilers is stored."""
 
 
 class Progress:
-    """The states of reconcilers, as they are stored on the objects; so, restarts lose nothing.
+    """The states of reconcilers, as they are stored on the objects, so that restarts lose nothing.
 
-    The shared ids are also those of other handlers whose progress is on the object: e.g. with
-    several decorators on one function. There, it is under other names.
+    The shared ids are those that other handlers on the same objects have, too: e.g. with several
+    decorators on one function. The progress of such reconcilers has other names.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Progress:
         self._shared_ids = shared_ids
 
     def load(self, id: HandlerId, body: Body, since: float | None = None) -> HandlerState:
-        """The state as it is stored, or a new one.
+        """Load the stored state, or make a new one.
 
         ``since`` is the monotonic time of the start, if it is known in this process.
         """
@@ -46,7 +46,7 @@ class Progress:
         return self._correct(state._replace(since=since))
 
     def make_plan(self, id: HandlerId, step: Step) -> Plan:
-        """A plan for an object that is seen for the first time, maybe by a restarted operator."""
+        """Make the plan for an object that is seen for the first time, possibly after a restart."""
         plan, state = Plan(), self.load(id, step.cause.body)
         if state.delayed is not None:
             left = (state.delayed - self._clock.now()).total_seconds()
@@ -56,7 +56,9 @@ class Progress:
         return plan
 
     def _get_seen(self, id: HandlerId, body: Body) -> Essence | None:
-        """What the object was like at the latest attempt: it can be changed while nobody runs."""
+        """Load the essence of the object at the latest attempt: it can have changed between two
+        runs.
+        """
         record = self._fetch(id, body) or {}
         try:
             return bytes.fromhex(record.get("seen") or "")
@@ -70,12 +72,12 @@ class Progress:
         return HandlerId(f"{id}/{PURPOSE}") if id in self._shared_ids else id
 
     def is_hastened(self, id: HandlerId, body: Body) -> bool:
-        """Whether people have removed the delay, so that it is retried at once."""
+        """Whether people have removed the delay, so that the retry is due at once."""
         record = self._fetch(id, body)
         return record is not None and record.get("delayed") is None
 
     def keep(self, id: HandlerId, state: HandlerState, outcome: Outcome, step: Step) -> None:
-        """Keep the count of attempts and the delay on the object; nothing if there is no need."""
+        """Store the count of attempts and the delay on the object, if there is a need."""
         if outcome.final:
             self.drop(id, step)
             return
@@ -92,7 +94,7 @@ class Progress:
         storage.flush()
 
     def _correct(self, state: HandlerState) -> HandlerState:
-        """Shift the start by as much as the wall clock has jumped since then, if it has."""
+        """Shift the start by as much as the wall clock has jumped since then."""
         assert state.since is not None
         elapsed = timedelta(seconds=self._clock.monotonic() - state.since)
         jump = self._clock.now() - state.started - elapsed

@@ -1,7 +1,7 @@
-"""Relations: which other objects an object depends on without owning them, and the other way round.
+"""Relations: on which other objects an object depends without owning them, and the other way round.
 
-A relation is declared as a field of the primary object which names the related ones; or as
-the name of an index; or as a function that finds the primary objects of a related one.
+A relation is declared in one of three ways: a field of the primary object that names the related
+ones; the name of an index; or a function that finds the primary objects of a related one.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ from kopf_cogs.structs.keys import ObjectKey
 from kopf_core.engines.desired.sources import Name, Source
 
 HERE = "*"
-"""Instead of a namespace: that of the related object, whatever it is."""
+"""The placeholder for the namespace of the related object."""
 
 RelationFn = Callable[[Mapping[str, Any]], Any]
 
@@ -39,15 +39,15 @@ class Relation:
         self._primaries: dict[Name, set[ObjectKey]] = {}
         self._keys: dict[Name, ObjectKey] = {}
         self._homes: dict[ObjectKey, Name] = {}
-        # Only for functions: what they have said, and what they have said before, but those
-        # who are not related anymore are not told yet.
+        # Only for functions: their latest answers, and their earlier answers with primary objects
+        # that are not related anymore, but do not know it yet.
         self._known: dict[Any, tuple[str | None, frozenset[Name]]] = {}
         self._untold: dict[Any, frozenset[Name]] = {}
         self._homonyms: dict[str, set[Name]] = {}  # the same names in different namespaces
         self._indexed: dict[Name, list[Name]] | None = None  # the index the other way round
 
     def track(self, key: ObjectKey, body: Body) -> None:
-        """See the primary object: its name, and those whom it names."""
+        """Notice the primary object: its name, and the objects that it names."""
         home = _name(body)
         self._keys[home], self._homes[key] = key, home
         if self.index is not None:
@@ -59,7 +59,7 @@ class Relation:
         for name in known - names:
             self._forget(name, key)
         for name in names:
-            for either in (name, (None, name[1])):  # cluster-scoped ones are in no namespace
+            for either in (name, (None, name[1])):  # cluster-scoped objects are in no namespace
                 self._primaries.setdefault(either, set()).add(key)
         self._names[key] = names
         if names != known:
@@ -84,16 +84,16 @@ class Relation:
                 self._homonyms.pop(home[1], None)
 
     def find_primaries(self, body: RawBody) -> Collection[ObjectKey]:
-        """The primary objects which this related object is of interest for.
+        """Find the primary objects of this related object.
 
-        Raises whatever the function of the user raises.
+        Raises the errors of the user's function.
         """
         if isinstance(self._source, tuple):
             return set(self._primaries.get(_name(body), ()))
         if isinstance(self._source, str):
             return self._find_keys(self._name_primaries(body))
         id = _identify(body)
-        names = NOWHERE  # of those which are not related if it fails
+        names = NOWHERE  # if the function fails, the object has no primary objects
         try:
             names = self._name_primaries(body)
         finally:
@@ -102,18 +102,18 @@ class Relation:
         return self._find_keys(names)
 
     def find_former(self, body: RawBody) -> Collection[ObjectKey]:
-        """The primary objects which this object was related to before, as far as it mattered.
+        """Find the primary objects of the former state of this object.
 
-        It is what the function has said of its former state. Fields of the primary objects are
-        not changed with it, and indices tell of their former values themselves.
+        These are the answers of the function for that state. Fields of the primary objects do not
+        change with the related object, and indices report their former values themselves.
         """
         id = _identify(body)
         return self._find_keys(self._known.get(id, _UNKNOWN)[1] | self._untold.pop(id, NOWHERE))
 
     def forget_related(self, body: RawBody) -> Collection[ObjectKey]:
-        """The related object is gone; get the primary objects which that is of interest for.
+        """The related object is gone; return its primary objects.
 
-        The function is not called: not much can be left of the object but its name.
+        The function is not called: little can be left of the object but its name.
         """
         if isinstance(self._source, tuple | str):
             return self.find_primaries(body)
@@ -129,7 +129,7 @@ class Relation:
         return {key for key in keys if key is not None}
 
     def find_in(self, source: Source, key: ObjectKey) -> Iterable[RawBody]:
-        """All the objects that are related to the primary object: by their names, if possible."""
+        """Find all related objects of the primary object: by their names, if possible."""
         names = self.get_names(key)
         if names is None:
             return self.find_related(key, [*source.values()])
@@ -138,9 +138,9 @@ class Relation:
         return bodies if isinstance(self._source, tuple) else self.find_related(key, bodies)
 
     def find_related(self, key: ObjectKey, bodies: Collection[RawBody]) -> Iterator[RawBody]:
-        """Those of the objects that are related to the primary object.
+        """Select the objects that are related to the primary object.
 
-        The function of the user is called once for each state of each of them.
+        The function of the user is called once for each state of each object.
         """
         home = self._homes.get(key)
         if home is None:
@@ -160,7 +160,9 @@ class Relation:
         return frozenset(parse_names(found, name[0]))
 
     def _recall_primaries(self, body: RawBody) -> frozenset[Name]:
-        """The same; nobody if the function fails: that was told when the object has come."""
+        """Recall the primary objects of the object; none if the function fails, which was logged
+        already.
+        """
         if isinstance(self._source, str):  # the index can change when the object does not
             return self._name_primaries(body)
         id, version = _identify(body), body["metadata"].get("resourceVersion")
@@ -171,18 +173,18 @@ class Relation:
             names = self._name_primaries(body)
         except Exception:
             names = NOWHERE
-        if known is not None and known[1] - names:  # its change is on its way to be told
+        if known is not None and known[1] - names:  # the report of its change is on its way
             self._untold[id] = self._untold.get(id, NOWHERE) | known[1]
         self._known[id] = version, names
         return names
 
     @property
     def index(self) -> str | None:
-        """The name of the index by which the related objects are found, if so."""
+        """The name of the index that finds the related objects, if there is one."""
         return self._source if isinstance(self._source, str) else None
 
     def find_named(self, names: Any) -> Collection[ObjectKey]:
-        """The primary objects of these names; with no namespaces, those in all of them."""
+        """Find the primary objects of these names; names without namespaces are in all of them."""
         found: set[ObjectKey] = set()
         for space, name in parse_names(names, None):
             homes = self._homonyms.get(name, ()) if space is None else [(space, name)]
@@ -190,7 +192,7 @@ class Relation:
         return found
 
     def get_names(self, key: ObjectKey) -> Collection[Name] | None:
-        """The names of all the objects that can be related, or ``None`` if any of them can be."""
+        """The names of all objects that can be related, or ``None`` if any object can be."""
         if isinstance(self._source, tuple):
             return self._names.get(key, frozenset())
         home = self._homes.get(key)
@@ -207,7 +209,7 @@ class Relation:
         self._indexed = None
 
     def _turn_index(self) -> Mapping[Name, list[Name]]:
-        """The names of the related objects by those of the primary ones, as the index has them."""
+        """Map the primary objects to the names of the related ones, by the index."""
         if self._indexed is None:
             self._indexed = {}
             for key, values in self._indices.get(self.index or "", {}).items():
@@ -225,16 +227,16 @@ class Relation:
 
 
 def settle(source: Any, indices: Mapping[str, Any]) -> Any:
-    """A single word is an index if there is such one, or else a field of the object."""
+    """Settle a single word: an index if there is such one, or else a field of the object."""
     if isinstance(source, str) and source not in indices:
         return (source,)
     return source
 
 
 def parse_names(value: Any, namespace: str | None) -> Iterator[Name]:
-    """The names as users write them: one or many; with a namespace, or in this one.
+    """Parse the names as users write them: one or many; with a namespace, or in this one.
 
-    A string is a name, or ``namespace/name``; a pair is a namespace and a name; a mapping has
+    A string is a name, or ``namespace/name``. A pair is a namespace and a name. A mapping has
     ``name`` and maybe ``namespace``, as references in Kubernetes have.
     """
     if isinstance(value, str):

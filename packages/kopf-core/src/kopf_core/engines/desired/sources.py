@@ -1,4 +1,4 @@
-"""Where the states of owned and related objects are taken from, and what becomes of them."""
+"""The sources of owned and related objects, and the reports of their changes."""
 
 import enum
 from collections.abc import Collection, Iterable
@@ -20,20 +20,20 @@ class Source(Protocol):
 
     @property
     def is_synced(self) -> bool:
-        """Whether all objects that exist are known, wherever they are observed."""
+        """Whether all existing objects are known, wherever they are observed."""
 
     @property
     def is_observed(self) -> bool:
         """Whether its objects are known anywhere: not anymore if the kind is not served."""
 
     def is_synced_in(self, namespace: str | None) -> bool:
-        """Whether all objects that exist in this namespace are known."""
+        """Whether all existing objects in this namespace are known."""
 
     def covers(self, namespace: str | None) -> bool:
         """Whether the objects of this namespace are known, too."""
 
     def knows(self, names: Collection[Name] | None) -> bool:
-        """Whether it is known which objects of these names exist; or all objects there are."""
+        """Whether it is known which objects of these names exist; or which objects exist at all."""
 
     def find(self, namespace: str | None, name: str) -> RawBody | None:
         """The object by its name, if it exists."""
@@ -45,23 +45,23 @@ class Source(Protocol):
         """All objects of this owner."""
 
     def put(self, body: RawBody) -> None:
-        """Take the state returned by our own request: it is newer than what was streamed."""
+        """Take the state returned for our own request: it is newer than the streamed one."""
 
     async def wait_for_others(self, namespace: str | None, name: str) -> None:
-        """Wait until nobody else is writing the object: it can be theirs since then."""
+        """Wait until other parts have written the object: it can belong to others then."""
 
     def writing(self, namespace: str | None, name: str) -> AbstractContextManager[None]:
-        """What to hold while the object is being written: our own changes are no news to us."""
+        """The context in which the object is being written: our own changes are no news."""
 
 
 class ObservedChange(enum.Enum):
-    """What is told of the object, and by whom it was done."""
+    """The kinds of reported changes, by who has made them."""
 
     OTHERS = enum.auto()
-    """It has appeared, or is changed."""
+    """The object has appeared, or has been changed."""
 
     OURS = enum.auto()
-    """The same, but it was us: the reconciler which has done it knows it already."""
+    """The same, but this operator did it: the reconciler that has done it knows it already."""
 
     GONE = enum.auto()
-    """It does not exist anymore; of what it was, maybe only its identity is left."""
+    """The object does not exist anymore; possibly, only its identity is left of it."""

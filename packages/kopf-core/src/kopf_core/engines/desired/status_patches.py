@@ -1,4 +1,4 @@
-"""Statuses: what reconcilers say of the objects themselves, and what is not worth saying."""
+"""Statuses: the changes that reconcilers make to the status of their objects, if these are news."""
 
 import contextlib
 
@@ -21,11 +21,11 @@ REASON = "FieldManagerConflict"
 
 
 class FieldConflictError(TemporaryError):
-    """The fields of an object are set by other managers, and must not be taken from them."""
+    """Other managers have set fields of an object, and Kopf must not take these fields."""
 
 
 def tell_of_conflict(cause: ReconcilingCause, message: str, *, is_lasting: bool) -> None:
-    """Post an event about the owner; and if it cannot be overcome, set a condition, too."""
+    """Post an event about the owner; if the conflict lasts, set a condition, too."""
     conditions: Conditions = cause.kwargs["conditions"]
     is_known = is_lasting and conditions.get(CONFLICT, {}).get("message") == message
     if is_lasting:
@@ -36,7 +36,7 @@ def tell_of_conflict(cause: ReconcilingCause, message: str, *, is_lasting: bool)
 
 
 def tell_of_peace(cause: ReconcilingCause) -> None:
-    """Everything is as wanted: there is no conflict anymore."""
+    """Remove the condition: everything is as wanted, and there is no conflict anymore."""
     conditions: Conditions = cause.kwargs["conditions"]
     if CONFLICT in conditions:
         conditions.delete(CONFLICT)
@@ -46,21 +46,21 @@ _CONDITIONS = frozenset({("status",), ("status", "conditions")})
 
 
 def drop_if_the_same(patch: Patch, body: Body) -> None:
-    """Send nothing if reconcilers say of the object what is there already: they say it each time.
+    """Drop the status from the patch if the object has it already: reconcilers set it each time.
 
     Conditions are there only if they have changed.
     """
     if not patch or patch.fns or _has_conditions(patch):
         return
-    with contextlib.suppress(Exception):  # what is not JSON is reported when it is to be sent
+    with contextlib.suppress(Exception):  # values that are not JSON are reported at their sending
         if not patch.as_json_patch(body):
             patch.clear()
 
 
 def drop_unkept(patch: Patch, body: Body, unkept: Essence | None) -> Essence | None:
-    """Do not say what was said already, and was not stored; get what is said now, if anything.
+    """Drop the conditions that were sent already, and were not stored; return the new ones, if any.
 
-    Otherwise, with no conditions in the schema, they would be sent after each pass.
+    Otherwise, without conditions in the schema, they would be sent after each pass.
     """
     if not _has_conditions(patch):
         return None
@@ -82,10 +82,10 @@ def is_dropped(inconsistencies: Diff) -> bool:
 
 
 def observe(cause: ReconcilingCause, known: ObjectPlans) -> None:
-    """Say which generation of the object is reconciled completely, if it is so for all reconcilers.
+    """Set the generation of the object that is completely reconciled, if all reconcilers agree.
 
-    If it is not there yet, it goes together with the conditions only, or once after them if it had
-    to wait for others: it can be that the definition of the kind has no such field, and the server
+    If it is not on the object yet, it is set only together with the conditions, or once after them
+    if it had to wait for other reconcilers. The kind can have no such field, and then the server
     drops it every time.
     """
     if not cause.kwargs["conditions"]:
@@ -96,7 +96,7 @@ def observe(cause: ReconcilingCause, known: ObjectPlans) -> None:
     is_late, known.is_unobserved = known.is_unobserved, False
     generation, stored = cause.body.metadata.get("generation"), cause.body.status
     if cause.is_status_counted and not _has_conditions(cause.patch) and is_seen(cause.body):
-        return  # it is our own latest change of the status, and there would be one more
+        return  # our own latest change of the status made it, and there would be one more
     is_news = is_late or "observedGeneration" in stored or _has_conditions(cause.patch)
     if generation is not None and is_news and stored.get("observedGeneration") != generation:
         cause.patch.setdefault("status", {})["observedGeneration"] = generation

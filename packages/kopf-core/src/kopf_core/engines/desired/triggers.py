@@ -1,4 +1,4 @@
-"""Triggers: why a pass is to be made for an object, and when. Pure: no loop, no clock."""
+"""Triggers: why and when a pass is due for an object. Pure: no loop, no clock."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -12,17 +12,17 @@ NOBODY: frozenset[Any] = frozenset()
 """One empty set for all objects, as each takes hundreds of bytes."""
 
 Essence = bytes
-"""A digest of what is to be recognised later: it takes little memory, of whatever size that is."""
+"""A digest by which content is recognised later: it takes little memory, whatever the content."""
 
 URGENT = frozenset({"changed", "unblocked"})
-"""The triggers that are a reason to retry at once: what has failed can well succeed now."""
+"""The triggers that are a reason to retry at once: the failed work can succeed now."""
 
 NEWS = frozenset({"appeared", "changed"})
 """The triggers that are of the object itself."""
 
 
 def digest(content: Any) -> Essence:
-    """What is different if the content is. It is anything that can be in an object."""
+    """Digest the content, which can be any part of an object."""
     return hashlib.blake2b(jsons.dumps(content), digest_size=16).digest()
 
 
@@ -46,8 +46,9 @@ class Trigger:
 
     kind: str
     """``appeared``, ``changed``, ``child``, ``related``, ``external``, ``unblocked``, ``every``,
-    ``again``, or ``retry``. Unblocked is when what was waited for has happened, e.g. a kind
-    is served."""
+    ``again``, or ``retry``. Unblocked means that the awaited change has happened, e.g. a kind is
+    served.
+    """
 
     subject: str = ""
     """The changed object, e.g. ``Deployment ns/web``; empty for the primary object itself.
@@ -59,27 +60,27 @@ class Trigger:
         return f"{self.kind}: {self.subject}" if self.subject else self.kind
 
     def __repr__(self) -> str:
-        return f"<{self}>"  # it is seen in printed sets of them
+        return f"<{self}>"  # people see it in printed sets
 
 
 @dataclass(slots=True)
 class Plan:
-    """What is planned for one reconciler of one object. All times are monotonic, in seconds."""
+    """The plan of one reconciler for one object. All times are monotonic, in seconds."""
 
     triggers: frozenset[Trigger] = NOBODY
-    """Those that no pass has seen yet: any number of them make one pass."""
+    """The triggers that no pass has seen yet: any number of them make one pass."""
 
     essence: Essence | None = None
-    """The object as it was in the latest pass, without its status and our marks."""
+    """The essence of the object in the latest pass, without its status and our marks."""
 
     expected: Essence | None = None
-    """The object as the latest pass has left it, if its status is a trigger, too."""
+    """The essence as the latest pass has left it, if the status is a trigger, too."""
 
     due: dict[str, float] = field(default_factory=dict)
     """When to make a pass even if nothing happens, by the kinds of triggers."""
 
     rested: float = 0.0
-    """Not earlier than that: the object has a rate limit."""
+    """The earliest time of the next pass: the object has a rate limit."""
 
     retry: float | None = None
     """When to retry after a failure: all but the :data:`URGENT` triggers wait for it."""
@@ -88,29 +89,30 @@ class Plan:
     """When the first of the attempts has started that have not succeeded yet."""
 
     is_partial: bool = False
-    """Whether something can be left to be applied or pruned: some of the kinds were not listed."""
+    """Whether some objects can still need to be applied or pruned, as some kinds were not listed.
+    """
 
     awaited: frozenset[Any] = NOBODY
-    """Which objects of others must be gone or released before this one can be as wanted."""
+    """The objects of others that must be gone or released before this one can be as wanted."""
 
     is_complete: bool = False
     """Whether everything was as wanted in the latest pass."""
 
     is_going: bool = False
-    """Whether a pass is being made now: nobody knows yet what it is going to wait for."""
+    """Whether a pass is running now: nobody knows yet what it is going to wait for."""
 
     @property
     def is_hampered(self) -> bool:
-        """Whether something is, or can be, left to be done, as it was not possible before."""
+        """Whether work is left, or can be, that was not possible before."""
         return self.retry is not None or self.is_partial or self.is_going
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything is as wanted by the object as it is now."""
+        """Whether everything is as the current state of the object wants it."""
         return self.is_complete and all(trigger.kind not in NEWS for trigger in self.triggers)
 
     def notice(self, essence: Essence) -> None:
-        """See the object: it is new, or changed, or the same."""
+        """Notice the object: it is new, or changed, or the same."""
         if self.essence is None:
             self.add(Trigger("appeared"))
         elif essence not in (self.essence, self.expected):
@@ -122,7 +124,7 @@ class Plan:
         self.triggers |= {trigger}
 
     def ripen(self, now: float) -> None:
-        """Turn what is due by now into triggers."""
+        """Turn the due times into triggers."""
         for kind, at in list(self.due.items()):
             if at <= now:
                 del self.due[kind]
@@ -132,7 +134,7 @@ class Plan:
             self.add(Trigger("retry"))
 
     def next_time(self, now: float) -> float:
-        """When to make the next pass: not later than ``now`` means at once."""
+        """When to make the next pass; a time up to ``now`` means at once."""
         times = [*self.due.values()]
         if self.retry is not None:
             is_urgent = any(trigger.kind in URGENT for trigger in self.triggers)
@@ -142,7 +144,7 @@ class Plan:
         return max(min(times, default=NEVER), self.rested)
 
     def take_triggers(self) -> frozenset[Trigger]:
-        """What the pass is made for; none of that is left for the next one."""
+        """Take the triggers for a pass; none of them is left for the next one."""
         self.is_going = True
         triggers, self.triggers = self.triggers, NOBODY
         self.due.clear()

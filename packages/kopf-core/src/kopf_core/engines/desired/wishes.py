@@ -1,4 +1,4 @@
-"""Wishes: whether what a reconciler wants is the description of an object at all. Pure."""
+"""Wishes: tells descriptions of objects from nonsense. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,13 +8,13 @@ from kopf_core.engines.desired.ownership import show
 
 
 class NonsenseError(TypeError):
-    """What is wanted is not an object. It is said with no traceback: it is in the function."""
+    """A wanted value is not an object. The error has no traceback: the defect is in the function."""
 
     expected = True
 
 
 def check_wish(wanted: Any) -> Mapping[str, Any]:
-    """The wanted object, if it looks like one. Raises :class:`NonsenseError`.
+    """Check the wanted object. Raises :class:`NonsenseError` if it does not look like an object.
 
     It can be an instance of a class with ``@kopf.resource``, or an object of pykube.
     """
