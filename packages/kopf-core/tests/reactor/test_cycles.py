@@ -1,5 +1,6 @@
 """Cycles of one object: own changes, lost marks, the finalizer that is undone by others."""
 
+import json
 import logging
 from typing import Any
 
@@ -31,6 +32,35 @@ async def test_k37_own_changes_amid_a_cycle_are_not_updates(spine: Any, registry
     assert await spine.wait() is DONE
     assert calls == [("a", "create"), ("b", 0), ("b", 1)]
     assert spine.body["spec"] == {"n": 1, "own": 1}
+
+
+async def test_sim16_progress_of_subhandlers_that_a_backup_brings_back_is_not_for_later_changes(
+    spine: Any, registry: Any
+) -> None:
+    """A patch of the operator can come right after the restoration: it removes a part of this."""
+    calls = []
+
+    @on.update("kopfexamples", id="first", registry=registry)
+    async def first(**_: Any) -> None:
+        calls.append("first")
+
+    @on.update("kopfexamples", id="parent", registry=registry)
+    async def parent(**_: Any) -> None:
+        @on.subhandler(id="x")
+        async def x(**_: Any) -> None:
+            calls.append("parent/x")
+
+    spine.create(n=1)
+    await spine.settle()
+    restored = {"started": "2020-01-01T00:00:00Z", "purpose": "update", "success": True}
+    names = ("kopf.zalando.org/first", "kopf.zalando.org/parent.x")
+    marks = dict.fromkeys(names, json.dumps(restored, separators=(",", ":")))
+    spine.change({"metadata": {"annotations": marks}})
+    await spine.settle()
+    assert not {*names} & {*spine.annotations}
+    spine.change({"spec": {"n": 2}})
+    await spine.settle()
+    assert calls == ["first", "parent/x"]
 
 
 async def test_k37_objects_whose_marks_are_removed_are_handled_ever_later(

@@ -337,7 +337,8 @@ class Cycles:
         state = self._load(turn, cause) if state is None else state
         marks, storage = turn.marks, self._persistence.progress_storage
         state.purge(self._handlers.changing, body=cause.body, patch=marks, storage=storage)
-        storage.sweep(body=cause.body, patch=marks, purpose=cause.reason.value)
+        for purpose in sorted({cause.reason.value, *state.superseded}):
+            storage.sweep(body=cause.body, patch=marks, purpose=purpose)
         storage.touch(body=cause.body, patch=marks, value=None)
 
     def _conclude(self, turn: Turn, cause: ChangingCause) -> None:
