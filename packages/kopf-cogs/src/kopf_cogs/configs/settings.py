@@ -149,6 +149,26 @@ class LeasingSettings(SettingsGroup):
     """Whether to exit with an error when the Lease is lost, or to follow the new leader."""
 
 
+@dataclasses.dataclass(repr=False, eq=False)
+class ShardingSettings(SettingsGroup):
+    """Settings of several replicas of the operator, each with its part of the objects."""
+
+    name: str | None = None
+    """The name of the Leases; ``None`` if there is one replica, and it handles all objects."""
+
+    namespace: str | None = None
+    """The namespace of the Leases; by default, that of the pod, or of the current context."""
+
+    duration: Seconds = 15.0
+    """For how long (in seconds) others wait since the last sign of life of a replica."""
+
+    renew_deadline: Seconds = 10.0
+    """For how long (in seconds) a replica acts with no renewal; it must be less than that."""
+
+    retry_period: Seconds = 2.0
+    """How often (in seconds) a replica renews its Lease, and looks which objects are its own."""
+
+
 _MAPPINGS = frozenset({"label_selectors", "field_selectors", "shard_selectors", "transforms"})
 """The settings of watching that are mappings of resources: usual dictionaries become them."""
 
@@ -354,6 +374,7 @@ class OperatorSettings:
     networking: NetworkingSettings = dataclasses.field(default_factory=NetworkingSettings)
     persistence: PersistenceSettings = dataclasses.field(default_factory=PersistenceSettings)
     leasing: LeasingSettings = dataclasses.field(default_factory=LeasingSettings)
+    sharding: ShardingSettings = dataclasses.field(default_factory=ShardingSettings)
     serving: ServingSettings = dataclasses.field(default_factory=ServingSettings)
 
     name: str | None = None

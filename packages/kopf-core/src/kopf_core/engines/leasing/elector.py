@@ -4,8 +4,8 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
 
 from kopf_cogs.aiokits.clocks import Clock, TimeLimit
 from kopf_cogs.aiokits.surroundings import get_chance
@@ -49,11 +49,22 @@ class LeaseLostError(Exception):
     expected = True
 
 
+class Cargo(Protocol):
+    """What else is stored in the object of a lease: in its metadata."""
+
+    def load(self, metadata: Mapping[str, Any]) -> None:
+        """Notice how the object is stored now; it has no metadata if there is no object."""
+
+    def stow(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Get the metadata to store with the next renewal, of those that are stored now."""
+
+
 class Elector:
     """Takes part in the election of one leader, by one Lease.
 
     It calls ``on_leading`` when it becomes the leader, and ``on_following`` when it ceases to be
     the leader. The fence is open only while it surely leads. The client must not have that fence.
+    The elector reads and writes the cargo in the same requests as the lease.
     """
 
     def __init__(
@@ -66,6 +77,7 @@ class Elector:
         fence: Fence,
         on_leading: Callable[[], Awaitable[None]],
         on_following: Callable[[], Awaitable[None]],
+        cargo: Cargo | None = None,
     ) -> None:
         self._client = client
         self._settings = settings
@@ -74,6 +86,8 @@ class Elector:
         self._fence = fence
         self._on_leading = on_leading
         self._on_following = on_following
+        self._cargo = cargo
+        self._hastened = asyncio.Event()
         self._observed = Observation(duration=settings.duration)
         self._stored: dict[str, Any] | None = None
         self._complaint: str | None = None
@@ -109,15 +123,17 @@ class Elector:
         while True:
             await self._acquire()
             self._is_leading = True
-            logger.info(f"This operator leads now: it holds the lease {self._title}.")
             try:
                 await self._lead()
             finally:
                 self._is_leading = False
-            logger.warning(f"The lease {self._title} is lost: this operator does nothing now.")
             await self._on_following()
             if self._settings.exit_on_loss:
                 raise LeaseLostError(f"The lease {self._title} is lost.")
+
+    def hasten(self) -> None:
+        """Renew the lease now if this one leads: there is new cargo."""
+        self._hastened.set()
 
     async def release(self, limit: TimeLimit = asyncio.timeout) -> None:
         """Let others lead at once, if this operator leads. Not to be called while :meth:`run` goes
@@ -172,7 +188,7 @@ class Elector:
             while self._fence.is_open:
                 if leading.done():
                     leading.result()
-                await asyncio.sleep(min(self._settings.retry_period, self._fence.get_left()))
+                await self._wait(min(self._settings.retry_period, self._fence.get_left()))
                 if not await self._renew():
                     return
         finally:
@@ -180,6 +196,15 @@ class Elector:
             if not leading.done():
                 leading.cancel()
                 await asyncio.wait([leading])
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait for the time of the next renewal; only cargo can be in a hurry."""
+        if self._cargo is None:
+            return await asyncio.sleep(seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hastened.wait()
+        self._hastened.clear()
 
     async def _renew(self) -> bool:
         """Renew the lease if it is time; return whether it is still ours, as far as is known.
@@ -231,9 +256,9 @@ class Elector:
         try:
             body = await self._client.get(url, backoffs=())
         except APINotFoundError:
-            self._stored = None
+            self._keep(None)
         else:
-            self._stored = _check(body)
+            self._keep(_check(body))
             self._observed.observe(LeaseRecord.parse(body), self._clock.monotonic())
 
     async def _hold(self) -> None:
@@ -257,22 +282,26 @@ class Elector:
         All other fields of the object stay as they are.
         """
         namespace, name = self._settings.namespace, self._settings.name
+        known = self._stored or {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": name, "namespace": namespace},
+        }
+        metadata = known["metadata"] if self._cargo is None else self._cargo.stow(known["metadata"])
+        spec = {**(known.get("spec") or {}), **record.as_spec()}
+        body = {**known, "metadata": metadata, "spec": spec}
         if self._stored is None:
-            body: dict[str, Any] = {
-                "apiVersion": LEASES.api_version,
-                "kind": LEASES.kind,
-                "metadata": {"name": name, "namespace": namespace},
-                "spec": record.as_spec(),
-            }
             url = LEASES.get_url(namespace=namespace)
-            self._stored = _check(await self._client.post(url, body, backoffs=()))
+            self._keep(_check(await self._client.post(url, body, backoffs=())))
         else:
-            body = {
-                **self._stored,
-                "spec": {**(self._stored.get("spec") or {}), **record.as_spec()},
-            }
             url = LEASES.get_url(namespace=namespace, name=name)
-            self._stored = _check(await self._client.put(url, body, backoffs=()))
+            self._keep(_check(await self._client.put(url, body, backoffs=())))
+
+    def _keep(self, stored: dict[str, Any] | None) -> None:
+        """Remember how the object is stored."""
+        self._stored = stored
+        if self._cargo is not None:
+            self._cargo.load({} if stored is None else stored["metadata"])
 
     @property
     def _title(self) -> str:

@@ -9,7 +9,7 @@ from kopf_cogs.clients.errors import APIError
 
 
 class FencedError(APIError):
-    """The request was not sent: this operator does not lead, or does not surely lead."""
+    """The request was not sent: this operator does not hold its lease, or is not sure of that."""
 
     is_temporary = True
 
@@ -49,5 +49,5 @@ class Fence:
         """For how many seconds a request can be sent. Raises :class:`FencedError` if it cannot."""
         left = self.get_left()
         if left <= 0:
-            raise FencedError("nothing is sent, as this operator is not the leader (anymore)")
+            raise FencedError("nothing is sent, as this operator does not hold its lease (anymore)")
         return left

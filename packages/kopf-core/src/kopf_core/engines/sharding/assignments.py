@@ -50,6 +50,10 @@ class Assignment:
             if shard.owner == member and shard.heir is None
         )
 
+    def names(self, member: str) -> bool:
+        """Whether the member has any shard, or is going to have it."""
+        return any(member in (shard.owner, shard.heir) for shard in self.shards)
+
     def is_awaiting(self, member: str, confirmed: int) -> bool:
         """Whether others wait until this member confirms; it has confirmed the given round."""
         return any(

@@ -20,6 +20,11 @@ class Order(NamedTuple):
     shards: frozenset[int]
 
 
+LAPSE = Order(-1, frozenset())
+"""This process is not sure of its shards anymore, so it must stop at once. When it has stopped, it
+confirms that, and waits for other orders."""
+
+
 class Assigner(Protocol):
     """The part that knows which shards this process has."""
 

@@ -52,7 +52,7 @@ class HandlingFactory:
         self._sources = sources
         self._enqueue = enqueue
         self._occupancy = Occupancy()
-        self._share = essentials.share
+        self._essentials = essentials
         self._options = essentials.options
         self._indexing = replace(
             essentials.execution,
@@ -74,7 +74,7 @@ class HandlingFactory:
             background=self._background,
             desired=self._make_desired(handlers),
             takeovers=self._make_takeovers(resource, handlers),
-            share=self._share,
+            share=self._essentials.share,
         )
 
     def _make_takeovers(self, resource: Resource, handlers: ResourceHandlers) -> "Takeovers | None":
@@ -119,7 +119,8 @@ class HandlingFactory:
             is_known=self._memories.__contains__,
             absorb=reconciler.echoes.absorb,
         )
-        make = Intake if self._share is None else partial(SharedIntake, share=self._share)
+        share = self._essentials.share
+        make = Intake if share is None else partial(SharedIntake, share=share)
         return make(
             queue,
             indexer=self._make_indexer(stream.resource, handlers),

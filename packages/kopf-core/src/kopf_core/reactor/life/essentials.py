@@ -88,7 +88,9 @@ class Essentials:
         self.api = ObjectsAPI(self.client)
         self.recorder = EventRecorder(self.client, self.settings)
         self.memories = ObjectMemories(options.memo)
-        self.share = None if options.assigner is None else Share()
+        self.share: Share | None = None
+        """Which objects are ours, if others handle the rest."""
+
         self.indices = options.indices
         self.indices.declare(options.registry.index_ids)
         self.insights = Insights()

@@ -8,18 +8,14 @@ handled the objects by the time when it leads again.
 
 import asyncio
 import logging
-import pathlib
-import uuid
 from typing import TYPE_CHECKING
 
-from kopf_cogs.aiokits.surroundings import get_chance
-from kopf_cogs.helpers.hostnames import get_hostname
-from kopf_core.actions.retrying import safe_message
 from kopf_core.engines.activities import ActivityError
 from kopf_core.engines.leasing.fences import Fence
 from kopf_core.intents.causes import Activity
 from kopf_core.reactor.life.essentials import Essentials
 from kopf_core.reactor.life.handling import Handling
+from kopf_core.reactor.life.places import detect_namespace, make_identity
 from kopf_core.reactor.streams.modes import Mode
 
 if TYPE_CHECKING:  # its import takes time, and few operators need it
@@ -29,8 +25,6 @@ logger = logging.getLogger("kopf.leasing")
 
 PAUSE = "lease"
 """The reason of the pause: the lease is not held."""
-
-POD_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
 class Leadership:
@@ -74,12 +68,11 @@ class Leadership:
         from kopf_core.engines.leasing.elector import Elector
 
         essentials, settings = self._essentials, self._essentials.settings.leasing
-        bits = get_chance().getrandbits(128)
         fence = essentials.client.fence = Fence(essentials.options.clock)
         self._elector = Elector(
             essentials.free_client,
             settings,
-            identity=f"{get_hostname()}_{uuid.UUID(int=bits, version=4)}",
+            identity=make_identity(),
             clock=essentials.options.clock,
             fence=fence,
             on_leading=self._lead,
@@ -110,16 +103,23 @@ class Leadership:
     async def _take_part(self, elector: "Elector") -> None:
         settings = self._essentials.settings.leasing
         await self._essentials.vault.wait_for_readiness()
-        settings.namespace = settings.namespace or await self._detect_namespace()
-        lease = f"{settings.namespace}/{settings.name}"
-        logger.info(f"This operator is {elector.identity!r} in the election by the lease {lease}.")
+        settings.namespace = settings.namespace or await detect_namespace(self._essentials.client)
+        who = repr(elector.identity)
+        logger.info(f"This operator is {who} in the election by the lease {self._lease}.")
         await elector.run()
 
+    @property
+    def _lease(self) -> str:
+        settings = self._essentials.settings.leasing
+        return f"{settings.namespace}/{settings.name}"
+
     async def _lead(self) -> None:
+        logger.info(f"This operator leads now: it holds the lease {self._lease}.")
         await self._run(Activity.LEADING)
         self._handling.governor.lift(PAUSE)
 
     async def _follow(self) -> None:
+        logger.warning(f"The lease {self._lease} is lost: this operator does nothing now.")
         await self._handling.governor.impose(PAUSE, Mode.CUT)
         self._essentials.memories.restart(self._handling.background.restart())
         self._handling.orchestrator.forget_plans()
@@ -133,12 +133,3 @@ class Leadership:
         handlers = self._essentials.registry.get_activity_handlers(activity)
         if handlers:
             await self._essentials.activities.run(activity, handlers)
-
-    async def _detect_namespace(self) -> str:
-        """The namespace of this pod; outside of pods, of the current context."""
-        try:
-            text = await asyncio.to_thread(pathlib.Path(POD_NAMESPACE).read_text, "utf-8")
-        except OSError as e:
-            logger.debug(f"This is not a pod: {safe_message(e)}")
-            return self._essentials.client.default_namespace or "default"
-        return text.strip()

@@ -90,6 +90,10 @@ def list_needs(
     if settings.leasing.name is not None and settings.leasing.namespace is not None:
         for right in _list_leasing(settings.leasing):
             add(settings.leasing.namespace, right, "The leader is elected")
+    if settings.sharding.name is not None and settings.sharding.namespace is not None:
+        for verb in ("get", "list", "create", "update", "delete"):  # their names are random
+            right = Right(LEASES.group, LEASES.plural, verb)
+            add(settings.sharding.namespace, right, "Replicas share the objects")
     return needs
 
 

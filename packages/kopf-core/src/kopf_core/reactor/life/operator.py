@@ -32,6 +32,7 @@ from kopf_core.reactor.life.handling import Handling
 from kopf_core.reactor.life.leadership import Leadership
 from kopf_core.reactor.life.needs import review_rights
 from kopf_core.reactor.life.once import Failures
+from kopf_core.reactor.life.replication import Replication
 from kopf_core.reactor.life.shard_orders import Sharding
 from kopf_core.reactor.life.watchdog import Watchdog
 from kopf_core.reactor.shape.preflight import (
@@ -68,6 +69,7 @@ class Operator:
         self._options = options
         self._context = contextvars.copy_context()
         self.leadership = Leadership(essentials, self.handling)
+        self._replication = Replication(essentials)
         self._sharding = Sharding(essentials, self.handling)
         self._authenticator = Authenticator(
             vault=essentials.vault,
@@ -176,7 +178,7 @@ class Operator:
             self.essentials.execution.door.add_guard(self._peering.is_sure)
             self.handling.observer.include(PEERING_GROUPS)
         await self.leadership.start()
-        await self._sharding.start()
+        await self._sharding.start(self._replication.start() or self._options.assigner)
         parts = self._make_parts()
         tasks = [asyncio.create_task(coro, name=f"kopf-{name}") for name, coro in parts.items()]
         try:
@@ -201,6 +203,7 @@ class Operator:
             "namespace observer": handling.observe_namespaces(),
             "orchestrator": handling.orchestrator.run(),
             "leadership": self.leadership.run(),
+            "replication": self._replication.run(),
             "sharding": self._sharding.run(),
             "peering": self._peering.run(),
             "rights": review_rights(essentials),
@@ -282,7 +285,12 @@ class Operator:
         metrics = make_metrics(names) if serving.endpoint else None
         self.essentials.plug_in([*([] if metrics is None else [metrics]), *own])
         status = OperatorStatus(
-            self.essentials, self.handling, self.leadership, find_problems, self._admission
+            self.essentials,
+            self.handling,
+            self.leadership,
+            self._replication,
+            find_problems,
+            self._admission,
         )
         endpoints: dict[str, Coroutine[Any, Any, None]] = {}
         if serving.status:
@@ -355,6 +363,7 @@ class Operator:
             await self.exit.wait_for(self._has_no_threads, self.exit.get_left)
         finally:
             await self.leadership.stop()
+            await self._replication.stop()
             await self.essentials.close()
 
     def _log_hung(self) -> None:
@@ -399,7 +408,7 @@ class Operator:
 def _stand_alone(settings: OperatorSettings) -> None:
     """Take part in no peering and in no election: rehearsals do not concern other operators."""
     settings.peering.standalone = True
-    settings.leasing.name = None
+    settings.leasing.name = settings.sharding.name = None
 
 
 def _log_stopped(title: str, left: Collection[asyncio.Task[Any]]) -> None:

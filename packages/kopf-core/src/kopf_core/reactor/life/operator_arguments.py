@@ -62,6 +62,9 @@ class OperatorArguments(TypedDict, total=False):
     lease: str | None
     """The Lease for the election of one leader: ``NAME`` or ``NAME@NAMESPACE``."""
 
+    shards: str | None
+    """The Leases by which replicas share the objects: ``NAME`` or ``NAME@NAMESPACE``."""
+
     liveness_endpoint: str | None
     """Where to serve the probes, e.g. ``http://0.0.0.0:8080/healthz``."""
 
@@ -152,6 +155,9 @@ def adjust_settings(settings: OperatorSettings, given: OperatorArguments) -> Non
     if (lease := given.get("lease")) is not None:
         leasing.name, _, namespace = lease.partition("@")
         leasing.namespace = namespace or leasing.namespace
+    if (shards := given.get("shards")) is not None:
+        settings.sharding.name, _, namespace = shards.partition("@")
+        settings.sharding.namespace = namespace or settings.sharding.namespace
     if (selector := given.get("namespace_selector")) is not None:
         settings.scanning.namespace_selector = selector
     if (endpoint := given.get("serving_endpoint")) is not None:

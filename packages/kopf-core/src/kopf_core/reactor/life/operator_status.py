@@ -28,6 +28,7 @@ from kopf_core.intents.handlers import TimerHandler
 from kopf_core.reactor.life.essentials import Essentials
 from kopf_core.reactor.life.handling import Handling
 from kopf_core.reactor.life.leadership import Leadership
+from kopf_core.reactor.life.replication import Replication
 from kopf_core.reactor.streams.informers import StreamKey
 from kopf_core.reactor.streams.queueing import WorkQueue
 from kopf_core.reactor.streams.work import Position, WorkItem
@@ -56,11 +57,13 @@ class OperatorStatus:
         essentials: Essentials,
         handling: Handling,
         leadership: Leadership,
+        replication: Replication,
         find_problems: Callable[[], Collection[str]],
         admission: "AdmissionEngine | None" = None,
     ) -> None:
         self._admission = admission
         self._leadership = leadership
+        self._replication = replication
         self._find_problems = find_problems
         self._essentials = essentials
         self._handling = handling
@@ -91,6 +94,8 @@ class OperatorStatus:
             yield ("the indices are not filled" if essentials.indices else "not all is listed"), ""
         if obstacle := self._leadership.obstacle:
             yield "not in the election", obstacle
+        if obstacle := self._replication.obstacle:
+            yield "not one of the replicas", obstacle
         if essentials.exit.requested.is_set():
             yield "the operator is stopping", ""
         for key, informer in handling.pool.informers.items():

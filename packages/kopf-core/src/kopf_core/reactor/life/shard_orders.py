@@ -1,4 +1,4 @@
-"""Sharding: this process handles only its part of the objects; other processes handle the rest.
+"""Sharding: this process handles only its part of the objects; others handle the rest.
 
 The assigner gives orders, which say which shards this process has.
 
@@ -13,7 +13,7 @@ import logging
 from collections.abc import Set
 
 from kopf_core.engines.sharding.hashing import find_shard
-from kopf_core.engines.sharding.shares import Assigner, Order, Share
+from kopf_core.engines.sharding.shares import LAPSE, Assigner, Order, Share
 from kopf_core.reactor.life.essentials import Essentials
 from kopf_core.reactor.life.handling import Handling
 from kopf_core.reactor.streams.modes import Mode
@@ -28,26 +28,29 @@ class Sharding:
     """Follows the orders of the assigner, if there is one."""
 
     def __init__(self, essentials: Essentials, handling: Handling) -> None:
+        self._essentials = essentials
         self._handling = handling
         self._memories = essentials.memories
         self._settings = essentials.settings
-        self._assigner = essentials.options.assigner
-        self._share = essentials.share
+        self._assigner: Assigner | None = None
         self._leaving: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    async def start(self, assigner: Assigner | None) -> None:
         """Pause until the first order. To be called before anything is handled."""
-        if self._assigner is not None:
+        self._assigner = assigner
+        if assigner is not None:
+            self._essentials.share = Share()
             await self._handling.governor.impose(PAUSE, Mode.COLD)
 
     async def run(self) -> None:
         """Follow the orders for as long as the operator runs."""
-        if self._assigner is None or self._share is None:
+        assigner, share = self._assigner, self._essentials.share
+        if assigner is None or share is None:
             await asyncio.Event().wait()
             return
         try:
             while True:
-                await self._follow(self._assigner, self._share)
+                await self._follow(assigner, share)
         finally:
             await self._stop_leaving()
 
@@ -55,6 +58,10 @@ class Sharding:
         """Wait for the next order, and begin to follow it, even if the previous one is not done."""
         order = await assigner.wait()
         await self._stop_leaving()
+        if order == LAPSE:
+            await self._stop_at_once(share)
+            assigner.confirm(order.round)
+            return
         gained = order.shards - share.shards
         logger.debug(f"Order {order.round}: {len(order.shards)} shards, {len(gained)} are new.")
         share.shards = order.shards
@@ -63,6 +70,13 @@ class Sharding:
         self._handling.governor.lift(PAUSE)
         leaving = self._leave(assigner, share, order)
         self._leaving = asyncio.create_task(leaving, name="kopf-leaving-shards")
+
+    async def _stop_at_once(self, share: Share) -> None:
+        """Forget everything, as after a restart: others can have handled the objects by then."""
+        share.shards = frozenset()
+        await self._handling.governor.impose(PAUSE, Mode.CUT)
+        self._memories.restart(self._handling.background.restart())
+        self._handling.orchestrator.forget_plans()
 
     def _begin(self, gained: Set[int]) -> None:
         """Handle the objects of more shards, as after a restart.

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import Executor
 from typing import Any
 
-from kopf_cogs.configs.settings import OperatorSettings
+from kopf_cogs.configs.settings import LeasingSettings, OperatorSettings, ShardingSettings
 from kopf_cogs.helpers.similar import find_similar
 from kopf_core.actions.bases import BaseHandler, Fn
 from kopf_core.actions.loggers import AnyLogger
@@ -25,6 +25,9 @@ from kopf_core.intents.handlers import (
 )
 from kopf_core.intents.registries import OperatorRegistry, deduplicate, identify_fn
 from kopf_core.reactor.object.warnings import locate
+
+MAX_LABEL = 63
+"""How long the value of a label can be."""
 
 
 class SettingsError(Exception):
@@ -150,6 +153,7 @@ def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
         hint = f" Did you mean {suggestion!r}?" if suggestion else ""
         logger.warning(f"There is no such setting: {section}.{name}.{hint}")
     _check_leasing(settings)
+    _check_sharding(settings)
     for name in ("finalizer", "progress_storage", "diffbase_storage"):
         value = getattr(settings.persistence, name)
         if value is None or value == "":
@@ -163,8 +167,9 @@ def check_settings(settings: OperatorSettings, logger: AnyLogger) -> None:
 
 def check_sharing(settings: OperatorSettings) -> None:
     """Prepare to be one of several processes, or raise :class:`SettingsError` if it cannot be."""
-    if settings.leasing.name is not None or settings.peering.mandatory:
-        raise SettingsError("Use neither leases nor peering with several processes.")
+    others = (settings.leasing.name, settings.sharding.name)
+    if any(name is not None for name in others) or settings.peering.mandatory:
+        raise SettingsError("Use neither leases, nor shards, nor peering with several processes.")
     settings.peering.standalone = True  # the other processes are not to be waited for
 
 
@@ -177,10 +182,31 @@ def _check_leasing(settings: OperatorSettings) -> None:
             "Use either peering or leases, not both: they are two ways to choose who works."
         )
     peering.standalone = True
-    if not 0 < 1.2 * leasing.retry_period < leasing.renew_deadline < leasing.duration:
+    _check_times("leasing", leasing)
+
+
+def _check_sharding(settings: OperatorSettings) -> None:
+    sharding, peering = settings.sharding, settings.peering
+    if sharding.name is None:
+        return
+    if peering.mandatory or settings.leasing.name is not None:
         raise SettingsError(
-            f"settings.leasing must have retry_period < renew_deadline < duration; these are "
-            f"{leasing.retry_period!r}, {leasing.renew_deadline!r}, {leasing.duration!r}."
+            "Use shards with neither peering nor a lease: with shards, all replicas work at once."
+        )
+    if len(sharding.name) > MAX_LABEL:
+        raise SettingsError(
+            f"settings.sharding.name is a value of labels: at most {MAX_LABEL} characters, "
+            f"not {sharding.name!r}."
+        )
+    peering.standalone = True
+    _check_times("sharding", sharding)
+
+
+def _check_times(title: str, group: LeasingSettings | ShardingSettings) -> None:
+    if not 0 < 1.2 * group.retry_period < group.renew_deadline < group.duration:
+        raise SettingsError(
+            f"settings.{title} must have retry_period < renew_deadline < duration; these are "
+            f"{group.retry_period!r}, {group.renew_deadline!r}, {group.duration!r}."
         )
 
 

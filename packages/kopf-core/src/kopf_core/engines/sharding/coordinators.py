@@ -1,0 +1,127 @@
+"""The coordinator of replicas: keeps the assignment of shards in their common Lease.
+
+Each replica takes part in the election by the common Lease, and so it reads the assignment there.
+The one that holds the Lease writes the assignment with its renewals.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kopf_cogs.aiokits.clocks import Clock, TimeLimit
+from kopf_cogs.clients.errors import APIError
+from kopf_cogs.clients.rights import hint_at_role
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import LeasingSettings
+from kopf_core.engines.leasing.elector import Elector
+from kopf_core.engines.leasing.fences import Fence
+from kopf_core.engines.sharding.assignment_records import format_assignment, parse_assignment
+from kopf_core.engines.sharding.assignments import Assignment, advance
+from kopf_core.engines.sharding.roll import Roll
+
+logger = logging.getLogger("kopf.sharding")
+
+ASSIGNMENT = "kopf.dev/assignment"
+"""The annotation of the common Lease."""
+
+CALLING_TIMEOUT = 2.0
+"""How long (in seconds) the exiting coordinator looks for those who are to have its shards."""
+
+
+class Coordinator:
+    """Takes part in the election, and assigns the shards to the members while it is elected.
+
+    ``on_assigned`` is called with the assignment when it is read or written, changed or not.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        settings: LeasingSettings,
+        *,
+        identity: str,
+        clock: Clock,
+        on_assigned: Callable[[Assignment | None], None],
+    ) -> None:
+        self._assignment: Assignment | None = None
+        self._settings = settings
+        self._on_assigned = on_assigned
+        self._roll = Roll(client, settings, clock)
+        self._complaint = ""
+        self.elector = Elector(
+            client,
+            settings,
+            identity=identity,
+            clock=clock,
+            fence=Fence(clock),
+            on_leading=self._coordinate,
+            on_following=self._forget,
+            cargo=self,
+        )
+
+    def load(self, metadata: Mapping[str, Any]) -> None:
+        self._assignment = _parse(metadata)
+        self._on_assigned(self._assignment)
+
+    def stow(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+        assignment = self._plan(_parse(metadata))
+        if assignment is None:
+            return metadata
+        own = {ASSIGNMENT: format_assignment(assignment)}
+        return {**metadata, "annotations": {**(metadata.get("annotations") or {}), **own}}
+
+    async def release(self, limit: TimeLimit) -> None:
+        """Let another replica coordinate. Before that, give the shards of those away who are gone.
+
+        Not to be called while the elector runs.
+        """
+        if self._roll.living is not None:
+            with contextlib.suppress(APIError, TimeoutError):
+                async with limit(CALLING_TIMEOUT):
+                    await self._roll.call(self._named)
+        await self.elector.release(limit)
+
+    def _plan(self, known: Assignment | None) -> Assignment | None:
+        """The next assignment; the same one if nothing is to change, or if too little is known.
+
+        If people have removed the assignment, nobody knows who works where. Then, those who have
+        followed it stop, and become other members. Only then, there is a new assignment.
+        """
+        members = self._roll.living
+        if members is None or (known is None and any(members.values())):
+            return known
+        return advance(known or Assignment(), members.keys(), members)
+
+    async def _coordinate(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._settings.renew_deadline):
+                    await self._roll.call(self._named)
+                    if self._plan(self._assignment) != self._assignment:
+                        self.elector.hasten()
+                    await self._roll.bury(self._named)
+                self._complaint = ""
+            except (APIError, TimeoutError) as e:
+                self._complain(f"{e}{hint_at_role(e)}" or "there is no reply in time")
+            await asyncio.sleep(self._settings.retry_period)
+
+    async def _forget(self) -> None:
+        self._roll.living = None
+
+    @property
+    def _named(self) -> set[str]:
+        """Those who have any shard, or are going to have it."""
+        shards = () if self._assignment is None else self._assignment.shards
+        return {name for shard in shards for name in (shard.owner, shard.heir) if name is not None}
+
+    def _complain(self, reason: str) -> None:
+        """Log the problem, but only once while it lasts."""
+        level = logging.DEBUG if reason == self._complaint else logging.WARNING
+        logger.log(level, f"It is unknown which replicas are alive: {reason}")
+        self._complaint = reason
+
+
+def _parse(metadata: Mapping[str, Any]) -> Assignment | None:
+    return parse_assignment((metadata.get("annotations") or {}).get(ASSIGNMENT))

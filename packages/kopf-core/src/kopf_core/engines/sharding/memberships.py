@@ -1,0 +1,83 @@
+"""Memberships: one life of a replica as a member, and what it says in its own Lease."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kopf_core.engines.sharding.assignments import Assignment
+from kopf_core.engines.sharding.roll import CONFIRMED, MEMBERS
+from kopf_core.engines.sharding.shares import Order
+
+
+class Membership:
+    """What the member is told to do, and what it has confirmed.
+
+    ``give`` takes the orders for the operator. ``hasten`` has the Lease stored soon.
+    """
+
+    def __init__(
+        self,
+        member: str,
+        group: str,
+        *,
+        give: Callable[[Order], None],
+        hasten: Callable[[], None],
+    ) -> None:
+        self.is_over = asyncio.Event()
+        self._member = member
+        self._group = group
+        self._give = give
+        self._hasten = hasten
+        self._latest = Order(0, frozenset())
+        self._given = 0
+        self._confirmed = 0
+        self._is_told = False
+        """Whether it is stored that this member follows the assignment."""
+
+        self._held = frozenset[int]()
+        """Where anything can work."""
+
+    def follow(self, assignment: Assignment | None) -> None:
+        """Notice what is assigned now. The life is over if it contradicts what is followed."""
+        if assignment is not None and not self._latest.round and not assignment.names(self._member):
+            return  # those who coordinate have not noticed this member yet
+        if not self._agrees(assignment):
+            self.is_over.set()
+        elif assignment is not None and assignment.round > self._latest.round:
+            self._latest = Order(assignment.round, assignment.get_share(self._member))
+            if not self._confirmed:
+                self.confirm(assignment.round)  # nothing works here yet
+            self._give_order()
+
+    def confirm(self, round: int) -> None:
+        """Nothing works anymore except for what that order permits."""
+        self._confirmed = max(self._confirmed, round)
+        if round == self._given == self._latest.round:
+            self._held = self._latest.shards
+        self._hasten()
+
+    def load(self, metadata: Mapping[str, Any]) -> None:
+        text = (metadata.get("annotations") or {}).get(CONFIRMED)
+        self._is_told |= text is not None and self._confirmed > 0 and text == str(self._confirmed)
+        self._give_order()
+
+    def stow(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+        labels = {**(metadata.get("labels") or {}), MEMBERS: self._group}
+        annotations = {**(metadata.get("annotations") or {}), CONFIRMED: str(self._confirmed)}
+        return {**metadata, "labels": labels, "annotations": annotations}
+
+    def _agrees(self, assignment: Assignment | None) -> bool:
+        """Whether nobody else can work where this member can."""
+        if assignment is None or assignment.round < self._latest.round:
+            return not self._latest.round
+        return all(assignment.shards[shard].owner == self._member for shard in self._held)
+
+    def _give_order(self) -> None:
+        """Give the latest order; the first one only when all can know that there was an order.
+
+        If the assignment is lost, nobody begins another one while there are such members.
+        """
+        if self._is_told and self._given < self._latest.round:
+            self._given = self._latest.round
+            self._held |= self._latest.shards
+            self._give(self._latest)

@@ -1,0 +1,134 @@
+"""Replicas: the shards are assigned to the replicas of an operator by Leases.
+
+Each replica has a Lease of its own: the membership. While it is surely held, the replica can work.
+A replica that has lost its membership stops at once, and becomes another member then.
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from kopf_cogs.aiokits.clocks import Clock, TimeLimit
+from kopf_cogs.aiokits.surroundings import get_chance
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import LeasingSettings
+from kopf_core.engines.leasing.elector import Elector, LeaseLostError
+from kopf_core.engines.leasing.fences import Fence
+from kopf_core.engines.sharding.assignments import Assignment
+from kopf_core.engines.sharding.coordinators import Coordinator
+from kopf_core.engines.sharding.memberships import Membership
+from kopf_core.engines.sharding.shares import LAPSE, Order
+
+logger = logging.getLogger("kopf.sharding")
+
+
+class Replica:
+    """The assigner of one of several replicas; they all have the same settings.
+
+    The fence is open only while the membership is surely held. The client must not be fenced.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        settings: LeasingSettings,
+        *,
+        identity: str,
+        clock: Clock,
+        fence: Fence,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._identity = identity
+        self._clock = clock
+        self._fence = fence
+        self._orders = asyncio.Queue[Order]()
+        self._stopped = asyncio.Event()
+        self._membership: Membership | None = None
+        self._elector: Elector | None = None
+        self._coordinator = Coordinator(
+            client, settings, identity=identity, clock=clock, on_assigned=self._follow
+        )
+
+    @property
+    def obstacle(self) -> str:
+        """Why it is no member, and takes no part in the election; empty if it was able to."""
+        electors = [self._coordinator.elector, *([self._elector] if self._elector else [])]
+        return next((one.obstacle for one in electors if one.obstacle), "")
+
+    async def wait(self) -> Order:
+        return await self._orders.get()
+
+    def confirm(self, round: int) -> None:
+        if round == LAPSE.round:
+            self._stopped.set()
+        elif self._membership is not None:
+            self._membership.confirm(round)
+
+    async def run(self) -> None:
+        """Be a member for as long as the operator runs, and coordinate if elected."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._coordinator.elector.run())
+            group.create_task(self._live())
+
+    async def release(self, limit: TimeLimit) -> None:
+        """Give all shards away, as nothing works anymore. Not to be called while it runs."""
+        if self._elector is not None:
+            await self._elector.release(limit)
+        await self._coordinator.release(limit)
+
+    async def _live(self) -> None:
+        while True:
+            await self._be_member(f"{get_chance().getrandbits(40):010x}")
+            self._membership = None
+            self._stopped.clear()
+            self._orders.put_nowait(LAPSE)
+            await self._stopped.wait()
+
+    async def _be_member(self, member: str) -> None:
+        """Live one life as a member: until the membership lapses."""
+        lease = f"{self._settings.name}-{member}"
+
+        async def on_joined() -> None:
+            logger.info(f"This operator is a member of the replicas now, by the lease {lease}.")
+
+        async def on_lapsed() -> None:
+            logger.warning(f"The lease {lease} is lost: this operator gives all its shards up.")
+
+        self._membership = membership = Membership(
+            member,
+            self._settings.name or "",
+            give=self._orders.put_nowait,
+            hasten=lambda: elector.hasten(),
+        )
+        self._elector = elector = Elector(
+            self._client,
+            replace(self._settings, name=lease, exit_on_loss=True),
+            identity=self._identity,
+            clock=self._clock,
+            fence=self._fence,
+            on_leading=on_joined,
+            on_following=on_lapsed,
+            cargo=membership,
+        )
+        await self._hold(elector, membership)
+
+    async def _hold(self, elector: Elector, membership: Membership) -> None:
+        """Keep the membership until it lapses, or the assignment contradicts it."""
+        holding = asyncio.create_task(elector.run())
+        ending = asyncio.create_task(membership.is_over.wait())
+        try:
+            await asyncio.wait([holding, ending], return_when=asyncio.FIRST_COMPLETED)
+            if ending.done():
+                logger.warning("The shards of this operator were assigned to others: it stops.")
+            elif not isinstance(holding.exception(), LeaseLostError):
+                holding.result()
+        finally:
+            holding.cancel()
+            ending.cancel()
+            self._fence.close()
+            await asyncio.wait([holding, ending])
+
+    def _follow(self, assignment: Assignment | None) -> None:
+        if self._membership is not None:
+            self._membership.follow(assignment)

@@ -1,0 +1,101 @@
+"""The roll: which members of the replicas are alive, as the coordinator knows them.
+
+A member is alive while its Lease keeps changing, as observed here, by the local monotonic clock. So
+it is as with other leases: a member that cannot renew its Lease stops before it is found dead.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kopf_cogs.aiokits.clocks import Clock
+from kopf_cogs.clients.errors import APIConflictError, APINotFoundError, APIResponseError
+from kopf_cogs.clients.session import Client
+from kopf_cogs.configs.settings import LeasingSettings
+from kopf_cogs.structs.resources import LEASES
+from kopf_core.engines.leasing.lease_records import LeaseRecord, Observation
+
+MEMBERS = "kopf.dev/members-of"
+"""The label of the Leases of members: the name that their replicas share."""
+
+CONFIRMED = "kopf.dev/confirmed-round"
+"""The annotation of the Lease of a member: the latest round that it has followed."""
+
+
+@dataclass(slots=True)
+class _Member:
+    observation: Observation
+    confirmed: int = 0
+    version: str | None = None
+    """Of the Lease; nothing if there is none."""
+
+
+class Roll:
+    """Who is alive, and what they have confirmed. The settings are those of the coordinator."""
+
+    def __init__(self, client: Client, settings: LeasingSettings, clock: Clock) -> None:
+        self._client = client
+        self._settings = settings
+        self._clock = clock
+        self._members: dict[str, _Member] = {}
+        self.living: Mapping[str, int] | None = None
+        """The living members, and the rounds that they have confirmed. Nothing if not called."""
+
+    async def call(self, named: Collection[str]) -> None:
+        """Find out who is alive. ``named`` are those of the assignment, dead or alive.
+
+        A member is dead if its Lease has not changed for long, as of when it was asked for: if this
+        process is suspended meanwhile, the reply can be old. If a Lease is not there, people could
+        have deleted it. Its member does not know that yet, and still works.
+        """
+        began = self._clock.monotonic()
+        url = LEASES.get_url(namespace=self._settings.namespace)
+        selector = {"labelSelector": f"{MEMBERS}={self._settings.name}"}
+        found = _parse(await self._client.get(url, params=selector, backoffs=()))
+        now, prefix = self._clock.monotonic(), f"{self._settings.name}-"
+        bodies = {name.removeprefix(prefix): body for name, body in found.items()}
+        for name in [*self._members.keys() - bodies.keys() - {*named}]:
+            del self._members[name]
+        for name in {*bodies, *named}:
+            self._notice(name, bodies.get(name), now)
+        self.living = {
+            name: member.confirmed
+            for name, member in self._members.items()
+            if member.observation.is_held_by_other("", began)
+        }
+
+    def _notice(self, name: str, body: Mapping[str, Any] | None, now: float) -> None:
+        if name not in self._members:
+            self._members[name] = _Member(Observation(duration=self._settings.duration))
+        member = self._members[name]
+        member.version = None if body is None else body["metadata"].get("resourceVersion")
+        if body is not None:
+            member.observation.observe(LeaseRecord.parse(body), now)
+            text = str((body["metadata"].get("annotations") or {}).get(CONFIRMED))
+            member.confirmed = int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
+        elif member.observation.record is None:
+            member.observation.observe(LeaseRecord(name), now)
+
+    async def bury(self, named: Collection[str]) -> None:
+        """Delete the Leases of the dead, except for those that the assignment still names."""
+        for name, member in self._members.items():
+            if name not in (self.living or ()) and name not in named and member.version:
+                await self._delete(f"{self._settings.name}-{name}", member.version)
+
+    async def _delete(self, name: str, version: str) -> None:
+        """Delete this Lease, unless it has changed."""
+        url = LEASES.get_url(namespace=self._settings.namespace, name=name)
+        payload = {"preconditions": {"resourceVersion": version}}
+        try:
+            await self._client.request("DELETE", url, payload=payload, backoffs=())
+        except (APINotFoundError, APIConflictError):
+            pass
+
+
+def _parse(reply: Any) -> dict[str, Mapping[str, Any]]:
+    """The Leases by their names. Raises :class:`APIResponseError`."""
+    try:
+        return {str(body["metadata"]["name"]): body for body in reply["items"] or ()}
+    except (TypeError, KeyError):
+        raise APIResponseError("the reply is not a list of leases") from None

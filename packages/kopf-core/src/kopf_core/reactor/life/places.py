@@ -1,0 +1,31 @@
+"""Places: where the objects of this operator are by default, and how it is told from others."""
+
+import asyncio
+import logging
+import pathlib
+import uuid
+
+from kopf_cogs.aiokits.surroundings import get_chance
+from kopf_cogs.clients.session import Client
+from kopf_cogs.helpers.hostnames import get_hostname
+from kopf_core.actions.retrying import safe_message
+
+logger = logging.getLogger("kopf.leasing")
+
+POD_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+
+def make_identity() -> str:
+    """The name of this operator among its replicas: the name of the pod, and a random part."""
+    bits = get_chance().getrandbits(128)
+    return f"{get_hostname()}_{uuid.UUID(int=bits, version=4)}"
+
+
+async def detect_namespace(client: Client) -> str:
+    """The namespace of this pod; outside of pods, of the current context."""
+    try:
+        text = await asyncio.to_thread(pathlib.Path(POD_NAMESPACE).read_text, "utf-8")
+    except OSError as e:
+        logger.debug(f"This is not a pod: {safe_message(e)}")
+        return client.default_namespace or "default"
+    return text.strip()

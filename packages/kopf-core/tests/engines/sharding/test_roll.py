@@ -1,0 +1,141 @@
+"""Who of the members is alive, in the eyes of the coordinator."""
+
+from typing import Any
+
+import pytest
+
+from kopf_cogs.clients.errors import APIConflictError, APIResponseError
+from kopf_cogs.configs.settings import LeasingSettings
+from kopf_core.engines.sharding.roll import CONFIRMED, Roll
+
+
+class Leases:
+    """The Leases on a server; the requests take as long as the test says."""
+
+    def __init__(self, clock: Any) -> None:
+        self.items: dict[str, Any] = {}
+        self.deleted: list[Any] = []
+        self.delay = 0.0
+        self._clock = clock
+        self._version = 0
+
+    def renew(self, member: str, confirmed: object = 0, holder: str = "pod") -> None:
+        self._version += 1
+        self.items[f"group-{member}"] = {
+            "metadata": {
+                "name": f"group-{member}",
+                "resourceVersion": f"{self._version}",
+                "annotations": {CONFIRMED: f"{confirmed}"},
+            },
+            "spec": {
+                "holderIdentity": holder,
+                "leaseDurationSeconds": 15,
+                "renewTime": f"{self._version}",
+            },
+        }
+
+    async def get(self, url: str, **_: Any) -> Any:
+        reply = {"items": [*self.items.values()]}
+        self._clock.advance(self.delay)
+        return reply
+
+    async def request(self, method: str, url: str, *, payload: Any, **_: Any) -> Any:
+        name = url.rpartition("/")[2]
+        if (
+            self.items[name]["metadata"]["resourceVersion"]
+            != payload["preconditions"]["resourceVersion"]
+        ):
+            raise APIConflictError(status=409)
+        self.deleted.append(name)
+        del self.items[name]
+
+
+@pytest.fixture
+def leases(clock):
+    return Leases(clock)
+
+
+@pytest.fixture
+def roll(leases, clock):
+    settings = LeasingSettings(name="group", namespace="ns", duration=15)
+    return Roll(leases, settings, clock)
+
+
+async def test_o_members_are_alive_while_their_leases_change(roll, leases, clock):
+    leases.renew("a")
+    leases.renew("b", confirmed=7)
+    await roll.call(())
+    clock.advance(14)
+    leases.renew("a")
+    await roll.call(())
+    assert roll.living == {"a": 0, "b": 7}
+    clock.advance(1)
+    await roll.call(())
+    assert roll.living == {"a": 0}
+
+
+async def test_o_an_old_reply_does_not_make_anybody_dead(roll, leases, clock):
+    leases.renew("a")
+    await roll.call(())
+    clock.advance(14)
+    leases.delay = 60  # the coordinator is suspended when it has the reply
+    await roll.call(())
+    assert roll.living == {"a": 0}
+
+
+async def test_o_released_members_are_dead_at_once(roll, leases):
+    leases.renew("a")
+    await roll.call(())
+    leases.renew("a", holder="")
+    await roll.call(())
+    assert roll.living == {}
+
+
+async def test_o_the_owner_of_a_deleted_lease_is_alive_for_as_long_as_with_the_lease(
+    roll, leases, clock
+):
+    await roll.call({"a"})
+    assert roll.living == {"a": 0}
+    clock.advance(14)
+    await roll.call({"a"})
+    assert roll.living == {"a": 0}
+    clock.advance(1)
+    await roll.call({"a"})
+    assert roll.living == {}
+
+
+async def test_o_only_the_dead_are_buried_when_the_assignment_does_not_name_them(
+    roll, leases, clock
+):
+    leases.renew("a", holder="")
+    leases.renew("b")
+    await roll.call({"a"})
+    await roll.bury({"a"})
+    assert not leases.deleted
+    await roll.bury(())
+    assert leases.deleted == ["group-a"]
+
+
+async def test_o_a_lease_that_has_changed_is_not_deleted(roll, leases):
+    leases.renew("a", holder="")
+    await roll.call(())
+    leases.renew("a")
+    await roll.bury(())
+    assert not leases.deleted
+
+
+@pytest.mark.parametrize("confirmed", ["", "x", "-1", "1.5", "9" * 5000, "٣"])
+async def test_o_senseless_confirmations_confirm_nothing(roll, leases, confirmed):
+    leases.renew("a", confirmed=confirmed)
+    await roll.call(())
+    assert roll.living == {"a": 0}
+
+
+@pytest.mark.parametrize("reply", [None, [], "x", {}, {"items": [1]}, {"items": [{}]}])
+async def test_o_replies_that_are_no_lists_are_errors(roll, leases, reply):
+    async def get(*_: Any, **__: Any) -> Any:
+        return reply
+
+    leases.get = get
+    with pytest.raises(APIResponseError):
+        await roll.call(())
