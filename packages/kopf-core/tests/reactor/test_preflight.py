@@ -274,3 +274,28 @@ def test_relations_by_absent_indices_are_a_warning(registry, caplog, name, hint)
     assert caplog.messages == [
         f"There is no index {name!r} for related=, so it is taken as a field.{hint}"
     ]
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value", "text"),
+    [
+        ("leasing", "name", "x", "Use shards with neither peering nor a lease"),
+        ("peering", "mandatory", True, "Use shards with neither peering nor a lease"),
+        ("sharding", "name", "x" * 64, "at most 63 characters"),
+        ("sharding", "renew_deadline", 15, "retry_period < renew_deadline < duration"),
+        ("sharding", "retry_period", 9, "retry_period < renew_deadline < duration"),
+    ],
+)
+def test_o_senseless_settings_of_shards_are_refused(group, name, value, text):
+    settings = OperatorSettings()
+    settings.sharding.name = "mine"
+    setattr(getattr(settings, group), name, value)
+    with pytest.raises(SettingsError, match=text):
+        check_settings(settings, logger)
+
+
+def test_o_with_shards_peering_objects_are_ignored():
+    settings = OperatorSettings()
+    settings.sharding.name = "mine"
+    check_settings(settings, logger)
+    assert settings.peering.standalone

@@ -473,7 +473,7 @@ def test_o_what_several_processes_cannot_do_is_refused(running, cluster, code, t
 
 @pytest.mark.parametrize(
     "options",
-    [["--lease=x"], ["--peering=x"], ["--reload"], ["--once"]],
+    [["--lease=x"], ["--shards=x"], ["--peering=x"], ["--reload"], ["--once"]],
     ids=str,
 )
 def test_o_what_does_not_go_with_processes_is_refused(options):

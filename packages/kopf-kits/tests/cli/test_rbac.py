@@ -191,6 +191,10 @@ def test_n_lease_peering_and_webhooks_are_permitted(write):
         (["get", "update"], ["mine"]),
         (["create"], None),
     ]
+    _, leases = write(code, "-A", "--shards", "mine@ns")
+    assert leases["metadata"]["namespace"] == "ns"
+    verbs = ["get", "list", "create", "update", "delete"]
+    assert get_rules(leases) == {"leases.coordination.k8s.io": verbs}
     [role] = write(code, "-A", "--peering", "mine", "--no-startup")
     assert get_rules(role)["clusterkopfpeerings.kopf.dev"] == ["list", "watch", "patch"]
     assert hooks not in get_rules(role)

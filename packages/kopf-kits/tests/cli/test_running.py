@@ -219,6 +219,17 @@ def test_wrong_usage(called: dict[str, Any], handlers: str, args: list[str]) -> 
     assert not called
 
 
+@pytest.mark.parametrize("other", ["--lease=a", "--peering=a", "--once"])
+def test_o_what_does_not_go_with_shards_is_refused(
+    called: dict[str, Any], handlers: str, other: str
+) -> None:
+    result = invoke("-A", "--shards=a", other, handlers)
+    assert result.exit_code == 2
+    name = other.partition("=")[0]
+    assert f"Use either --shards or {name}, not both." in result.output
+    assert not called
+
+
 def test_i_wrong_urls_to_serve_at_are_explained(called: dict[str, Any], handlers: str) -> None:
     result = invoke("--serve", "http://127.0.0.1", handlers)
     assert result.exit_code == 2

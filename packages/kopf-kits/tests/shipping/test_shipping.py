@@ -84,6 +84,8 @@ def test_n_wrong_templates_are_refused(template: str) -> None:
         ({"peering": "default", "replicas": 2}, "either peering or several replicas"),
         ({"peering": "default", "processes": 2}, "either several processes"),
         ({"replicas": 2, "processes": 2}, "either several processes"),
+        ({"shards": True, "processes": 2}, "either several processes"),
+        ({"peering": "default", "shards": True}, "either peering or shards"),
     ],
 )
 def test_n_the_chart_refuses_senseless_values(values: dict[str, Any], text: str) -> None:
@@ -120,6 +122,18 @@ def test_o_peering_objects_of_selected_namespaces_are_permitted() -> None:
     resources = [name for rule in role["rules"] for name in rule["resources"]]
     assert "kopfpeerings" in resources
     assert "clusterkopfpeerings" not in resources
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_o_replicas_of_the_chart_can_share_the_objects(replicas: int) -> None:
+    objects = render_chart({"shards": True, "replicas": replicas}, name="mine", namespace="ns")
+    [deployment] = [one for one in objects if one["kind"] == "Deployment"]
+    args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--shards=mine" in args
+    assert not [arg for arg in args if "lease" in arg]
+    assert deployment["spec"]["strategy"] == {"type": "RollingUpdate"}
+    [role] = [one for one in objects if one["metadata"]["name"] == "mine-own" and "rules" in one]
+    verbs = ["get", "list", "create", "update", "delete"]
+    group, kinds = ["coordination.k8s.io"], ["leases"]
+    assert role["rules"] == [{"apiGroups": group, "resources": kinds, "verbs": verbs}]
 
 
 @pytest.mark.parametrize(

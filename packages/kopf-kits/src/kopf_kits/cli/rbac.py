@@ -47,6 +47,7 @@ BACKOFFS = (0.5, 1.0)
 @click.option("-P", "--peering", "peering_name", help="The name of the peering object.")
 @click.option("--standalone", is_flag=True, default=None, help="Ignore all other operators.")
 @click.option("--lease", metavar="NAME[@NAMESPACE]", help="The Lease to elect a leader by.")
+@click.option("--shards", metavar="NAME[@NAMESPACE]", help="The Leases to share objects by.")
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
 @click.option(
     "-f",
@@ -98,7 +99,7 @@ def rbac(
 ) -> None:
     """Write the least roles for the handlers from the files and modules.
 
-    Name the namespaces, the peering, and the lease as for "kopf run". With --context or
+    Name the namespaces, the peering, and the leases as for "kopf run". With --context or
     --kubeconfig, the command asks the cluster for its kinds and namespaces. With --verify, it names
     the missing rules of the cluster, and fails if a rule is missing.
     """
@@ -171,9 +172,10 @@ def _choose_namespace(account: Account | None, operator: OperatorOptions) -> str
 
 def _decide_on_leader(operator: OperatorOptions, account: Account | None) -> None:
     """As the operator does it at the start."""
-    leasing = operator.settings.leasing
-    leasing.namespace = leasing.namespace or _choose_namespace(account, operator)
-    operator.settings.peering.standalone |= leasing.name is not None
+    leasing, sharding = operator.settings.leasing, operator.settings.sharding
+    for group in (leasing, sharding):
+        group.namespace = group.namespace or _choose_namespace(account, operator)
+        operator.settings.peering.standalone |= group.name is not None
 
 
 async def _find(

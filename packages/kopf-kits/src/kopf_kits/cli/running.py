@@ -82,6 +82,11 @@ DEV_PRIORITY = 666
     help="Elect one leader among the replicas by this Lease; the other replicas wait.",
 )
 @click.option(
+    "--shards",
+    metavar="NAME[@NAMESPACE]",
+    help="Share the objects among the replicas by Leases with this name; all replicas work.",
+)
+@click.option(
     "--processes",
     type=click.IntRange(min=1),
     default=1,
@@ -101,6 +106,8 @@ def run(controls: CLIControls, /, **options: Any) -> None:
     names = {field.name for field in dataclasses.fields(Choices)}
     choices = Choices(**{name: options.pop(name) for name in names})
     _check_usage(choices, options)
+    if options["shards"]:
+        _check_shards(choices, options)
     if choices.processes > 1:
         _check_processes(controls, choices, options)
     if choices.dev and options["priority"] is None:
@@ -148,9 +155,16 @@ def _check_usage(choices: Choices, options: Mapping[str, Any]) -> None:
         raise click.UsageError("Use either --apply-crds or --dry-run: definitions are applied.")
 
 
+def _check_shards(choices: Choices, options: Mapping[str, Any]) -> None:
+    others = {"lease": options["lease"], "peering": options["peering_name"], "once": choices.once}
+    for name in [name for name, value in others.items() if value]:
+        raise click.UsageError(f"Use either --shards or --{name}, not both.")
+
+
 def _check_processes(controls: CLIControls, choices: Choices, options: Mapping[str, Any]) -> None:
     others = {
         "lease": options["lease"],
+        "shards": options["shards"],
         "peering": options["peering_name"],
         "reload": choices.reload,
         "once": choices.once,
