@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from e2e.tests.harness import Answer
+
 HANDLERS = """
 import asyncio, os, pathlib
 import kopf
@@ -102,3 +104,57 @@ async def test_o_every_change_is_handled_though_processes_are_killed(world, tmp_
     assert {pid for pid, *_ in lines} > {*killed}
     last = {tuple(rest) for _, verb, *rest in lines if verb == "ends"}
     assert last >= {(name, str(ROUNDS)) for name in names}
+
+
+WEBHOOKS = """
+import os
+import kopf
+
+@kopf.on.startup()
+def configure(settings, **_):
+    settings.posting.enabled = False
+    settings.admission.managed = os.environ["NAMESPACE"] + ".kopf.dev"
+    settings.admission.server = kopf.WebhookServer(addr="127.0.0.1")
+
+@kopf.on.mutate(
+    "e2e.kopf.dev", "kexes",
+    namespace_selector={"kubernetes.io/metadata.name": os.environ["NAMESPACE"]},
+)
+def mark(patch, **_):
+    patch.metadata.labels["by"] = str(os.getpid())
+"""
+
+
+async def test_o_webhooks_stay_when_their_process_is_killed_and_are_served_again(world, tmp_path):
+    """In between, the API refuses the changes: it never makes them without the webhook."""
+    (tmp_path / "handlers.py").write_text(WEBHOOKS)
+    env = {"NAMESPACE": world.namespace, "POD_ID": "pod-1"}
+
+    async def ask() -> Answer:
+        return await world.attempt("POST", f"{world.path()}?dryRun=All", world.make())
+
+    async def until_served(former: str = "") -> tuple[str, list[Answer]]:
+        """Which process serves, and all answers until that."""
+        answers: list[Answer] = []
+        async with asyncio.timeout(60):
+            while (pid := get_server(answer := await ask())) in ("", former):
+                answers.append(answer)
+                await asyncio.sleep(0.05)  # nobody tells when an API server has noticed it
+        return pid, answers
+
+    async with world.process(tmp_path / "handlers.py", "--processes=2", env=env) as process:
+        former, _ = await until_served()
+        os.kill(int(former), signal.SIGKILL)
+        _, answers = await until_served(former)
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(30):
+            assert await process.wait() == 0
+    assert {answer.status for answer in answers} == {500}
+    answer = await ask()
+    assert (answer.status, get_server(answer)) == (201, "")
+
+
+def get_server(answer: Answer) -> str:
+    """The process that has marked the object; nothing if the API has refused it."""
+    labels = answer.body["metadata"].get("labels", {}) if answer.status < 300 else {}
+    return str(labels.get("by", ""))
