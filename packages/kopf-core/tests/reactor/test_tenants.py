@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from idleness import until
 
+from kopf_cogs.clients import reflector
 from kopf_core.intents import decorators as on
-from kopf_core.reactor.streams.places import BURST, PORTION, Gate
+from kopf_core.reactor.streams import queueing
+from kopf_core.reactor.streams.places import BURST, HEADROOM, PORTION, Gate
 from kopf_core.reactor.streams.queueing import WorkQueue
 from kopf_core.reactor.streams.work import DONE, TurnResult, WorkItem
 
@@ -142,6 +144,48 @@ async def test_o_without_a_limit_turns_that_wait_hold_up_nobody(
     assert turns.working == 1000
 
 
+async def make_namespaces(cluster: Any, *names: str) -> None:
+    for name in names:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await cluster.client.post("/api/v1/namespaces", body)
+
+
+async def make_object(cluster: Any, namespace: str, name: str) -> None:
+    body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": name}}
+    url = f"/apis/kopf.dev/v1/namespaces/{namespace}/kopfexamples"
+    await cluster.client.post(url, body)
+
+
+async def test_o_changes_are_handled_before_the_end_of_a_list_that_takes_long(
+    cluster: Any,
+    operate: Any,
+    registry: Any,
+    settings: Any,
+    journal: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The handlers of listed objects never end here, so neither does the list."""
+    monkeypatch.setattr(queueing, "WORKING_PATIENCE", 1e9)
+    monkeypatch.setattr(reflector, "LONG_LIST", 0)
+    settings.watching.chunk_size = 50
+    settings.queueing.exit_timeout = 0
+    last, names = "z-last", [f"a{number}" for number in range(HEADROOM + 60)]
+
+    @on.create("kopfexamples", registry=registry)
+    async def fn(namespace: str, name: str, **_: Any) -> None:
+        journal(name)
+        if namespace == "flooded":
+            await asyncio.Event().wait()
+
+    await make_namespaces(cluster, "flooded", "other")
+    await asyncio.gather(*(make_object(cluster, "flooded", name) for name in [*names, last]))
+    async with operate(clusterwide=True):
+        await journal.until(lambda calls: len(calls) > HEADROOM)
+        await make_object(cluster, "other", "new")
+        await journal.until(lambda calls: "new" in calls)
+        assert last not in journal
+
+
 async def test_o_sync_handlers_of_a_namespace_wait_for_a_few_of_another_one(
     cluster: Any, operate: Any, registry: Any, settings: Any, journal: Any
 ) -> None:
@@ -153,21 +197,14 @@ async def test_o_sync_handlers_of_a_namespace_wait_for_a_few_of_another_one(
         loop.call_soon_threadsafe(journal, name)
         release.wait()
 
-    async def create(namespace: str, name: str) -> None:
-        body = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": name}}
-        url = f"/apis/kopf.dev/v1/namespaces/{namespace}/kopfexamples"
-        await cluster.client.post(url, body)
-
-    for namespace in ("flooded", "other"):
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-        await cluster.client.post("/api/v1/namespaces", body)
+    await make_namespaces(cluster, "flooded", "other")
     async with operate(clusterwide=True) as operator:
         waiting = operator.essentials.execution.door
         try:
             for number in names:
-                await create("flooded", f"f{number}")
+                await make_object(cluster, "flooded", f"f{number}")
             await until(lambda: len(waiting) == len(names))
-            await create("other", "new")
+            await make_object(cluster, "other", "new")
             await until(lambda: len(waiting) == len(names) + 1)
         finally:
             release.set()

@@ -38,6 +38,9 @@ class FormedState(StreamState):
     def add_batch(self, batch: list[Any]) -> None:
         super().add_batch([self._make_event(event) for event in batch])
 
+    def add_ahead(self, batch: list[Any]) -> None:
+        super().add_ahead([self._make_event(event) for event in batch])
+
     def _make_event(self, event: Any) -> Any:
         if not isinstance(event, dict) or event.get("type") not in _KINDS:
             return event

@@ -9,13 +9,16 @@ The reflector makes of them one sequence of events, with nothing lost::
        └──version is gone──┘
 
 What was deleted while nobody watched is found by comparing the lists, and is reported as deleted.
+
+Big lists are read as fast as their objects are handled. If that takes long, the changes are watched
+meanwhile: otherwise, nobody would see a change before the last of the objects is listed.
 """
 
 import asyncio
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -43,6 +46,9 @@ logger = logging.getLogger("kopf._cogs.clients.watching")
 
 # If the stream lives so long (in seconds), it works, even if there is nothing to say.
 _HEALTHY_LIFETIME = 1.0
+
+LONG_LIST = 0.25
+"""After how many seconds of listing the changes are watched, too."""
 
 # How many times to be refused or ignored before doubting in the resource version.
 _DOUBTS_LIMIT = 3
@@ -176,7 +182,7 @@ class Reflector:
                 await self._list()
             if self._state.phase is Phase.WATCHING:
                 version = self._state.resource_version
-                await self._watch()
+                await self._stream()
         except errors.APIStatusError as e:
             self._handle_status(e)
             requested = retries.parse_retry_after(e.retry_after, self._client.clock)
@@ -215,9 +221,16 @@ class Reflector:
         self.traffic.lists += 1
         if self._is_streaming():
             self._state.restart()
-            await self._watch()
+            await self._stream()
             return
         self._state.restart()
+        async with contextlib.AsyncExitStack() as stack:
+            version = await self._list_pages(stack)
+        self._state.finish_list(version)
+        self.synced = True
+        await self._sink.drain()
+
+    async def _list_pages(self, stack: contextlib.AsyncExitStack) -> str | None:
         version: str | None = None
         told = progress.ListingProgress(self._title, self._client.clock, self._logger)
         async for page in listing.list_objects(
@@ -228,6 +241,8 @@ class Reflector:
             params=self._make_selectors(),
             accept=self._form.accept_list,
         ):
+            if version is None and page.resource_version is not None:
+                await stack.enter_async_context(self._looking_ahead(page.resource_version))
             version = page.resource_version
             self._state.check_version(version)
             self._see_life()
@@ -237,9 +252,33 @@ class Reflector:
             told.add_page(len(page.items), page.remaining)
             del page  # not to be kept while the next one is being requested
         told.finish()
-        self._state.finish_list(version)
-        self.synced = True
-        await self._sink.drain()
+        return version
+
+    @contextlib.asynccontextmanager
+    async def _looking_ahead(self, version: str) -> AsyncIterator[None]:
+        """Report the changes since that version, if the list takes long."""
+        task = asyncio.create_task(self._look_ahead(version), name=f"changes of {self._title}")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _look_ahead(self, version: str) -> None:
+        """Whatever cannot be reported here, the usual stream begins with it."""
+        backoff = retries.Backoff(LONG_LIST)
+        while True:
+            await asyncio.sleep(backoff.advance())
+            params = self._make_params(self._state.ahead_version or version)
+            try:
+                await self._watch(params, lambda: None, self._on_early_batch)
+            except Exception as e:
+                self._logger.debug(f"The changes of {self._title} wait until it is listed: {e!r}")
+
+    async def _on_early_batch(self, batch: list[Any]) -> None:
+        self.traffic.events += len(batch)
+        self._see_life()
+        self._state.add_ahead(batch)
 
     async def _verify_version(self) -> None:
         """Check that the server, which was not there for some time, is not a restored backup.
@@ -259,15 +298,27 @@ class Reflector:
                 self._state.verify(page.resource_version)
                 break
 
-    async def _watch(self) -> None:
+    async def _stream(self) -> None:
+        params = self._make_params(self._state.resource_version)
+        if self._state.phase is Phase.LISTING:
+            params["sendInitialEvents"] = "true"
+            params["resourceVersionMatch"] = "NotOlderThan"
+        await self._watch(params, self._on_open, self._on_batch)
+
+    async def _watch(
+        self,
+        params: Mapping[str, str],
+        on_open: Callable[[], None],
+        on_batch: Callable[[list[Any]], Awaitable[None]],
+    ) -> None:
         await watching.watch(
             self._client,
             self._resource.get_url(namespace=self._namespace),
-            params=self._make_params(),
+            params=params,
             accept=self._form.accept,
             settings=self._settings,
-            on_open=self._on_open,
-            on_batch=self._on_batch,
+            on_open=on_open,
+            on_batch=on_batch,
         )
 
     def _is_streaming(self) -> bool:
@@ -276,13 +327,10 @@ class Reflector:
     def _make_selectors(self) -> dict[str, str]:
         return listing.collect_selectors(self._settings, self._resource, self._selector, self._name)
 
-    def _make_params(self) -> dict[str, str]:
+    def _make_params(self, version: str | None) -> dict[str, str]:
         params = self._make_selectors() | {"watch": "true", "allowWatchBookmarks": "true"}
-        if self._state.phase is Phase.LISTING:
-            params["sendInitialEvents"] = "true"
-            params["resourceVersionMatch"] = "NotOlderThan"
-        elif self._state.resource_version is not None:
-            params["resourceVersion"] = self._state.resource_version
+        if version is not None:
+            params["resourceVersion"] = version
         if self._settings.server_timeout is not None and self._settings.server_timeout >= 1:
             params["timeoutSeconds"] = str(int(self._settings.server_timeout))
         return params

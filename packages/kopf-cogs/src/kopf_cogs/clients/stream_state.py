@@ -65,9 +65,12 @@ class StreamState:
         super().__init__()
         self.phase = Phase.LISTING
         self.resource_version: str | None = None
+        self.ahead_version: str | None = None
+        """While listing: up to which version the changes since its beginning were reported."""
         self.known: dict[KnownKey, KnownName] = {}
         """All objects that exist, as far as it is known."""
         self._seen: set[KnownKey] = set()  # while listing: those not seen are deleted
+        self._ahead: set[KnownKey] = set()  # while listing: those known better than from the list
         self._quarantined: set[KnownKey] = set()
         self._warned: set[str] = set()
         self._resource = resource
@@ -89,6 +92,8 @@ class StreamState:
         self._last_version = self.resource_version or self._last_version
         self.resource_version = None
         self._seen.clear()
+        self._ahead.clear()
+        self.ahead_version = None
 
     def add_page(
         self,
@@ -100,6 +105,8 @@ class StreamState:
         for item in items:
             meta = item["metadata"]
             key = meta.get("uid") or (meta.get("namespace"), meta.get("name"))
+            if key in self._ahead:
+                continue
             self.known[key] = _name(meta)
             self._seen.add(key)
             on_event({"type": None, "object": item})
@@ -112,7 +119,9 @@ class StreamState:
         for key in [key for key in self.known if key not in self._seen]:
             self._report_deletion(key)
         self._seen = set()
-        self.resource_version = version
+        self._ahead = set()
+        self.resource_version = self.ahead_version or version
+        self.ahead_version = None
         self.phase = Phase.WATCHING
         self._sink.on_listed()
 
@@ -148,6 +157,41 @@ class StreamState:
                 feeder(key, event)
             if version and self.phase is Phase.WATCHING:
                 self.resource_version = version
+
+    def add_ahead(self, batch: list[Any]) -> None:
+        """Report a part of the stream that began with the list, while the list goes on.
+
+        For the objects in it, the rest of the list is outdated. Raises :class:`LookupError` for
+        everything unusual: the usual stream begins with that.
+        """
+        for event in batch:
+            match event:
+                case {
+                    "type": "BOOKMARK",
+                    "object": {"metadata": {"resourceVersion": str(version)}},
+                }:
+                    pass
+                case {"type": "ADDED" | "MODIFIED" | "DELETED" as kind, "object": obj} if (
+                    quarantine.is_sane(obj)
+                ):
+                    version = obj["metadata"].get("resourceVersion")
+                    self._feed_ahead(kind, event)
+                case _:
+                    raise LookupError("something unusual has come")
+            self.ahead_version = version or self.ahead_version
+
+    def _feed_ahead(self, kind: str, event: bodies.RawEvent) -> None:
+        meta = event["object"]["metadata"]
+        key: KnownKey = meta.get("uid") or (meta.get("namespace"), meta.get("name"))
+        if kind == "DELETED":
+            self.known.pop(key, None)
+        else:
+            self.known[key] = _name(meta)
+        if kind == "MODIFIED" and key not in self._seen:
+            event["type"] = None  # it has existed when the list began
+        self._seen.add(key)
+        self._ahead.add(key)
+        self._sink.on_event(event)
 
     def _feed_existing(self, key: KnownKey, event: bodies.RawEvent) -> None:
         self.known[key] = _name(event["object"]["metadata"])
