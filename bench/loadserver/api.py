@@ -14,6 +14,7 @@ from bench.loadserver.store import Store, Watcher
 
 CLUSTER_URL = "/apis/kopf.dev/v1/kopfexamples"
 NAMESPACED_URL = f"/apis/kopf.dev/v1/namespaces/{NAMESPACE}/kopfexamples"
+OTHER_URL = "/apis/kopf.dev/v1/namespaces/other/kopfexamples"
 
 
 def status_error(code: int, reason: str) -> bytes:
@@ -37,6 +38,8 @@ class Api:
             self.control.handle(connection, request)
         elif path.startswith(NAMESPACED_URL + "/"):
             self.on_object(connection, request, path[len(NAMESPACED_URL) + 1 :])
+        elif path.startswith(OTHER_URL + "/"):
+            self.on_object(connection, request, path[len(OTHER_URL) + 1 :])
         elif path in (CLUSTER_URL, NAMESPACED_URL):
             self.on_collection(connection, request)
         elif request.method == "GET":

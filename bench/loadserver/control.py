@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import time
 from collections.abc import Coroutine, Iterator
@@ -18,6 +19,9 @@ from bench.loadserver.store import Store, pump
 if TYPE_CHECKING:
     from bench.loadserver.api import Api
 
+NEIGHBOURS = 20
+"""How many objects there are in another namespace."""
+
 
 class Control:
     """``/_bench/{command}?n={number}``, where the commands are:
@@ -25,6 +29,8 @@ class Control:
     * ``reset``: forget everything, have N objects; ``gate``/``open``: hold and release the lists.
     * ``burst``: N updates of the first object; ``paced``: the same, one in 20 ms.
     * ``create``, ``update``, ``delete``: N (more) objects.
+    * ``storm``: N updates a second of the objects, one after another; ``neighbour``: the same of
+      a few objects in another namespace, with the time of sending put into them; both for ever.
     * ``review``: N reviews for the webhook of the operator; ``paced-review``: one in 20 ms.
     * ``paced-convert``: N objects to be converted by the webhook, ten at once in 20 ms.
     * ``stats``: counters of the requests, the number of objects, watches, and held lists.
@@ -54,6 +60,11 @@ class Control:
                 self.start(update(store, count))
             case "delete":
                 self.start(delete(store, count))
+            case "storm":
+                self.spawn(keep_rate(storm(store, list(store.objects)), count))
+            case "neighbour":
+                steps = storm(store, list(make_neighbours(store)), is_timed=True)
+                self.spawn(keep_rate(steps, count))
             case "review":
                 self.spawn(post_reviews(WEBHOOK_PORT, count))
             case "paced-review":
@@ -86,6 +97,15 @@ async def pace(steps: Iterator[None], delay: float) -> None:
         await asyncio.sleep(delay)
 
 
+async def keep_rate(steps: Iterator[None], rate: int) -> None:
+    """Perform so many changes a second, even if sleeps are longer than they should be."""
+    loop = asyncio.get_running_loop()
+    at = loop.time()
+    for _ in steps:
+        at += 1 / rate
+        await asyncio.sleep(max(0.0, at - loop.time()))
+
+
 def burst(store: Store, count: int) -> Iterator[None]:
     """Update the same object again and again, with the time of sending put into it."""
     name, raw = next(iter(store.objects.items()))
@@ -97,6 +117,25 @@ def burst(store: Store, count: int) -> Iterator[None]:
         store.bump()
         raw = store.objects[name] = template % (store.version, time.monotonic_ns())
         store.emit(b"MODIFIED", raw)
+        yield
+
+
+def make_neighbours(store: Store) -> Iterator[str]:
+    for index in range(NEIGHBOURS):
+        body = make_object(index)
+        name = f"neighbour-{index}"
+        body["metadata"] |= {"name": name, "namespace": "other", "uid": name}
+        store.create(body)
+        yield name
+
+
+def storm(store: Store, names: list[str], *, is_timed: bool = False) -> Iterator[None]:
+    for name in itertools.cycle(names):
+        body = loads(store.objects[name])
+        body["spec"]["counter"] += 1
+        if is_timed:
+            body["spec"]["sent"] = time.monotonic_ns()
+        store.replace(body)
         yield
 
 
