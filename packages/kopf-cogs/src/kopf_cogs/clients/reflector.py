@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -224,13 +224,13 @@ class Reflector:
             await self._stream()
             return
         self._state.restart()
-        async with contextlib.AsyncExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             version = await self._list_pages(stack)
         self._state.finish_list(version)
         self.synced = True
         await self._sink.drain()
 
-    async def _list_pages(self, stack: contextlib.AsyncExitStack) -> str | None:
+    async def _list_pages(self, stack: contextlib.ExitStack) -> str | None:
         version: str | None = None
         told = progress.ListingProgress(self._title, self._client.clock, self._logger)
         async for page in listing.list_objects(
@@ -242,7 +242,8 @@ class Reflector:
             accept=self._form.accept_list,
         ):
             if version is None and page.resource_version is not None:
-                await stack.enter_async_context(self._looking_ahead(page.resource_version))
+                task = asyncio.create_task(self._look_ahead(page.resource_version))
+                stack.callback(task.cancel)  # nothing is reported since then
             version = page.resource_version
             self._state.check_version(version)
             self._see_life()
@@ -254,18 +255,11 @@ class Reflector:
         told.finish()
         return version
 
-    @contextlib.asynccontextmanager
-    async def _looking_ahead(self, version: str) -> AsyncIterator[None]:
-        """Report the changes since that version, if the list takes long."""
-        task = asyncio.create_task(self._look_ahead(version), name=f"changes of {self._title}")
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-
     async def _look_ahead(self, version: str) -> None:
-        """Whatever cannot be reported here, the usual stream begins with it."""
+        """Report the changes since that version, if the list takes long.
+
+        Whatever cannot be reported here, the usual stream begins with it.
+        """
         backoff = retries.Backoff(LONG_LIST)
         while True:
             await asyncio.sleep(backoff.advance())
