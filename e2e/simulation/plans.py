@@ -63,6 +63,9 @@ CONSTANTS = {
     "kopf_core.reactor.streams.sharing:SHARED_LIMIT": 1,
     "kopf_core.reactor.streams.stores:REMEMBERED_DELETIONS": 1,
     "kopf_core.reactor.object.takeovers:MANY": 1,
+    "kopf_cogs.clients.reflector:LONG_LIST": 0,
+    "kopf_core.reactor.streams.queueing:BURST": 1,
+    "kopf_core.reactor.streams.queueing:PORTION": 1,
 }
 """How small the constants of modules can be: what happens to thousands, happens to a few then."""
 
@@ -176,7 +179,7 @@ def make_plan(seed: str, cluster: str | None = None) -> Plan:
         actions=_make_actions(chance, names, span),
         faults=_make_faults(chance, span, FAULTS + FAKED if cluster == "fake" else FAULTS),
         weather=_make_weather(chance),
-        settings=_make_settings(chance, cluster) | _make_timeouts(seed),
+        settings=_make_settings(chance, cluster) | _make_timeouts(seed) | _make_budget(seed),
         shuffled=chance.random() < 0.1,
         crash_at=chance.randrange(50, 2000) if chance.random() < 0.2 else None,
         replicas=chance.choice([1, 1, 1, 2]),
@@ -271,3 +274,9 @@ def _make_timeouts(seed: str) -> dict[str, Any]:
     """In a share of lives, pauses and exits cut what works at once."""
     chance = random.Random(f"{seed}:timeouts")
     return {"queueing.exit_timeout": 0.05} if chance.random() < 0.3 else {}
+
+
+def _make_budget(seed: str) -> dict[str, Any]:
+    """In some lives, operators must be gentle with the API server."""
+    chance = random.Random(f"{seed}:budget")
+    return {"networking.qps": 20, "networking.burst": 3} if chance.random() < 0.1 else {}
