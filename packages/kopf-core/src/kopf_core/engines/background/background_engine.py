@@ -353,7 +353,9 @@ class BackgroundEngine:
         self._tell(background)
 
     def _tell(self, background: LiveObject) -> None:
-        """Wake up the object. In pauses, wake up only deleted ones: the others are resumed later."""
+        """Wake up the object. In pauses, wake up only deleted ones: the others are resumed
+        later.
+        """
         if self._stopping_reason is None or background.is_deleted:
             self._wake(background)
 

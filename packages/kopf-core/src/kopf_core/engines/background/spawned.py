@@ -158,7 +158,9 @@ class SpawnedHandler:
                 task.cancel()
 
     def abandon(self) -> None:
-        """Stop to wait for the function. It is not interrupted: it has ignored everything before."""
+        """Stop to wait for the function. It is not interrupted: it has ignored everything
+        before.
+        """
         if self._is_over or self.is_abandoned:
             return
         self.is_abandoned = True
@@ -227,7 +229,9 @@ class SpawnedHandler:
         self._on_attempted(outcome)
 
     async def _make_attempt(self, state: HandlerState) -> Outcome:
-        """Make the attempt here, apart: errors keep the variables of the functions that catch them."""
+        """Make the attempt here, apart: errors keep the variables of the functions that catch
+        them.
+        """
         try:
             return await self._attempts.make(state)
         except (Exception, asyncio.CancelledError) as e:

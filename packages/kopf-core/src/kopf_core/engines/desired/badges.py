@@ -40,7 +40,9 @@ PREFIX = "kopf.dev"
 
 
 class Claims:
-    """The objects that an operator without a name has wanted since its start; it prunes only these."""
+    """The objects that an operator without a name has wanted since its start; it prunes only
+    these.
+    """
 
     def __init__(self, *, is_named: bool) -> None:
         self._is_named = is_named

@@ -404,7 +404,9 @@ class DesiredStates:
         return is_going_to_be or self._farewells.are_needed(key, is_held=is_held)
 
     async def clean_up(self, step: Step) -> bool:
-        """Delete the children that Kubernetes does not delete; return whether all of them are gone."""
+        """Delete the children that Kubernetes does not delete; return whether all of them are
+        gone.
+        """
         self.suspend(step.key)
         return await self._farewells.clean_up(step)
 

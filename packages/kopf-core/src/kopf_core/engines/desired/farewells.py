@@ -76,7 +76,9 @@ class Farewells:
         return next(self._find_out_of_reach(key), None) is not None
 
     async def clean_up(self, step: Step) -> bool:
-        """Delete the children that Kubernetes does not delete; return whether all of them are gone."""
+        """Delete the children that Kubernetes does not delete; return whether all of them are
+        gone.
+        """
         self.leaving.add(step.key)
         if not self._knowledge.is_complete():
             step.cause.logger.warning(

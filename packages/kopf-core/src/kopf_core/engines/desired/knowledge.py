@@ -47,7 +47,9 @@ class Knowledge:
         return self._sources.get_sources(self._owned).values()
 
     def is_complete(self, handler: ReconcilingHandler | None = None) -> bool:
-        """Whether all objects that can be owned are known; or only those that this handler can own."""
+        """Whether all objects that can be owned are known; or only those that this handler
+        can own.
+        """
         selectors = self._owned if handler is None else handler.owns
         are_synced = all(s.is_synced for s in self._sources.get_sources(selectors).values())
         return are_synced and not any(map(self._sources.is_undiscovered, selectors))

@@ -51,7 +51,9 @@ def is_in_reach(owner: AnyBody, namespace: str | None) -> bool:
 
 
 def get_identity(resource: Resource, body: AnyBody) -> Identity:
-    """The identity by which two descriptions are of the same object: its kind, namespace, and name."""
+    """The identity by which two descriptions are of the same object: its kind, namespace, and
+    name.
+    """
     metadata = body.get("metadata") or {}
     return resource.group, resource.plural, metadata.get("namespace"), metadata.get("name")
 

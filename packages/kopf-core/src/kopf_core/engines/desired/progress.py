@@ -1,4 +1,6 @@
-"""The progress of reconcilers: the attempts and delays, stored on the objects as for all handlers."""
+"""The progress of reconcilers: the attempts and delays, stored on the objects as for all
+handlers.
+"""
 
 from collections.abc import Collection
 from datetime import timedelta

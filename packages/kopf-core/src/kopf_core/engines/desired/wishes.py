@@ -8,7 +8,9 @@ from kopf_core.engines.desired.ownership import show
 
 
 class NonsenseError(TypeError):
-    """A wanted value is not an object. The error has no traceback: the defect is in the function."""
+    """A wanted value is not an object. The error has no traceback: the defect is in the
+    function.
+    """
 
     expected = True
 
