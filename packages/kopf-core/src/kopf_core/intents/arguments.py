@@ -1,4 +1,6 @@
-"""Arguments: by what names the handlers of each kind are given what, and who asks for others."""
+"""Arguments: the names of the arguments that handlers of each kind get; and the check of
+signatures.
+"""
 
 import inspect
 from collections.abc import Collection, Mapping
@@ -39,11 +41,11 @@ PROTOCOLS: Mapping[type[BaseHandler], Any] = {
     WatchingHandler: WatchingFn,
     WebhookHandler: AdmissionFn,
 }
-"""What the functions look like, as it is declared for type checkers."""
+"""The protocols of functions, as declared for type checkers."""
 
 
 def get_arguments(kind: type[BaseHandler]) -> frozenset[str]:
-    """The names of the arguments of such handlers, the indices aside; empty if it is not known."""
+    """The names of the arguments of such handlers, without indices; empty if they are not known."""
     protocol = PROTOCOLS.get(kind)
     if protocol is None:
         return frozenset()
@@ -53,7 +55,7 @@ def get_arguments(kind: type[BaseHandler]) -> frozenset[str]:
 
 
 def find_missing(fn: Fn, given: Collection[str]) -> list[str]:
-    """What the function cannot be called without, but nobody gives that."""
+    """Find the required arguments of the function that no handler of this kind gets."""
     return [
         param.name
         for param in _get_parameters(fn)
@@ -64,7 +66,9 @@ def find_missing(fn: Fn, given: Collection[str]) -> list[str]:
 
 
 def accepts_anything(fn: Fn) -> bool:
-    """Whether it has ``**kwargs``; or it is not known what it has, e.g. for built-in functions."""
+    """Whether the function has ``**kwargs``; or its signature is unknown, as in built-in
+    functions.
+    """
     return any(param.kind is inspect.Parameter.VAR_KEYWORD for param in _get_parameters(fn))
 
 
@@ -74,7 +78,7 @@ _UNKNOWN = (inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),)
 
 def _get_parameters(fn: Fn) -> Collection[inspect.Parameter]:
     try:
-        # Wrappers call the wrapped functions as they like: their own signatures matter.
+        # Wrappers call the wrapped functions in any way: their own signatures matter.
         signature = inspect.signature(fn, follow_wrapped=False)
     except (TypeError, ValueError):
         return _UNKNOWN

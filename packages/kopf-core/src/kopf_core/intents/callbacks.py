@@ -1,13 +1,15 @@
-"""Users' functions, as type checkers see them: a protocol for each kind of handlers.
+"""The functions of users, as type checkers see them: a protocol for each kind of handlers.
 
-A function fits if it takes any part of these arguments by their names, and swallows the others
-with ``**kwargs`` (or ``**_``). The arguments with no annotations, and functions with none
-of them, always fit. The types are those of usual cases: e.g., cluster-scoped objects have
-no namespace, but it is ``str`` here, so that both ``str`` and ``str | None`` fit.
+A function fits if it takes any part of these arguments by their names, and the others with
+``**kwargs`` (or ``**_``). Functions without these arguments, and arguments without annotations,
+always fit. The types are those of usual cases. For example, cluster-scoped objects have no
+namespace, but it is ``str`` here, so that both ``str`` and ``str
 
-All other arguments are indices, by their names. The values which depend on users' own types
-or on users' options (memos, params, values of fields) can be annotated with anything; so can
-``body``, ``spec``, ``status``: with :class:`kopf.Spec` and alike, or with users' own models.
+ None`` fit.
+
+All other arguments are indices, by their names. Values that depend on the users' own types or
+options (memos, params, values of fields) can be annotated with anything. So can ``body``, ``spec``,
+``status``: with :class:`kopf.Spec` and the like, or with the users' own models.
 """
 
 import datetime
@@ -43,7 +45,7 @@ __all__ = [
 ]
 
 DelayFn = Callable[..., float]
-"""Decides on the initial delay by all the keyword arguments of the handler."""
+"""A function that chooses the initial delay by all keyword arguments of the handler."""
 
 
 class ActivityFn(Protocol):
@@ -250,7 +252,7 @@ class ReconcilingFn(Protocol):
 class TimerFn(Protocol):
     """A timer: ``@kopf.timer``. The body and its parts are live, but only between the calls.
 
-    ``scheduled`` is for which moment the call is, if the timer has a schedule.
+    ``scheduled`` is the planned moment of the call, if the timer has a schedule.
     """
 
     def __call__(
@@ -284,8 +286,8 @@ class TimerFn(Protocol):
 class DaemonFn(Protocol):
     """A daemon: ``@kopf.daemon``. The body and its parts are live.
 
-    ``stopped`` is :class:`kopf.SyncDaemonStopperChecker` in usual functions,
-    and :class:`kopf.AsyncDaemonStopperChecker` in async ones; :class:`kopf.DaemonStopped` is both.
+    ``stopped`` is :class:`kopf.SyncDaemonStopperChecker` in usual functions, and
+    :class:`kopf.AsyncDaemonStopperChecker` in async ones. :class:`kopf.DaemonStopped` fits both.
     """
 
     def __call__(
@@ -326,7 +328,7 @@ TimerF = TypeVar("TimerF", bound=TimerFn)
 WatchingF = TypeVar("WatchingF", bound=WatchingFn)
 
 
-# The decorators register a function as a handler, and give it back unchanged.
+# The decorators register a function as a handler, and return it unchanged.
 
 
 class ActivityDecorator(Protocol):

@@ -1,7 +1,7 @@
-"""Causes: what has happened, with all that handlers may want to know of it.
+"""Causes: what has happened, with all facts that handlers may want to know.
 
-A cause is made once for an event or a handling cycle and is shared by all its handlers.
-The keyword arguments are made once, too, when the first handler or filter asks for them.
+There is one cause for an event or a step of a cycle, shared by all its handlers. The keyword
+arguments are made once, too, when the first handler or filter needs them.
 """
 
 import datetime
@@ -22,7 +22,7 @@ from kopf_core.intents.stoppers import AnyStopperChecker
 
 
 class Reason(enum.StrEnum):
-    """The change of an object, as detected from its last handled state."""
+    """The change of an object, detected by its last handled state."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -46,11 +46,11 @@ TITLES: Mapping[str, str] = {
     Reason.DELETE: "deletion",
     Reason.RESUME: "resuming",
 }
-"""How the reasons are named in the logs."""
+"""The names of the reasons in the logs."""
 
 
 class Activity(enum.StrEnum):
-    """The moments in the operator's life that can be handled."""
+    """The moments in the life of the operator that can be handled."""
 
     STARTUP = "startup"
     CLEANUP = "cleanup"
@@ -62,14 +62,14 @@ class Activity(enum.StrEnum):
 
 
 class Remembered(Protocol):
-    """Who keeps the memo of an object: it is made when somebody asks for it."""
+    """The keeper of an object's memo, which is made when it is first needed."""
 
     @property
     def memo(self) -> AnyMemo: ...
 
 
 class Cause:
-    """The base of all causes; ``kwargs`` are made once and are not to be modified."""
+    """The base of all causes. Its ``kwargs`` are made once, and must not be modified."""
 
     __slots__ = ("_kwargs", "indices", "logger")
 
@@ -137,7 +137,7 @@ class ResourceCause(Cause):
         record: Remembered,
         indices: Mapping[str, Any],
     ) -> None:
-        # It is not worth a call of the base class: causes are made for every event.
+        # No call of the base class: causes are made for every event, and must be quick.
         self.logger = self.logger_type(body=body, settings=settings)
         self.record = record
         self.indices = indices
@@ -149,7 +149,7 @@ class ResourceCause(Cause):
 
     @property
     def is_status_counted(self) -> bool:
-        """Whether each change of the status is a new generation of the object."""
+        """Whether each change of the status makes a new generation of the object."""
         return "status" not in self.resource.subresources
 
     def _make_kwargs(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class WatchingCause(ResourceCause):
 
 
 class IndexingCause(ResourceCause):
-    """An object is to be put into the indices."""
+    """The indices need the values of an object."""
 
     __slots__ = ()
 
@@ -202,10 +202,10 @@ class IndexingCause(ResourceCause):
 
 
 class ChangingCause(ResourceCause):
-    """A change of an object, as compared to its last handled state.
+    """A change of an object, compared to its last handled state.
 
-    ``initial`` is true when the object is seen for the first time since the operator's start:
-    resuming handlers are then mixed into whatever else has happened.
+    ``initial`` is true when the object is seen for the first time since the operator's start. Then
+    the handlers of resuming are called besides those of the change.
     """
 
     __slots__ = ("diff", "initial", "marks", "new", "old", "reason")
@@ -228,7 +228,7 @@ class ChangingCause(ResourceCause):
         self.old = old
         self.new = new
         self.marks = marks
-        """The framework's own changes of the object, kept apart from the handlers' patch."""
+        """The framework's own changes of the object, apart from the handlers' patch."""
 
     def _make_kwargs(self) -> dict[str, Any]:
         kwargs = super()._make_kwargs()
@@ -259,7 +259,9 @@ class DaemonCause(ResourceCause):
 
 
 class TimerCause(DaemonCause):
-    """A timer has come to its time; it is the scheduled one if there is a schedule."""
+    """A timer is due. The body is a live view. If there is a schedule, the planned moment is
+    in it.
+    """
 
     __slots__ = ("scheduled",)
 
@@ -272,7 +274,7 @@ class TimerCause(DaemonCause):
 
 
 class ReconcilingCause(ResourceCause):
-    """What an object wants to exist is to be brought in line with what does exist."""
+    """A pass of a reconciler: it brings the wanted objects into the cluster."""
 
     __slots__ = ("children", "related", "triggers")
 

@@ -1,4 +1,4 @@
-"""Conversions: functions that make objects of one version of a kind from those of another one."""
+"""Conversions: functions make objects of one version of a kind from objects of another version."""
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ _CHANGEABLE = ("labels", "annotations")
 
 
 class ConversionError(Exception):
-    """An object cannot be converted: it is said to those who have asked for it."""
+    """An object cannot be converted. The client that has asked for it gets this message."""
 
     expected = True
 
@@ -40,7 +40,7 @@ class ConversionHandler(BaseHandler):
         return self.kind.partition(".")[2]
 
     def make_kwargs(self, obj: Mapping[str, Any]) -> dict[str, Any]:
-        """What the function is called with: a copy of the object, or instances of models."""
+        """Make the arguments of the function: a copy of the object, or instances of models."""
         body = json_copy(obj)
         meta = body.setdefault("metadata", {})
         kwargs: dict[str, Any] = {
@@ -64,10 +64,10 @@ class ConversionHandler(BaseHandler):
         return kwargs | parts | views
 
     def finish(self, obj: Mapping[str, Any], kwargs: Mapping[str, Any], result: Any) -> Any:
-        """The object in the other version, made of what the function has returned.
+        """Make the object in the other version from the result of the function.
 
-        With nothing returned, it is the body which was given to the function, and changed there.
-        Raises :class:`ConversionError` if it is not an object.
+        Without a result, it is the body that the function got and changed. Raises
+        :class:`ConversionError` if it is not an object.
         """
         if result is None and not (self.views and "body" in self.views.models):
             converted = dict(kwargs["body"])
@@ -93,7 +93,7 @@ class ConversionHandler(BaseHandler):
 
 
 def _merge_model(obj: Mapping[str, Any], instance: Any) -> dict[str, Any]:
-    """The fields of the model; and those of the object which the model says nothing of."""
+    """Merge the fields of the model with the fields of the object that the model does not have."""
     from kopf_cogs.structs.shapes import write_sparsely
 
     known = {*get_field_names(type(instance)), *_STANDARD}
@@ -103,7 +103,7 @@ def _merge_model(obj: Mapping[str, Any], instance: Any) -> dict[str, Any]:
 
 
 class Conversions:
-    """All conversions of one kind: versions, and ways from some of them to others."""
+    """All conversions of one kind: its versions, and the ways between them."""
 
     def __init__(self, handlers: Collection[ConversionHandler]) -> None:
         self._edges: dict[str, list[ConversionHandler]] = {}
@@ -111,9 +111,9 @@ class Conversions:
             self._edges.setdefault(handler.source, []).append(handler)
 
     def find_chain(self, source: str, target: str) -> Sequence[ConversionHandler] | None:
-        """The shortest way: a function of its own, or through the version in between.
+        """Find the shortest way: one function, or several functions through other versions.
 
-        ``None`` if there is no way.
+        Returns ``None`` if there is no way.
         """
         ways: dict[str, tuple[ConversionHandler, ...]] = {source: ()}
         queue = deque([source])
@@ -127,18 +127,18 @@ class Conversions:
 
     @property
     def versions(self) -> Collection[str]:
-        """The versions that anything is converted from or to."""
+        """The versions from or to which any function converts."""
         ends = {handler.target for handlers in self._edges.values() for handler in handlers}
         return sorted({*self._edges, *ends})
 
     @property
     def missing(self) -> Collection[tuple[str, str]]:
-        """The pairs of versions with no way from the first one to the second one."""
+        """The pairs of versions without a way from the first one to the second one."""
         pairs = [(a, b) for a in self.versions for b in self.versions if a != b]
         return [pair for pair in pairs if self.find_chain(*pair) is None]
 
 
 def group_by_kind(handlers: Collection[ConversionHandler]) -> Mapping[str, Conversions]:
-    """The conversions of each kind apart, by the names of definitions."""
+    """Group the conversions by kinds, i.e. by the names of their definitions."""
     kinds = {handler.kind for handler in handlers}
     return {kind: Conversions([h for h in handlers if h.kind == kind]) for kind in sorted(kinds)}

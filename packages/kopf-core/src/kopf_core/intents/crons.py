@@ -1,6 +1,6 @@
-"""Schedules by the calendar, as those of cron: ``0 3 * * *`` in a time zone.
+"""Schedules by the calendar, as in cron: ``0 3 * * *`` in a time zone.
 
-The expressions are understood by the library ``cronsim``. It is imported only if there are any.
+The library ``cronsim`` parses the expressions. It is imported only if there are any.
 """
 
 import datetime
@@ -26,13 +26,13 @@ _NAMED = {
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """When a timer runs by the calendar, and what becomes of the runs that were missed."""
+    """The schedule of a timer by the calendar, and the policy for missed runs."""
 
     expression: str
     timezone: datetime.tzinfo = datetime.UTC
     missed: MissedRuns = "none"
     jitter: float = 0.0
-    """By how many seconds at most the runs of an object are later than scheduled."""
+    """The largest delay of the runs of an object, in seconds."""
 
     def __str__(self) -> str:
         return self.expression
@@ -47,7 +47,9 @@ class Cron:
         return next(self._iterate(moment))
 
     def get_latest(self, moment: datetime.datetime, count: int = 1) -> datetime.datetime:
-        """The latest run at the moment or before; or the earliest one of so many latest ones."""
+        """The latest run at the moment or before it; or the earliest one of that many latest
+        ones.
+        """
         runs = itertools.islice(self._iterate(moment + SECOND, reverse=True), count)
         *_, earliest = runs
         return earliest
@@ -69,9 +71,10 @@ def parse_cron(
     missed: MissedRuns | None = None,
     jitter: float | None = None,
 ) -> Cron | None:
-    """Check the options of a schedule. ``None`` if there is no schedule.
+    """Parse the options of a schedule. Returns ``None`` if there is no schedule.
 
-    Raises :class:`TypeError` for what can never work, :class:`ImportError` if there is no library.
+    Raises :class:`TypeError` for options that never work, and :class:`ImportError` without the
+    library.
     """
     if expression is None:
         for name, value in {"timezone": timezone, "missed": missed, "jitter": jitter}.items():
@@ -97,7 +100,7 @@ def _parse_timezone(timezone: Any) -> datetime.tzinfo:
         return datetime.UTC
     if isinstance(timezone, datetime.tzinfo):
         return timezone
-    import zoneinfo  # few operators need it
+    import zoneinfo  # few operators need its import
 
     try:
         return zoneinfo.ZoneInfo(timezone)

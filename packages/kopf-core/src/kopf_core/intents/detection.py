@@ -1,4 +1,4 @@
-"""Detection: what has happened to an object, judging by its state and its last handled state."""
+"""Detection: finds out what has happened to an object, by its state and its last handled state."""
 
 from typing import Any
 
@@ -17,15 +17,15 @@ def detect_reason(
     diff: Diff,
     initial: bool,
 ) -> Reason:
-    """What has happened to the object.
+    """Detect what has happened to the object.
 
-    ``old`` is its last handled state, if it was ever handled; ``diff`` is the difference
-    to its current state; ``initial`` means that it is seen for the first time in this process.
+    ``old`` is its last handled state, if it was ever handled. ``diff`` is the difference to its
+    current state. ``initial`` means that it is seen for the first time in this process.
     """
     if event_type == "DELETED":
         return Reason.GONE
     if is_deletion_ongoing(body):
-        # Without our finalizer, there is no guarantee that the object is still there.
+        # Without our finalizer, the object may be gone already.
         return Reason.DELETE if is_deletion_blocked(body, finalizer) else Reason.FREE
     if old is None:
         return Reason.CREATE

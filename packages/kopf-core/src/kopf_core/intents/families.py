@@ -1,4 +1,4 @@
-"""What is owned by an object and related to it, as reconcilers see it: by kind, then by name."""
+"""Families: the objects that an object owns or is related to, by kind, then by name."""
 
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping
 from typing import Any
@@ -8,18 +8,20 @@ from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.resources import Resource
 
 Wishes = Generator[Any, Any, Any]
-"""What a reconciler with ``yield`` returns: it yields objects (or :class:`kopf.Again`), and gets
-each of them back as it is in the cluster: a dictionary, which can be annotated with its type."""
+"""The result type of a reconciler with ``yield``: it yields objects (or :class:`kopf.Again`),
+and gets each of them back as it is in the cluster: a dictionary, which can be annotated with
+its type.
+"""
 
 AsyncWishes = AsyncGenerator[Any, Any]
 """The same for ``async def`` reconcilers with ``yield``."""
 
 
 class Family(Mapping[str, Mapping[str, dict[str, Any]]]):
-    """Objects by their kinds, then by their names; kinds with no objects are there, but empty.
+    """Objects by their kinds, then by their names; kinds without objects are there, but empty.
 
-    Kinds are as in manifests (``Deployment``); plural names can be used for reading, too. The
-    objects of other namespaces than the primary object's one are named with their namespaces.
+    Kinds are as in manifests (``Deployment``). Plural names work for reading, too. Objects in other
+    namespaces than the primary object have names with their namespaces.
 
     The objects are copies: Kopf does not see changes of them.
     """
@@ -59,7 +61,7 @@ class Family(Mapping[str, Mapping[str, dict[str, Any]]]):
 
 
 class _Copies(Mapping[str, dict[str, Any]]):
-    """Objects by their names; each of them is copied when it is looked at."""
+    """Objects by their names. Each object is copied when it is read."""
 
     __slots__ = ("_copies", "_known")
 

@@ -1,4 +1,4 @@
-"""Filters: which objects a handler is interested in, as declared in its decorator."""
+"""Filters: the objects that a handler is interested in, as its decorator declares."""
 
 import enum
 from collections.abc import Callable, Collection, Mapping
@@ -19,14 +19,14 @@ ABSENT = MetaFilterToken.ABSENT
 """The label, annotation, or field must not be there."""
 
 WhenFn = Callable[..., bool]
-"""Decides by all the keyword arguments of the handler."""
+"""A function that decides by all keyword arguments of the handler."""
 
 ValueFn = Callable[..., bool]
-"""Decides by one value, given as a positional argument, besides the keyword arguments."""
+"""A function that decides by one value, a positional argument, and by the keyword arguments."""
 
 MetaFilter = Mapping[str, str | MetaFilterToken | ValueFn]
 ValueFilter = Any
-"""``None`` (not checked), a marker, a callback, or a literal to be compared with."""
+"""``None`` (not checked), a marker, a callback, or a literal to compare with."""
 
 
 class _Missing(enum.Enum):
@@ -34,7 +34,7 @@ class _Missing(enum.Enum):
 
 
 MISSING = _Missing.MISSING
-"""Stands for values that are absent, as ``None`` is a value in its own right for filters."""
+"""The placeholder of absent values: ``None`` is a value of its own for filters."""
 
 
 def value_matches(
@@ -44,7 +44,7 @@ def value_matches(
 ) -> bool:
     """Whether the value (or :data:`MISSING`) meets the criterion.
 
-    The keyword arguments are asked for only if there is a callback to be called.
+    The keyword arguments are made only if a callback needs them.
     """
     if criterion is PRESENT:
         return value is not MISSING
@@ -56,9 +56,9 @@ def value_matches(
 
 
 def validate_meta_filter(name: str, criteria: MetaFilter | None) -> None:
-    """Raise :class:`ValueError` on what was meant in some way, but it is unclear which one.
+    """Raise :class:`ValueError` if the meaning of the filter is unclear.
 
-    Raises :class:`TypeError` for what is no filter at all.
+    Raises :class:`TypeError` for values that are not filters.
     """
     if criteria is not None and not isinstance(criteria, Mapping):
         raise TypeError(f"{name}= must be a dictionary, not {criteria!r}.")

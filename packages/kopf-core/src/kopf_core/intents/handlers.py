@@ -1,4 +1,4 @@
-"""Handlers: users' functions with everything that was declared about them."""
+"""Handlers: the functions of users with all their declared options."""
 
 import dataclasses
 import logging
@@ -18,7 +18,7 @@ from kopf_core.intents.views import Views
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class ActivityHandler(BaseHandler):
-    """Called for something that happens to the operator itself."""
+    """Called at a moment in the operator's own life."""
 
     activity: Activity
 
@@ -27,7 +27,7 @@ class ActivityHandler(BaseHandler):
 
 
 class SourceHandler(ActivityHandler):
-    """``@kopf.on.external``: yields what happens outside of the cluster."""
+    """``@kopf.on.external``: yields the happenings outside of the cluster."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class ResourceHandler(BaseHandler):
     """Called for the objects of the selected resources that match the filters."""
 
     selector: Selector | None = None
-    """Sub-handlers have none: they follow their parents."""
+    """The selector of resources. Sub-handlers have none: they follow their parents."""
 
     labels: MetaFilter | None = None
     annotations: MetaFilter | None = None
@@ -52,19 +52,19 @@ class ResourceHandler(BaseHandler):
     field: FieldPath | None = None
     value: ValueFilter = None
     views: Views | None = None
-    """The arguments that are given as instances of models, if the function asks for any."""
+    """The arguments that the function gets as instances of models, if it asks for any."""
 
     metadata_only: bool = False
-    """Whether the metadata of objects is enough for it, as it is declared."""
+    """Whether the metadata of objects is enough for it, as declared."""
 
     @property
     def has_filters(self) -> bool:
-        """Whether it is interested in some of the objects only: e.g., in valid ones."""
+        """Whether it is interested in a part of the objects only, e.g. in valid ones."""
         return bool(self.labels or self.annotations or self.field or self.when or self.views)
 
     @property
     def requires_patching(self) -> bool:
-        """Whether the framework leaves its marks on the objects because of this handler."""
+        """Whether the framework leaves its marks on objects because of this handler."""
         return True
 
     def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
@@ -83,11 +83,11 @@ class WatchingHandler(ResourceHandler):
 
 
 class IndexingHandler(ResourceHandler):
-    """``@kopf.index``: computes what goes to the index named by the handler's id."""
+    """``@kopf.index``: computes the values for the index with the handler's id."""
 
     __slots__ = ()
 
-    # It happens for every event of every object, and is of no interest on its own.
+    # It runs for every event of every object: such lines would only flood the log.
     success_level: ClassVar[int] = logging.DEBUG
 
     def __str__(self) -> str:
@@ -103,30 +103,32 @@ class ChangingHandler(ResourceHandler):
     """``@kopf.on.create/update/delete/resume/field``: called for changes, retried until done."""
 
     reason: Reason | None = None
-    """The only reason to be called for; ``None`` means any reason (resuming, fields)."""
+    """The only reason of its calls; ``None`` means any reason (resuming, fields)."""
 
     initial: bool = False
-    """Called only for objects seen for the first time in this process (resuming)."""
+    """Whether it is called only for objects seen for the first time in this process (resuming)."""
 
     deleted: bool = False
-    """For resuming: called even if the object is being deleted."""
+    """For resuming: whether it is called even if the object is being deleted."""
 
     requires_finalizer: bool = False
     field_needs_change: bool = False
-    """Called only if the field is affected by the change (updates and fields)."""
+    """Whether it is called only if the change affects the field (updates and fields)."""
 
     old: ValueFilter = None
     new: ValueFilter = None
 
     scope: FieldPath | None = None
-    """For sub-handlers: the field of their parents, which they see but are not filtered by."""
+    """For sub-handlers: the field of their parents, which they see, but which does not filter
+    them.
+    """
 
     unmatched: Exception | None = None
-    """Why it is not known if it matches: its filters have failed, and so does each attempt."""
+    """Why it is unknown whether it matches: its filters have failed, and so does each attempt."""
 
     @property
     def is_for_deletions(self) -> bool:
-        """Whether it can be called when the object is being deleted."""
+        """Whether it can be called while the object is being deleted."""
         return self.deleted if self.reason is None else self.reason is Reason.DELETE
 
     def adjust_kwargs(self, kwargs: dict[str, Any]) -> None:
@@ -166,14 +168,14 @@ class DaemonHandler(SpawningHandler):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class TimerHandler(SpawningHandler):
-    """``@kopf.timer``: a function called for every object by schedule."""
+    """``@kopf.timer``: a function called for every object by a schedule."""
 
     interval: float | None = None
     sharp: bool | None = None
     idle: float | None = None
     cron: Cron | None = None
 
-    # It happens all the time; what is worth telling is told by the function itself.
+    # It runs all the time: the function itself logs its important news.
     success_level: ClassVar[int] = logging.DEBUG
 
     def __str__(self) -> str:
@@ -184,7 +186,7 @@ class TimerHandler(SpawningHandler):
 class ReconcilingHandler(ResourceHandler):
     """``@kopf.reconcile``: yields the objects that must exist; called until they do."""
 
-    # It happens all the time; what is worth telling are the objects that were applied.
+    # It runs all the time: the applied objects are logged instead.
     success_level: ClassVar[int] = logging.DEBUG
 
     owns: tuple[Selector, ...] = ()

@@ -1,7 +1,7 @@
-"""Indices as they are given to handlers: mappings of keys to the values of many objects.
+"""Indices, as handlers get them: mappings of keys to the values of many objects.
 
-Writing happens in the event loop only. Reading happens anywhere, including threads:
-for handlers, they are read-only, and iterating over them goes over a snapshot.
+Only the event loop writes to them. Any code can read them, also in threads: for handlers, they are
+read-only, and an iteration goes over a snapshot.
 """
 
 from collections.abc import (
@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 
 class Store(Collection[V], Generic[V]):
-    """The values under one key of an index, each one from its own object. Read-only."""
+    """The values under one key of an index, each from its own object. Read-only."""
 
     __slots__ = ("_items",)
 
@@ -47,7 +47,7 @@ class Store(Collection[V], Generic[V]):
 
 
 class _IndexItems(ItemsView[K, Store[V]]):
-    """The items as they were when the iteration began: some can vanish in the course of it."""
+    """The items at the begin of the iteration: some can vanish meanwhile."""
 
     _mapping: "Index[K, V]"
 
@@ -56,7 +56,7 @@ class _IndexItems(ItemsView[K, Store[V]]):
 
 
 class _IndexValues(ValuesView[Store[V]]):
-    """The stores as they were when the iteration began."""
+    """The stores at the begin of the iteration."""
 
     _mapping: "Index[Any, V]"
 
@@ -65,9 +65,9 @@ class _IndexValues(ValuesView[Store[V]]):
 
 
 class Index(Mapping[K, Store[V]], Generic[K, V]):
-    """A mapping of arbitrary keys to the stores of values. Read-only.
+    """A mapping of any keys to the stores of values. Read-only.
 
-    It can be read from any thread and iterated for long: the iteration goes over a snapshot.
+    Any thread can read it, and iterate over it for long: the iteration goes over a snapshot.
     """
 
     __slots__ = ("_keys_by_object", "_stores")
@@ -101,14 +101,14 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
         return _IndexValues(self)
 
     def _get_values(self, owner: ObjectKey) -> list[V]:
-        """The values that the object has put there."""
+        """The values of the object in this index."""
         keys = self._keys_by_object.get(owner, ())
         return [self._stores[key]._items[owner] for key in keys if key in self._stores]
 
     def _replace(self, owner: ObjectKey, values: Mapping[K, V]) -> None:
         """Put the values of one object in place of its previous ones.
 
-        Raises whatever the keys raise when compared; the object is not in the index then.
+        Raises the errors of keys that fail to be compared; the object is not in the index then.
         """
         try:
             for key in self._keys_by_object.get(owner, ()):
@@ -137,7 +137,7 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
                 del self._stores[key]
 
     def _purge(self, owner: ObjectKey) -> None:
-        """Remove the object from everywhere, not relying on its keys: slow, but certain."""
+        """Remove the object from everywhere without its keys: slow, but certain."""
         self._keys_by_object.pop(owner, None)
         for store in self._stores.values():
             store._items.pop(owner, None)
@@ -145,11 +145,13 @@ class Index(Mapping[K, Store[V]], Generic[K, V]):
 
 
 Listener = Callable[[str, Collection[Any]], None]
-"""Gets the name of the index, and the values of one object before and after the change."""
+"""A function that gets the name of the index, and the values of one object before and after
+the change.
+"""
 
 
 class Indices(dict[str, Index[Any, Any]]):
-    """All indices of one operator, as they go to the keyword arguments of handlers."""
+    """All indices of one operator, as in the keyword arguments of handlers."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         super().__init__()
@@ -157,14 +159,14 @@ class Indices(dict[str, Index[Any, Any]]):
         self.declare(names)
 
     def declare(self, names: Iterable[str]) -> None:
-        """Make the indices that are not there yet."""
+        """Make the absent indices."""
         for name in names:
             self.setdefault(name, Index())
 
     def replace(self, name: str, owner: ObjectKey, values: Mapping[Any, Any]) -> None:
         """Put the values of one object into that index in place of its previous ones.
 
-        Raises whatever the keys raise when compared; the object is not in the index then.
+        Raises the errors of keys that fail to be compared; the object is not in the index then.
         """
         if name not in self._listeners:
             self[name]._replace(owner, values)
@@ -181,7 +183,7 @@ class Indices(dict[str, Index[Any, Any]]):
             self._listeners[name](name, old)
 
     def listen(self, name: str, listener: Listener) -> None:
-        """Tell this listener, the only one, when something has been put to that index, or removed.
+        """Let the only listener know of each change of that index.
 
         The values can be the same as before.
         """

@@ -1,4 +1,4 @@
-"""Matching: does this handler want this cause? Pure functions, the cheapest checks first."""
+"""Matching: decides whether a cause calls a handler. Pure functions, the cheapest checks first."""
 
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -21,7 +21,7 @@ C = TypeVar("C", bound=ResourceCause)
 
 
 class FilterError(Exception):
-    """A filter of a handler has failed, so it is not known whether the handler is to be called."""
+    """A filter of a handler has failed, so it is unknown whether the handler matches."""
 
     expected = True
 
@@ -34,7 +34,7 @@ class FilterError(Exception):
 
 
 def _locate(cause: BaseException) -> str:
-    """Where it was raised, unless it is where we call the filters: it is not of users then."""
+    """Locate the origin of the error, unless it is in the call of the filter itself."""
     place = ""
     for frame, line in traceback.walk_tb(cause.__traceback__):
         is_ours = frame.f_globals.get("__name__", "").startswith("kopf_")
@@ -43,7 +43,7 @@ def _locate(cause: BaseException) -> str:
 
 
 def matches(handler: ResourceHandler, cause: ResourceCause) -> bool:
-    """Whether the handler is to be called for this cause."""
+    """Whether this cause calls the handler."""
     if isinstance(handler, ChangingHandler) and isinstance(cause, ChangingCause):
         return (
             _matches_reason(handler, cause)
@@ -59,13 +59,14 @@ def select(
     *,
     running: Collection[HandlerId] = (),
 ) -> list[H]:
-    """The handlers to be called for this cause; failing filters cost only their own handlers.
+    """Select the handlers for this cause. A failing filter affects only its own handler.
 
-    If it is not known whether it matches, a change handler is selected in order to fail, and
-    so to be tried again; for a deletion, to fail for good, so that the deletion ends.
-    Others are left as they are: they are only selected if they are ``running`` already.
-    If the object is invalid for the model of a handler, only change handlers are selected;
-    they are ``unmatched`` until the object changes.
+    If a filter fails, a change handler is selected in order to fail, and so to be tried again. For
+    a deletion, it fails for good, so that the deletion ends. Other handlers stay as they are: they
+    are selected only if they are ``running`` already.
+
+    If the object is invalid for the model of a handler, only change handlers are selected. They are
+    ``unmatched`` until the object changes.
     """
     selected: list[H] = []
     for handler in handlers:
@@ -79,7 +80,7 @@ def select(
                 selected.append(replace(handler, unmatched=e, errors=errors))
                 continue
             if isinstance(e, InvalidObjectError):
-                continue  # it is told about the object, not about each of its handlers
+                continue  # it is logged for the object, not for each of its handlers
             cause.logger.error(f"{e}")
             if handler.id in running:
                 selected.append(handler)
@@ -87,7 +88,7 @@ def select(
 
 
 def may_be_interested(handler: ResourceHandler, cause: ResourceCause) -> bool:
-    """Whether the handler is interested in the object, or it is unknown as its filters fail."""
+    """Whether the handler is interested in the object, or that is unknown as its filters fail."""
     try:
         return prematches(handler, cause)
     except (FilterError, InvalidObjectError):
@@ -126,7 +127,7 @@ def _matches_object(handler: ResourceHandler, cause: ResourceCause) -> bool:
 
 
 def may_match(handler: ResourceHandler, body: Body) -> bool:
-    """A quick check by the metadata alone; false only if the handler surely does not match."""
+    """Check quickly, by the metadata alone; false only if the handler surely does not match."""
     if handler.labels and not _may_match_meta(handler.labels, body.metadata.labels):
         return False
     return not handler.annotations or _may_match_meta(
@@ -164,7 +165,7 @@ def _matches_field(
     if isinstance(handler, ChangingHandler) and handler.field_needs_change:
         if handler.value is None and (handler.old is not None or handler.new is not None):
             return True
-        # Updates belong to both states: the one before the change, and the one after it.
+        # Updates concern both states: the one before the change, and the one after it.
         assert isinstance(cause, ChangingCause)
         return any(
             value_matches(criterion, get_field(state, handler.field), kwargs)
@@ -175,7 +176,7 @@ def _matches_field(
 
 def _matches_reason(handler: ChangingHandler, cause: ChangingCause) -> bool:
     if handler.initial and (not cause.initial or cause.reason == Reason.CREATE):
-        return False  # what was never handled cannot be resumed
+        return False  # an object that was never handled cannot be resumed
     if handler.initial and cause.reason == Reason.DELETE and not handler.deleted:
         return False
     return handler.reason is None or handler.reason == cause.reason

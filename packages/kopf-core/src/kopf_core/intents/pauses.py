@@ -7,19 +7,19 @@ from kopf_cogs.structs.bodies import RawBody
 from kopf_cogs.structs.finalizers import is_deletion_ongoing
 
 PAUSED = "kopf.zalando.org/paused"
-"""The annotation of a paused object; its value says why, for people.
+"""The annotation of a paused object. Its value is the reason, for people.
 
-It is one for all operators, whatever prefixes and finalizers they have, if their settings allow
-it: the annotation can be put by everybody who may patch the object.
+All operators share it, whatever prefixes and finalizers they have, if their settings allow it:
+everybody who may patch the object can set the annotation.
 """
 
 _UNPAUSED = frozenset({"false", "no"})
 
 
 def get_pause(body: RawBody | Mapping[str, Any]) -> str | None:
-    """Why nothing is to be done for the object now; ``None`` if it is not paused.
+    """Why the operator must leave the object alone now; ``None`` if it is not paused.
 
-    What is being deleted is not paused: nobody may hold the deletion of a namespace that way.
+    An object that is being deleted is not paused: nobody may hold the deletion of a namespace so.
     """
     if is_deletion_ongoing(body):
         return None

@@ -1,7 +1,7 @@
-"""Registries: all handlers of an operator, and those of them for one resource.
+"""Registries: all handlers of an operator, and the handlers of one resource.
 
-The handlers are selected once for every resource, when the resource is discovered;
-the events of its objects only go through these few handlers.
+Handlers are selected once for every resource, when the resource is discovered. The events of its
+objects concern only these few handlers.
 """
 
 import warnings
@@ -39,8 +39,8 @@ _FORMER_PARTS = frozenset({"_indexing", "_watching", "_spawning", "_changing", "
 class OperatorRegistry:
     """All handlers of an operator, in the order of their registration.
 
-    Usually, there is one in a process: the default one, where decorators put the handlers
-    if not told otherwise. Several operators in one process need several registries.
+    Usually, a process has one: the default one, where decorators put the handlers. Several
+    operators in one process need several registries.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class OperatorRegistry:
         self._conversions: list[ConversionHandler] = []
 
     def __getattr__(self, name: str) -> "OperatorRegistry":
-        """Stand in for the parts that the predecessor had: handlers were appended to them."""
+        """Stand in for the parts of the predecessor's registry to which handlers were appended."""
         if name not in _FORMER_PARTS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         warnings.warn(
@@ -119,10 +119,10 @@ class OperatorRegistry:
         resource: Resource,
         is_selected: Callable[[Selector], bool] | None = None,
     ) -> "ResourceHandlers":
-        """The handlers of one resource.
+        """Select the handlers of one resource.
 
-        ``is_selected`` decides on selectors in the context of other resources of the cluster
-        (e.g. preferred versions); by default, each selector decides alone.
+        ``is_selected`` checks selectors among all resources of the cluster (e.g. preferred
+        versions). By default, each selector decides alone.
         """
         check = is_selected if is_selected is not None else (lambda s: s.check(resource))
         handlers = [h for h in self._resources if h.selector is not None and check(h.selector)]
@@ -145,28 +145,30 @@ class ResourceHandlers:
     changing: tuple[ChangingHandler, ...] = ()
     reconciling: tuple[ReconcilingHandler, ...] = ()
     form: Form = WHOLE
-    """In what form they get the objects."""
+    """The form in which they get the objects."""
 
     shared_ids: frozenset[HandlerId] = field(init=False, compare=False)
-    """The ids of reconcilers under which the progress of change handlers is stored."""
+    """The ids of reconcilers under which the progress of change handlers is stored, too."""
 
     is_unambiguous: bool = field(init=False, compare=False)
-    """All ids of change handlers are stored differently: nothing is to be compared for objects."""
+    """Whether all ids of change handlers are stored differently, so that no clashes are
+    looked for.
+    """
 
     is_unfiltered: bool = field(init=False, compare=False)
-    """Some of the change handlers are interested in all objects: there is nothing to be checked."""
+    """Whether some change handlers are interested in all objects, so that filters need no check."""
 
     seeing_all: Sequence[WatchingHandler] | None = field(init=False, compare=False)
-    """The handlers of events if all of them are interested in all objects."""
+    """The handlers of events, if all of them are interested in all objects."""
 
     blocking: Sequence[ChangingHandler | SpawningHandler] = field(init=False, compare=False)
-    """Those who must see the deletion."""
+    """The handlers that must see the deletion."""
 
     viewing: Sequence[ResourceHandler] = field(init=False, compare=False)
-    """Those who want models of the objects, so that objects can be invalid for them."""
+    """The handlers with models, for which objects can be invalid."""
 
     deleting: tuple[ChangingHandler, ...] = field(init=False, compare=False)
-    """Those of the change handlers that can be called for deletions; those of fields cannot."""
+    """The change handlers that can be called for deletions; handlers of fields cannot."""
 
     def __post_init__(self) -> None:
         finalizable: Sequence[ChangingHandler | SpawningHandler] = (*self.changing, *self.spawning)
@@ -198,7 +200,7 @@ class ResourceHandlers:
 
     @property
     def extra_fields(self) -> frozenset[FieldPath]:
-        """The fields which must be tracked for changes even if they are not essential."""
+        """The fields to be tracked for changes even if they are not essential."""
         return frozenset(h.field for h in self.changing if h.field)
 
     def select_watching(self, cause: ResourceCause) -> Sequence[WatchingHandler]:
@@ -220,7 +222,7 @@ class ResourceHandlers:
         return self.is_unfiltered or any(may_be_interested(h, cause) for h in self.changing)
 
     def find_problems(self, cause: ResourceCause) -> list[Problem]:
-        """Why the object is invalid for those of the handlers that are interested in it."""
+        """Find out why the object is invalid for its interested handlers."""
         problems: list[Problem] = []
         for handler in self.viewing:
             try:
@@ -228,7 +230,7 @@ class ResourceHandlers:
             except InvalidObjectError as e:
                 problems.extend(e.problems)
             except FilterError:
-                pass  # that is told when the handler is to be called
+                pass  # failing filters are logged when the handler is called
         return problems
 
     def requires_finalizer(
@@ -238,7 +240,7 @@ class ResourceHandlers:
     ) -> bool:
         """Whether the object must not vanish before its deletion is handled.
 
-        The ``finished`` daemons and timers are those that will never run for it anymore.
+        The ``finished`` daemons and timers never run for it anymore.
         """
         return any(
             (h.id not in finished or isinstance(h, ChangingHandler)) and may_be_interested(h, cause)
@@ -255,7 +257,7 @@ HH = TypeVar("HH", bound=BaseHandler)
 
 
 def deduplicate(handlers: Iterable[HH]) -> list[HH]:
-    """Leave only the first one of the handlers with the same function and the same id."""
+    """Keep only the first one of the handlers with the same function and the same id."""
     unique: dict[Any, HH] = {}
     for handler in handlers:
         unique.setdefault((identify_fn(handler.fn), handler.id), handler)
@@ -263,7 +265,9 @@ def deduplicate(handlers: Iterable[HH]) -> list[HH]:
 
 
 def find_clashes(handlers: Iterable[HH]) -> Iterator[tuple[HH, HH]]:
-    """Pairs of handlers with different functions but one id, or ids that are stored alike."""
+    """Find the pairs of handlers with different functions but one id, or ids that are stored
+    alike.
+    """
     seen: dict[Any, HH] = {}
     for handler in handlers:
         other = seen.setdefault(get_stored_id(handler), handler)
@@ -272,19 +276,19 @@ def find_clashes(handlers: Iterable[HH]) -> Iterator[tuple[HH, HH]]:
 
 
 def get_stored_id(handler: BaseHandler) -> str:
-    """The id as it is in annotations: what is the same there cannot be told apart."""
+    """The id as in annotations: handlers with the same stored id cannot be told apart."""
     return handler.id.replace("/", ".")
 
 
 def identify_fn(fn: Any) -> Any:
-    """What makes two references to a function the same: bound methods are made on every access."""
+    """The identity of the function: bound methods are made anew on every access."""
     bound = getattr(fn, "__self__", None)
     inner = getattr(fn, "__func__", None)
     return (id(bound), id(inner)) if inner is not None else id(fn)
 
 
 class DefaultRegistry:
-    """The process-wide registry for decorators and operators that name no other one."""
+    """The registry of the whole process, for decorators and operators without another one."""
 
     def __init__(self) -> None:
         self.current: OperatorRegistry | None = None
@@ -299,7 +303,7 @@ _default = DefaultRegistry()
 
 
 def get_default_registry() -> OperatorRegistry:
-    """The registry used by decorators and operators unless they are given another one."""
+    """The registry of decorators and operators that have no other one."""
     return _default.get()
 
 

@@ -1,7 +1,7 @@
 """Stoppers: how daemons are told to stop, and how they find out.
 
-The framework holds a :class:`DaemonStopper`; the daemons get one of its checkers,
-made for synchronous or asynchronous code: with a regular or an awaitable ``wait()``.
+The framework holds a :class:`DaemonStopper`. A daemon gets a checker of it, for synchronous or
+asynchronous code: with a regular or an awaitable ``wait()``.
 """
 
 import enum
@@ -15,7 +15,7 @@ from kopf_core.actions.flushing import find_unsent, flush_in_thread
 class DaemonStoppingReason(enum.Flag):
     """Why a daemon is stopped, and how far its stopping has got."""
 
-    DONE = enum.auto()  # the function has exited on its own
+    DONE = enum.auto()  # the function has exited by itself
     FILTERS_MISMATCH = enum.auto()
     RESOURCE_DELETED = enum.auto()
     OPERATOR_PAUSING = enum.auto()
@@ -33,10 +33,11 @@ class DaemonStopped(Protocol):
     def is_set(self) -> bool: ...
 
     def wait(self, timeout: float | None = None, /) -> "DaemonWaiting":
-        """Sleep until the daemon is to exit, for so many seconds at most; to be awaited if async.
+        """Sleep until the daemon must exit, for at most that many seconds. In async functions,
+        await it.
 
-        The result is true when the daemon is asked to exit: at once in sync functions, and when
-        it is awaited in async ones.
+        The result is true when the daemon is asked to exit. Sync functions get it from the call,
+        async ones from the ``await``.
         """
 
     @property
@@ -44,14 +45,14 @@ class DaemonStopped(Protocol):
 
 
 class DaemonWaiting(Protocol):
-    """What ``stopped.wait()`` gives, for type checkers: it is either awaited, or has a value."""
+    """The result of ``stopped.wait()``, for type checkers: either awaitable, or a value."""
 
     def __bool__(self) -> bool: ...
     def __await__(self) -> Generator[Any, None, DaemonStopped]: ...
 
 
 class DaemonStopper:
-    """The stop-flag of one daemon: set from the loop, checked from the loop or a thread."""
+    """The stop-flag of one daemon. The loop sets it; the loop or a thread checks it."""
 
     __slots__ = ("_latch", "_reason")
 
@@ -72,13 +73,15 @@ class DaemonStopper:
         return self._reason
 
     def is_set(self, reason: DaemonStoppingReason | None = None) -> bool:
-        """Whether the stopping is requested: for this reason among others, if it is given."""
+        """Whether the stopping is requested; or requested for this reason, if it is given."""
         if reason is None or self._reason is None:
             return self._reason is not None
         return reason in self._reason
 
     def set(self, reason: DaemonStoppingReason) -> None:
-        """Request the stopping, or add one more reason to it. Only from the loop's thread."""
+        """Request the stopping, or add one more reason to it. Only the loop's thread may call
+        it.
+        """
         self._reason = reason if self._reason is None else self._reason | reason
         self._latch.set()
 
@@ -107,7 +110,7 @@ class _Checker:
 
 
 class SyncDaemonStopperChecker(_Checker):
-    """The stop-flag for synchronous daemons, to be used in threads."""
+    """The stop-flag for synchronous daemons, which run in threads."""
 
     __slots__ = ()
 
@@ -123,7 +126,7 @@ class SyncDaemonStopperChecker(_Checker):
 
 
 class AsyncDaemonStopperChecker(_Checker):
-    """The stop-flag for asynchronous daemons, to be used in the operator's loop."""
+    """The stop-flag for asynchronous daemons, which run in the operator's loop."""
 
     __slots__ = ()
 
@@ -136,7 +139,7 @@ class AsyncDaemonStopperChecker(_Checker):
 
 
 class AwaitableWait:
-    """A wait that starts when it is awaited and gives the checker back."""
+    """A wait that starts when it is awaited, and returns the checker."""
 
     __slots__ = ("_checker", "_latch", "_timeout")
 

@@ -1,8 +1,8 @@
-"""Views: which arguments of a function are given as instances of models, by its annotations.
+"""Views: the arguments that a function gets as instances of models, by its annotations.
 
-The annotations are looked at once, when the function is declared. Only ``body``, ``spec``,
-``status``, ``old``, ``new`` can be models; only if they are annotated with models of pydantic,
-or with dataclasses. Everything else stays as it is, and costs nothing.
+The annotations are read once, when the function is declared. Only ``body``, ``spec``, ``status``,
+``old``, ``new`` can be models, if they are annotated with models of pydantic, or with dataclasses.
+All other arguments stay as they are, and cost nothing.
 """
 
 import functools
@@ -30,7 +30,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class InvalidObjectError(PermanentError):
-    """The object is not as the model of it says; so, the handler is not called."""
+    """The object is invalid for the model of the handler, so the handler is not called."""
 
     def __init__(self, problems: Collection[Problem]) -> None:
         super().__init__(f"The object is invalid: {describe(problems)}")
@@ -38,7 +38,7 @@ class InvalidObjectError(PermanentError):
 
 
 def describe(problems: Collection[Problem]) -> str:
-    """The problems as one text, each of them once."""
+    """Describe the problems as one text, each of them once."""
     return "; ".join(dict.fromkeys(map(str, problems)))
 
 
@@ -48,17 +48,18 @@ class Views:
 
     models: Mapping[str, Model]
     field: FieldPath
-    """The field of the handler: what ``old`` and ``new`` are values of."""
+    """The field of the handler: ``old`` and ``new`` are its values."""
 
     def fits(self, kwargs: Mapping[str, Any]) -> bool:
-        """True if the object is valid. Raises :class:`InvalidObjectError` if it is not."""
+        """Return true if the object is valid. Raises :class:`InvalidObjectError` if it is not."""
         self._parse(kwargs)
         return True
 
     def read(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as instances. Raises :class:`InvalidObjectError`.
+        """Make the arguments as instances. Raises :class:`InvalidObjectError`.
 
-        The state before a change can be invalid: the change can be the repair. It is ``None`` then.
+        The state before a change can be invalid, as the change can be the repair. It is ``None``
+        then.
         """
         found = self._parse(kwargs)
         return {name: self.models[name].take(parsed) for name, parsed in found.items()}
@@ -82,7 +83,9 @@ class Views:
         return found
 
     def _parse_one(self, name: str, model: Model, kwargs: Mapping[str, Any]) -> Parsed:
-        """The same instance for all handlers, for as long as its part of the object is the same."""
+        """Parse a part of the object; all handlers share the instance for as long as the part
+        is the same.
+        """
         body: Body = kwargs["body"]
         raw = self._get_raw(name, kwargs)
         key = (name, self.field if name in ("old", "new") else (), model.annotation)
@@ -118,7 +121,7 @@ class Views:
 
 
 def _identify(essence: Mapping[str, Any], body: Body) -> dict[str, Any]:
-    """The essence of an object with what it lacks in order to be an object."""
+    """Complete an essence with the fields that it lacks in order to be an object."""
     known = resolve(body, ("metadata",), _NOTHING)
     identity = {key: known[key] for key in _IDENTITY if key in known}
     metadata = identity | dict(essence.get("metadata") or {})
@@ -127,7 +130,7 @@ def _identify(essence: Mapping[str, Any], body: Body) -> dict[str, Any]:
 
 
 def find_views(fn: Fn, field: FieldPath = ()) -> Views | None:
-    """The models that the function asks for by its annotations; ``None`` if there are none."""
+    """Find the models that the annotations of the function name; ``None`` if there are none."""
     models = {}
     for name, annotation in find_annotations(fn).items():
         model = find_model(annotation) if name in _NAMES else None
@@ -137,7 +140,9 @@ def find_views(fn: Fn, field: FieldPath = ()) -> Views | None:
 
 
 def with_views(callback: Any) -> Any:
-    """The same callback, or a dictionary of them; with instances of models where it wants them."""
+    """Wrap a callback, or a dictionary of them, so that it gets instances of the models it
+    names.
+    """
     if isinstance(callback, Mapping):
         wrapped = {key: with_views(value) for key, value in callback.items()}
         return callback if all(wrapped[key] is callback[key] for key in wrapped) else wrapped
@@ -154,14 +159,14 @@ def _wrap(fn: Callable[..., Any], views: Views) -> Callable[..., Any]:
 
 
 def find_annotations(fn: Any) -> Mapping[str, Any]:
-    """The annotations that matter. Those that cannot be resolved are as if they were absent."""
+    """Find the annotations that matter. Unresolvable ones are as if they were absent."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     if not hasattr(fn, "__annotations__") and not isinstance(fn, type):
         fn = getattr(type(fn), "__call__", None)  # noqa: B004
     try:
         raw = _get_raw_annotations(fn)
-    except Exception:  # whatever is there instead of annotations
+    except Exception:  # the attribute can be anything
         return {}
     found = {name: raw[name] for name in _ANNOTATED if name in raw}
     resolved = {name: _resolve(fn, name, value) for name, value in found.items()}
@@ -177,7 +182,9 @@ def _get_raw_annotations(fn: Any) -> Mapping[str, Any]:
 
 
 def _resolve(fn: Any, name: str, annotation: Any) -> Any:
-    """The type itself, even if it is written as a string; ``None`` if it is not known here."""
+    """Resolve the type itself, even if it is written as a string; ``None`` if it is unknown
+    here.
+    """
     if isinstance(annotation, type):
         return annotation
     inner = getattr(fn, "__func__", fn)
@@ -193,4 +200,4 @@ def _resolve(fn: Any, name: str, annotation: Any) -> Any:
 
 
 def _nothing() -> None:
-    """What annotations are put on, one by one."""
+    """A function for one annotation at a time."""

@@ -1,4 +1,4 @@
-"""Admission: the handlers that judge requests to the API, and what they are told of a request."""
+"""Admission: the handlers that judge requests to the API, and the facts of a request for them."""
 
 import enum
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from kopf_core.intents.matching import prematches
 
 
 class AdmissionError(RejectionError):
-    """The request is denied: the user who has made it gets this message and HTTP code."""
+    """The request is denied: its user gets this message and HTTP code."""
 
     code: int
     """The HTTP code of the denial."""
@@ -27,7 +27,7 @@ class AdmissionError(RejectionError):
 
 
 class WebhookType(enum.StrEnum):
-    """What the webhook may do: only judge the objects, or also change them."""
+    """The rights of the webhook: only to judge the objects, or also to change them."""
 
     VALIDATING = "validating"
     MUTATING = "mutating"
@@ -39,10 +39,10 @@ class WebhookHandler(ResourceHandler):
 
     type: WebhookType
     operations: tuple[Operation, ...] = ()
-    """The only operations to be called for; all of them if empty."""
+    """The only operations of its calls; all operations if empty."""
 
     subresource: str | None = None
-    """The only subresource to be called for; ``"*"`` is for all of them and for the object."""
+    """The only subresource of its calls; ``"*"`` means all of them, and the object itself."""
 
     persistent: bool = False
     side_effects: bool = False
@@ -62,7 +62,7 @@ class WebhookHandler(ResourceHandler):
 
 
 class AdmissionCause(ResourceCause):
-    """Somebody is about to create, change, or delete an object: it is not done yet."""
+    """A client is about to create, change, or delete an object: the change is not made yet."""
 
     __slots__ = (
         "diff",
@@ -119,8 +119,8 @@ def is_for_request(
 ) -> bool:
     """Whether the handler is for such requests at all, whatever the object is.
 
-    Nothing can be changed in what is being deleted; so, mutating handlers are called
-    for deletions only if they ask for them explicitly.
+    An object that is being deleted cannot be changed. So mutating handlers are called for deletions
+    only if they name them explicitly.
     """
     if handler.subresource not in ("*", subresource):
         return False
@@ -131,14 +131,14 @@ def is_for_request(
 
 
 def matches_request(handler: WebhookHandler, cause: AdmissionCause) -> bool:
-    """Whether the handler is to be called for the request. Raises :class:`FilterError`."""
+    """Whether the request calls the handler. Raises :class:`FilterError`."""
     return is_for_request(handler, cause.operation, cause.subresource) and prematches(
         handler, cause
     )
 
 
 def make_label_selector(labels: Mapping[str, Any]) -> dict[str, Any]:
-    """The filter of labels as a label selector of the API, but for the functions in it."""
+    """Make a label selector of the API from the filter of labels, without its functions."""
     expressions: list[dict[str, Any]] = []
     for key, value in labels.items():
         if isinstance(value, MetaFilterToken):

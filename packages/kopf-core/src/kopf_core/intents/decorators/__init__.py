@@ -1,7 +1,7 @@
 """The decorators that declare handlers: ``@kopf.on.create()``, ``@kopf.daemon()``, and others.
 
-There is a module for each kind of handlers. What can be passed to the decorators is in
-:mod:`.options`, and checked in :mod:`.validation`; what they make of it is in :mod:`.declaring`.
+There is a module for each kind of handlers. :mod:`.options` has the options of the decorators,
+:mod:`.validation` checks them, and :mod:`.declaring` makes the handlers.
 """
 
 from kopf_core.intents.decorators.for_activities import (

@@ -1,4 +1,6 @@
-"""What the decorators make of functions and options: handlers, put into a registry."""
+"""The declaration of handlers: the decorators make them of functions and options, for a
+registry.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
@@ -29,7 +31,7 @@ _CALLBACKS = ("when", "value", "old", "new", "initial_delay", "labels", "annotat
 
 
 class Decorator(Protocol):
-    """Registers a function as a handler, and gives it back unchanged."""
+    """Registers a function as a handler, and returns it unchanged."""
 
     def __call__(self, fn: F, /) -> F: ...
 
@@ -57,7 +59,7 @@ def declare_for_resource(
     options: Mapping[str, Any],
     **specifics: Any,
 ) -> Decorator:
-    """Declare a handler of objects: it is of that class, with some more attributes than options."""
+    """Declare a handler of objects: of that class, with some more attributes than the options."""
     validate_selector(args[0])
     validate_filters(options)
     validate_execution(options)
@@ -80,10 +82,10 @@ def make_handler(
     prefix: str | None = None,
     **specifics: Any,
 ) -> H:
-    """Make a handler of objects. The ``prefix`` is the id of its parent, if there is any."""
+    """Make a handler of objects. The ``prefix`` is the id of its parent, if it has one."""
     field = parse_field(options.get("field")) or None
-    # The ids of indices are the names of keyword arguments, so they are taken as they are.
-    # The ids of sub-handlers have the field of their parents, if there is any.
+    # The ids of indices are the names of keyword arguments, so they stay as they are.
+    # The ids of sub-handlers have the field of their parents, if it has one.
     suffix = None if cls is IndexingHandler or prefix else field
     id = make_handler_id(fn, options.get("id"), field=suffix, prefix=prefix)
     own = _get_own(options)
@@ -99,7 +101,7 @@ def make_handler_id(
     field: FieldPath | None = None,
     prefix: str | None = None,
 ) -> HandlerId:
-    """The identity of a handler: ``parent/name/field``."""
+    """Make the id of a handler: ``parent/name/field``."""
     parts = [prefix, id if id is not None else name_of_fn(fn), ".".join(field or ())]
     return HandlerId("/".join(part for part in parts if part))
 

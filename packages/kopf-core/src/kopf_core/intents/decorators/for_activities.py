@@ -1,4 +1,4 @@
-"""The decorators for the operator's own life: start, exit, logging in, health."""
+"""The decorators for the operator's own life: start, exit, login, health."""
 
 from typing import Unpack
 
@@ -21,7 +21,7 @@ def startup(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
 
 @spelled_out
 def cleanup(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
-    """Called when the operator exits, for whatever reason it does."""
+    """Called when the operator exits, for any reason."""
     return declare_for_activity(Activity.CLEANUP, options)
 
 
@@ -44,14 +44,16 @@ def following(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
 def login(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
     """Called when credentials for the API are needed.
 
-    Returns :class:`kopf.ConnectionInfo`, or ``None`` if it has nothing to offer.
+    Returns :class:`kopf.ConnectionInfo`, or ``None`` if it has no credentials.
     """
     return declare_for_activity(Activity.AUTHENTICATION, options)
 
 
 @spelled_out
 def probe(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
-    """Called when the operator's health is asked for; the results are reported under the id."""
+    """Called when the health of the operator is requested; the results are reported under the
+    id.
+    """
     return declare_for_activity(Activity.PROBE, options)
 
 
@@ -59,8 +61,8 @@ def probe(**options: Unpack[ActivityOptions]) -> ActivityDecorator:
 def external(**options: Unpack[SourceOptions]) -> SourceDecorator:
     """Called when the operator begins to handle objects: an asynchronous generator.
 
-    It waits for what happens outside of the cluster, e.g. in a message queue, and yields
+    It waits for happenings outside of the cluster, e.g. in a message queue, and yields
     :class:`kopf.Happening` for the objects to be reconciled. After an error, it is called again.
-    It is stopped when the operator is paused, loses its lease, or exits.
+    Kopf stops it when the operator is paused, loses its lease, or exits.
     """
     return declare_for_activity(Activity.EXTERNAL, options, SourceHandler)

@@ -19,7 +19,7 @@ from kopf_core.intents.filters import MetaFilterToken
 from kopf_core.intents.webhooks import WebhookHandler, WebhookType, make_label_selector
 
 LabelSelector = Mapping[str, str | MetaFilterToken] | Mapping[str, Any]
-"""Labels as in ``labels=`` but with no functions, or a label selector as in the API."""
+"""Labels as in ``labels=`` but without functions, or a label selector as in the API."""
 
 MatchConditions = Mapping[str, str] | Iterable[Mapping[str, str]]
 """CEL expressions by their names, or a list of conditions as in the API."""
@@ -38,10 +38,10 @@ class ValidateOptions(
     """The options of ``@kopf.on.validate``: webhooks are never retried."""
 
     operation: Operation | None
-    """The only operation to be called for; by default, all of them."""
+    """The only operation of its calls; by default, all of them."""
 
     operations: Iterable[Operation] | None
-    """The same, if there are several of them."""
+    """The same for several operations."""
 
     subresource: str | None
     """The only subresource to be called for; ``"*"`` for all of them and for the main body.
@@ -52,32 +52,35 @@ class ValidateOptions(
     then, the requests are refused until the operator is back. By default, it does not."""
 
     side_effects: bool | None
-    """Whether the handler affects anything but the request (never when it is a dry run)."""
+    """Whether the handler affects anything but the request (it never does in a dry run)."""
 
     ignore_failures: bool | None
     """Whether the requests are allowed when the operator cannot be reached."""
 
     namespace_selector: LabelSelector | None
-    """Only the objects in the namespaces with such labels are sent to the operator."""
+    """The handler gets only the requests for objects in namespaces with such labels."""
 
     match_conditions: MatchConditions | None
-    """Only the requests for which all these CEL expressions are true are sent to the operator:
-    ``{'name-of-condition': 'expression'}``."""
+    """The handler gets only the requests for which all these CEL expressions are true:
+    ``{'name-of-condition': 'expression'}``.
+    """
 
     timeout_seconds: int | None
     """How long the API waits for the handler, 1..30 seconds; by default, 30."""
 
     match_policy: MatchPolicy | None
-    """Whether the requests via other versions of the resource are sent to the operator, too,
-    converted to its version (``"Equivalent"``, by default), or not (``"Exact"``)."""
+    """Whether requests via other versions of the resource are sent to the operator, too,
+    converted to its version (``"Equivalent"``, by default), or not (``"Exact"``).
+    """
 
 
 class MutateOptions(ValidateOptions, total=False):
     """The options of ``@kopf.on.mutate``."""
 
     reinvocation_policy: ReinvocationPolicy | None
-    """Whether to be called again if other webhooks have changed the object since then:
-    ``"Never"`` (by default) or ``"IfNeeded"``."""
+    """Whether to call it again if other webhooks have changed the object after it:
+    ``"Never"`` (by default) or ``"IfNeeded"``.
+    """
 
 
 @spelled_out
@@ -88,10 +91,10 @@ def validate(
     /,
     **options: Unpack[ValidateOptions],
 ) -> AdmissionDecorator:
-    """Called before a change is accepted: it is denied if the handler raises an error.
+    """Called before a change is accepted: the change is denied if the handler raises an error.
 
-    :class:`kopf.AdmissionError` says with which message and code. The handler can also add
-    to ``warnings``.
+    :class:`kopf.AdmissionError` has the message and the code. The handler can also add to
+    ``warnings``.
     """
     return _declare(WebhookType.VALIDATING, (arg1, arg2, arg3), options)
 
@@ -104,10 +107,10 @@ def mutate(
     /,
     **options: Unpack[MutateOptions],
 ) -> AdmissionDecorator:
-    """Called before a change is accepted: it can be amended with ``patch``, or denied.
+    """Called before a change is accepted: the handler can amend it with ``patch``, or deny it.
 
-    Kopf calls it for deletions only if ``operation`` or ``operations`` name them. A deletion
-    cannot be amended.
+    Kopf calls it for deletions only if ``operation`` or ``operations`` name them. A deletion cannot
+    be amended.
     """
     return _declare(WebhookType.MUTATING, (arg1, arg2, arg3), options)
 

@@ -1,4 +1,4 @@
-"""The decorators for what runs in background of objects: ``@kopf.daemon``, ``@kopf.timer``."""
+"""The decorators for background work of objects: ``@kopf.daemon``, ``@kopf.timer``."""
 
 from typing import Unpack
 
@@ -36,14 +36,14 @@ def timer(
     /,
     **options: Unpack[TimerOptions],
 ) -> TimerDecorator:
-    """Called for every object by schedule, for as long as it exists and matches.
+    """Called for every object by a schedule, for as long as it exists and matches.
 
-    ``interval`` seconds pass between calls: from the end of one to the start of the next one,
-    or from start to start if ``sharp``. With ``idle``, the object must stay unchanged for so long.
+    ``interval`` seconds pass between calls: from the end of one to the start of the next one, or
+    from start to start if ``sharp``. With ``idle``, the object must stay unchanged for that long.
 
     With a ``schedule``, it is called by the calendar, e.g. ``"0 3 * * *"`` at 3 o'clock in the
-    ``timezone``; then, ``missed`` says what becomes of the calls missed by an absent operator.
-    Raises :class:`TypeError` for options that can never work together.
+    ``timezone``. Then ``missed`` is the policy for calls that an absent operator has missed. Raises
+    :class:`TypeError` for options that never work together.
     """
     for name in ("interval", "sharp", "idle"):
         if options.get("schedule") is not None and options.get(name) is not None:

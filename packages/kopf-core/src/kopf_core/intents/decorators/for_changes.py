@@ -1,4 +1,4 @@
-"""The decorators for what happens to objects: events, changes, and what is indexed of them."""
+"""The decorators for events and changes of objects, and for indices."""
 
 from typing import Unpack
 
@@ -26,7 +26,7 @@ def event(
     /,
     **options: Unpack[EventOptions],
 ) -> WatchingDecorator:
-    """Called for every event of an object, silently: with no retries and no marks on the object."""
+    """Called for every event of an object, without retries, and without marks on the object."""
     return declare_for_resource(WatchingHandler, (arg1, arg2, arg3), options)
 
 
@@ -119,5 +119,5 @@ def index(
     /,
     **options: Unpack[ResourceOptions],
 ) -> IndexingDecorator:
-    """Computes what is put for an object into the in-memory index of that name."""
+    """Computes the values of an object for the in-memory index with that name."""
     return declare_for_resource(IndexingHandler, (arg1, arg2, arg3), options)

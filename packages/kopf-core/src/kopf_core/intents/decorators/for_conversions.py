@@ -9,7 +9,7 @@ from kopf_core.intents.decorators.signatures import spelled_out
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
 from kopf_core.intents.views import find_annotations, find_views
 
-if TYPE_CHECKING:  # most of the operators do without them
+if TYPE_CHECKING:  # most operators do without them
     from kopf_cogs.structs.definitions import Definition
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -19,8 +19,9 @@ class ConvertOptions(TypedDict, total=False):
     """The options of ``@kopf.on.convert``."""
 
     kind: str | None
-    """The name of the kind with its group, e.g. ``websites.example.com``. By default,
-    it is that of the models which are converted."""
+    """The name of the kind with its group, e.g. ``websites.example.com``. By default, it is
+    the kind of the converted models.
+    """
 
     id: str | None
     """The identity of the function in logs; by default, its name."""

@@ -21,12 +21,12 @@ def reconcile(
     /,
     **options: Unpack[ReconcileOptions],
 ) -> ReconcilingDecorator:
-    """Called to say which objects must exist for the primary object.
+    """Called to learn which objects must exist for the primary object.
 
-    The function is a generator, sync or async. It yields the objects that must exist, and gets
-    each of them back as it is in the cluster. Or the function returns a list of objects. Kopf makes
-    the primary object their owner, and applies the objects that differ. Kopf deletes the objects
-    that the function wanted earlier and does not want anymore.
+    The function is a generator, sync or async. It yields the objects that must exist, and gets each
+    of them back as it is in the cluster. Or the function returns a list of objects. Kopf makes the
+    primary object their owner, and applies the objects that differ. Kopf deletes the objects that
+    the function wanted earlier and does not want anymore.
 
     Kopf calls the function when the primary object appears or changes, when an owned or a related
     object changes or vanishes, after each ``every`` seconds, and on retries.
@@ -67,7 +67,7 @@ def _parse_relation(source: Any) -> FieldPath | str | Callable[..., Any]:
     if callable(source):
         return source  # type: ignore[no-any-return]
     if isinstance(source, str) and "." not in source:
-        return source  # an index, or a top-level field: it is known when the operator starts
+        return source  # an index, or a top-level field: that is settled when the operator starts
     path = parse_field(source)
     if not path or isinstance(source, Mapping):
         raise TypeError(f"related= must have a field, an index, or a function, not {source!r}.")

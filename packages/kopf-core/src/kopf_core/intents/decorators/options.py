@@ -1,7 +1,7 @@
 """The options of the decorators: a dictionary for each kind of handlers, made of common parts.
 
 Type checkers and editors take the names, types, and requirements from here; so do the runtime
-signatures (see :mod:`.signatures`). Everything is optional, unless it is marked as required.
+signatures (see :mod:`.signatures`). All options are optional, unless marked as required.
 """
 
 import datetime
@@ -17,8 +17,9 @@ from kopf_core.intents.filters import MetaFilter, ValueFilter, WhenFn
 from kopf_core.intents.registries import OperatorRegistry
 
 SelectorArg = str | Marker | type[Any] | Callable[..., bool] | None
-"""A resource as in positional arguments: any of its names, a marker, a function, or a class
-with ``@kopf.resource``."""
+"""The positional argument for resources: any of their names, a marker, a function, or a class
+with ``@kopf.resource``.
+"""
 
 KindArg = str | type[Any] | Selector
 """One kind of objects, in any notation of its name, or a class with ``@kopf.resource``."""
@@ -95,8 +96,9 @@ class FieldOptions(TypedDict, total=False):
     """The filters of objects by one of their fields."""
 
     field: FieldSpec
-    """Where to look: ``"spec.field"``, or ``("spec", "field")``. Handlers of changes see
-    ``old``, ``new``, ``diff`` of this field only."""
+    """The field to look at: ``"spec.field"``, or ``("spec", "field")``. Handlers of changes
+    see ``old``, ``new``, ``diff`` of this field only.
+    """
 
     value: ValueFilter
     """The expected value: a literal, ``kopf.PRESENT``, ``kopf.ABSENT``, or a function."""
@@ -121,14 +123,14 @@ class TransitionOptions(TypedDict, total=False):
 
 
 class RegistryOptions(TypedDict, total=False):
-    """Where to put the handler."""
+    """The place of the handler."""
 
     registry: OperatorRegistry | None
     """By default, the registry of this process: :func:`kopf.get_default_registry`."""
 
 
 class SpawningOptions(TypedDict, total=False):
-    """When to start in background."""
+    """The start of background work."""
 
     initial_delay: float | Callable[..., float] | None
     """Seconds before the first call, or a function of the keyword arguments."""
@@ -210,13 +212,13 @@ class DaemonOptions(ResourceOptions, SpawningOptions, total=False):
     """The options of ``@kopf.daemon``: times of its exit, in seconds."""
 
     cancellation_backoff: float | None
-    """How long to wait since it is asked to exit until it is cancelled."""
+    """How long to wait after the request to exit until it is cancelled."""
 
     cancellation_timeout: float | None
-    """How long to wait since it is cancelled until it is abandoned; by default, for ever."""
+    """How long to wait after the cancellation until it is abandoned; by default, for ever."""
 
     cancellation_polling: float | None
-    """How often to remind of it in the log while it is waited for."""
+    """How often to log that the daemon is still awaited."""
 
 
 class TimerOptions(ResourceOptions, SpawningOptions, total=False):
@@ -232,17 +234,17 @@ class TimerOptions(ResourceOptions, SpawningOptions, total=False):
     """For how long the object must stay unchanged before a call."""
 
     schedule: str | None
-    """Instead of an interval: when to call it by the calendar, as in crontab."""
+    """Instead of an interval: the times of calls by the calendar, as in crontab."""
 
     timezone: str | datetime.tzinfo | None
-    """Of the schedule, e.g. ``"Europe/Berlin"``; by default, UTC."""
+    """The time zone of the schedule, e.g. ``"Europe/Berlin"``; by default, UTC."""
 
     missed: MissedRuns | None
     """The missed runs of the schedule to make up for, e.g. after the operator was down:
     ``"none"`` (the default), ``"one"`` instead of all of them, or ``"all"``."""
 
     jitter: float | None
-    """By how much at most the runs are later than scheduled: each object has its own delay."""
+    """The largest delay of the runs, in seconds: each object has its own delay."""
 
 
 class ReconcileOptions(
@@ -267,7 +269,7 @@ class ReconcileOptions(
     of the primary objects."""
 
     every: float | None
-    """How often to call it with no changes at all; by default, never."""
+    """How often to call it without any changes; by default, never."""
 
     limit: int | None
     """For how many objects it can work at the same time; by default, for any number."""
@@ -276,10 +278,12 @@ class ReconcileOptions(
     """The least time between two calls for one object; by default, none."""
 
     prune: bool
-    """Whether to delete what it has made earlier, and does not want anymore (by default)."""
+    """Whether to delete the objects that it made earlier, and does not want anymore (by
+    default).
+    """
 
     force: bool
-    """Whether to take over the fields which are set by others (by default), or to fail."""
+    """Whether to take over fields that others have set (by default), or to fail."""
 
 
 class RegisterOptions(HandlerOptions, RetryOptions, MetaOptions):

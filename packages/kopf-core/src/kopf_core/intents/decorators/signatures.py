@@ -1,8 +1,8 @@
 """Signatures of the decorators: the options are declared once, as a dictionary of types.
 
 ``**options: Unpack[SomeOptions]`` is enough for type checkers and editors. At run time, it means
-"anything"; so, :func:`spelled_out` refuses unknown options, and puts the known ones into
-the signature for ``help()``, documentation, and everyone else who inspects it.
+"anything". So :func:`spelled_out` refuses unknown options, and puts the known ones into the
+signature for ``help()``, documentation, and other tools.
 """
 
 import functools
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def spelled_out(fn: F) -> F:
     """Make the function take only the options of ``**options: Unpack[SomeOptions]``.
 
-    Its callers get :class:`TypeError` for unknown and missing ones, as of a usual signature.
+    Unknown and missing options are :class:`TypeError`, as with a usual signature.
     """
     signature = inspect.signature(fn)
     *positional, variadic = signature.parameters.values()

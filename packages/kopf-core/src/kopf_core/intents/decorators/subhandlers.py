@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @spelled_out
 def subhandler(**options: Unpack[SubhandlerOptions]) -> ChangingDecorator:
-    """Declares a sub-handler of the current handler, to be run after it returns."""
+    """Declares a sub-handler of the current handler, which runs after that returns."""
     validate_filters(options)
     validate_execution(options)
 
@@ -31,7 +31,7 @@ def subhandler(**options: Unpack[SubhandlerOptions]) -> ChangingDecorator:
 
 @spelled_out
 def register(fn: ChangingF, **options: Unpack[RegisterOptions]) -> ChangingF:
-    """Declare a function as a sub-handler of the current handler, with no decorator."""
+    """Declare a function as a sub-handler of the current handler, without a decorator."""
     return subhandler(**options)(fn)
 
 
@@ -40,7 +40,7 @@ def make_subhandler(
     parent: BaseHandler,
     options: Mapping[str, Any],
 ) -> ChangingHandler:
-    """Make a handler that is run as a part of another one, in the same circumstances."""
+    """Make a handler that runs as a part of another one, in the same circumstances."""
     is_of_transition = options.get("old") is not None or options.get("new") is not None
     is_of_changes = getattr(parent, "field_needs_change", False)
     return make_handler(

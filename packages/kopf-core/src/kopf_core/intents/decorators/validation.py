@@ -1,4 +1,4 @@
-"""The checks of the decorators' options: mistakes are noticed when the code is loaded."""
+"""The checks of the decorators' options: Kopf notices mistakes when the code is loaded."""
 
 import inspect
 import numbers
@@ -21,7 +21,7 @@ _NUMBERS_OR_FUNCTIONS = ("backoff", "initial_delay")
 
 
 def validate_execution(options: Mapping[str, Any]) -> None:
-    """Check the options on how functions are called. Raises :class:`TypeError`."""
+    """Check the options for calls of functions. Raises :class:`TypeError`."""
     for name in (*_NUMBERS, *_NUMBERS_OR_FUNCTIONS):
         value = options.get(name)
         if value is None or isinstance(value, numbers.Real):
@@ -53,7 +53,7 @@ def validate_filters(options: Mapping[str, Any]) -> None:
 
 
 def validate_selector(fn: Any) -> None:
-    """Check that it is not the handler itself, decorated with the parentheses forgotten.
+    """Check that the selector is not the handler itself, decorated without parentheses.
 
     Raises :class:`TypeError`. Functions are good selectors if they accept a resource.
     """
