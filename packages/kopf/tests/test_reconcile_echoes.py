@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from idleness import until
 
 import kopf
 from kopf_core.engines.desired.desired_states import DesiredStates
+from kopf_core.engines.records.holds import FREE_ROUNDS
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
@@ -135,3 +137,22 @@ async def test_h3_objects_are_reconciled_in_all_versions_of_their_kind(websites:
             await websites.sandbox.patch("configmaps", name, {"data": {"x": "3"}}, namespace="ns1")
         for version in versions:
             await websites.wait("configmaps", f"web-{version}", check=is_data("2"))
+
+
+async def test_l1_passes_that_change_their_own_object_come_ever_later(
+    websites: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    passes: list[int] = []
+
+    @websites.reconcile(id="fn")
+    def fn(spec: Any, patch: Any, **_: Any) -> Iterator[Any]:
+        passes.append(int(spec["x"]))
+        patch.spec["x"] = str(int(spec["x"]) + 1)
+        yield from ()
+
+    await websites.apply(x="1")
+    async with websites.operating():
+        await until(lambda: "They will be ever more rare" in caplog.text)
+        await websites.apply(x="1000")
+        await until(lambda: 1000 in passes)
+    assert passes[:FREE_ROUNDS] == [*range(1, FREE_ROUNDS + 1)]

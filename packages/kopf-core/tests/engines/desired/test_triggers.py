@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kopf_core.engines.desired.triggers import NEVER, Again, Plan, Trigger, digest
+from kopf_core.engines.records.holds import FREE_ROUNDS, NO_LOOP, Loop
 
 FIRST: Any = {"spec": {"a": 1}}
 ESSENCE = digest(FIRST)
@@ -80,3 +81,31 @@ def test_senseless_delays_are_refused(after: Any) -> None:
 def test_triggers_are_readable() -> None:
     assert str(Trigger("child", "Pod ns/a")) == "child: Pod ns/a"
     assert str(Trigger("every")) == "every"
+
+
+def test_l1_rounds_of_own_changes_wait_but_other_triggers_do_not() -> None:
+    plan = Plan(essence=ESSENCE, loop=Loop(rounds=FREE_ROUNDS, until=100.0))
+    assert plan.notice(OTHER)
+    assert not plan.go_round(100, is_own=True)
+    assert plan.next_time(100) == pytest.approx(100.2)
+    plan.due["every"] = 100.1
+    assert plan.next_time(100) == 100.1
+    plan.add(Trigger("child", "Pod a"))
+    assert plan.next_time(100) == 100
+
+
+def test_l1_changes_by_others_end_the_loop_of_passes() -> None:
+    plan = Plan(essence=ESSENCE, loop=Loop(rounds=FREE_ROUNDS, until=700.0))
+    plan.notice(OTHER)
+    assert not plan.go_round(100, is_own=False)
+    assert plan.loop is None
+    assert plan.next_time(100) == 100
+
+
+def test_l1_the_first_delayed_round_is_told() -> None:
+    plan = Plan(essence=ESSENCE, loop=NO_LOOP)
+    assert [plan.go_round(100, is_own=True) for _ in range(FREE_ROUNDS + 1)] == [
+        *[False] * (FREE_ROUNDS - 1),
+        True,
+        False,
+    ]

@@ -42,6 +42,7 @@ from kopf_core.engines.desired.status_patches import (
     tell_of_peace,
 )
 from kopf_core.engines.desired.triggers import NEVER, NOBODY, Essence, Plan, Trigger, digest
+from kopf_core.engines.records.holds import NO_LOOP
 from kopf_core.intents.causes import ReconcilingCause
 from kopf_core.intents.families import Family
 from kopf_core.intents.handlers import ReconcilingHandler
@@ -247,7 +248,13 @@ class DesiredStates:
     ) -> float:
         plan, places = known.plans[handler.id], self._places[handler.id]
         now = self._clock.monotonic()
-        plan.notice(_digest_status(handler, step, step.cause.body))
+        if plan.notice(_digest_status(handler, step, step.cause.body)) and plan.go_round(
+            now, is_own=step.is_own
+        ):
+            step.cause.logger.warning(
+                f"{handler} changes its own object in every pass, so the passes never end. "
+                f"They will be ever more rare."
+            )
         if plan.retry is not None and self._progress.is_hastened(handler.id, step.cause.body):
             plan.retry = now
         plan.ripen(now)
@@ -263,6 +270,8 @@ class DesiredStates:
         finally:
             plan.is_going = False
             places.free()
+        if step.cause.patch.fns or step.cause.patch.keys() - {"status"}:
+            plan.loop = plan.loop or NO_LOOP
         if handler.status_field:
             after = Patch({**step.cause.patch}).transform(step.cause.body)
             plan.expected = _digest_status(handler, step, after)

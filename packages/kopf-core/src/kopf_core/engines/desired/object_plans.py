@@ -70,3 +70,6 @@ class Step:
     marks: Patch
     is_held: bool
     """Whether the object has our finalizer."""
+
+    is_own: bool
+    """Whether others have surely not changed the object after our own latest patch."""

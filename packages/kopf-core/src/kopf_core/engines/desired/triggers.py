@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kopf_cogs.helpers import jsons
+from kopf_core.engines.records.holds import FREE_ROUNDS, Loop
 
 NEVER = float("inf")
 
@@ -63,6 +64,9 @@ class Trigger:
         return f"<{self}>"  # people see it in printed sets
 
 
+CHANGED = Trigger("changed")
+
+
 @dataclass(slots=True)
 class Plan:
     """The plan of one reconciler for one object. All times are monotonic, in seconds."""
@@ -88,6 +92,9 @@ class Plan:
     since: float | None = None
     """When the first of the attempts has started that have not succeeded yet."""
 
+    loop: Loop | None = None
+    """The loop of passes that change their own object, if the latest pass has done so."""
+
     is_partial: bool = False
     """Whether some objects can still need to be applied or pruned, as some kinds were not listed.
     """
@@ -111,13 +118,26 @@ class Plan:
         """Whether everything is as the current state of the object wants it."""
         return self.is_complete and all(trigger.kind not in NEWS for trigger in self.triggers)
 
-    def notice(self, essence: Essence) -> None:
-        """Notice the object: it is new, or changed, or the same."""
+    def notice(self, essence: Essence) -> bool:
+        """Notice the object: it is new, or changed, or the same. Return whether it has changed."""
+        has_changed = self.essence is not None and essence not in (self.essence, self.expected)
         if self.essence is None:
             self.add(Trigger("appeared"))
-        elif essence not in (self.essence, self.expected):
-            self.add(Trigger("changed"))
+        elif has_changed:
+            self.add(CHANGED)
         self.essence = essence
+        return has_changed
+
+    def go_round(self, now: float, *, is_own: bool) -> bool:
+        """The object has changed. If the latest pass itself has done that, the next one can wait.
+
+        Return whether passes are delayed from now on.
+        """
+        if self.loop is None or not is_own:
+            self.loop = None
+            return False
+        self.loop = self.loop.went_round(now)
+        return self.loop.rounds == FREE_ROUNDS
 
     def add(self, trigger: Trigger) -> None:
         """Make a pass for this reason, too."""
@@ -139,6 +159,8 @@ class Plan:
         if self.retry is not None:
             is_urgent = any(trigger.kind in URGENT for trigger in self.triggers)
             times = [now if is_urgent else self.retry]
+        elif self.loop is not None and self.triggers == {CHANGED}:
+            times.append(max(now, self.loop.until))
         elif self.triggers:
             times = [now]
         return max(min(times, default=NEVER), self.rested)

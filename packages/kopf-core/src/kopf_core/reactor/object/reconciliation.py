@@ -419,6 +419,7 @@ class Reconciler:
             essence=digest(self._cycles.build_essence(cause.body)),
             marks=turn.marks,
             is_held=is_deletion_blocked(cause.body, self._rules.finalizer),
+            is_own=turn.item.latest is not None and turn.memory.write.includes(turn.item.latest),
         )
 
     def _release(self, turn: Turn, *, is_kept: bool) -> None:
