@@ -140,10 +140,13 @@ class Holds(NamedTuple):
     events: Loop = NO_LOOP
     """The loop in which handlers of events change the object for the echoes of our own writes."""
 
+    @property
+    def has_loops(self) -> bool:
+        """Whether our own writes have called handlers, at least once."""
+        return self.changes is not NO_LOOP or self.events is not NO_LOOP
+
     def wrote(self, fields: Collection[FieldPath]) -> "Holds":
         """The operator has written these fields of the object."""
-        if not (self.changes.rounds or self.events.rounds):
-            return self
         return self._replace(changes=self.changes.wrote(fields), events=self.events.wrote(fields))
 
     def went_round(self, now: float) -> "Holds":

@@ -226,7 +226,7 @@ ROWS = (
     ),
     Row(
         "handlers of events change the object for its own echoes",
-        lambda turn, rules: has_echoes_only(turn, rules.clock.monotonic()),
+        lambda turn, rules: turn.memory.holds.events.until and has_echoes_only(turn, rules.clock),
         Act.HOLD_BACK,
         "each such change brings the next echo: they would call each other for ever",
         given=lambda rules: bool(rules.handlers.watching),

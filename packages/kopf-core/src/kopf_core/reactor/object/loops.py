@@ -7,6 +7,7 @@ nothing in the API begins no round.
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.structs.bodies import RawEvent
 from kopf_cogs.structs.dicts import FieldPath, is_mapping
 from kopf_cogs.structs.ids import HandlerId
@@ -50,16 +51,16 @@ def is_own_change(turn: Turn, cause: ChangingCause) -> bool:
     return is_own
 
 
-def has_echoes_only(turn: Turn, now: float) -> bool:
+def has_echoes_only(turn: Turn, clock: Clock) -> bool:
     """Whether the handlers of events must wait: all events are echoes of our own writes."""
-    is_waiting = bool(turn.item.events) and turn.memory.holds.events.until > now
+    is_waiting = bool(turn.item.events) and turn.memory.holds.events.until > clock.monotonic()
     return is_waiting and are_own_echoes(turn)
 
 
 def remember_fields(turn: Turn) -> None:
     """Remember which fields the operator is writing, if its writes have called handlers before."""
     holds = turn.memory.holds
-    if holds.changes is not NO_LOOP or holds.events is not NO_LOOP:
+    if holds.has_loops:
         turn.memory.holds = holds.wrote(find_fields(turn.patch, turn.marks.results))
 
 

@@ -220,18 +220,19 @@ class Reconciler:
         must be handled, too, and the place must be given back from time to time.
         """
         item, until = turn.item, 0.0
-        is_own, has_changes = are_own_echoes(turn), False
+        is_watched = self.needs_events or turn.memory.holds.has_loops
+        is_own, has_changes = is_watched and are_own_echoes(turn), False
         while item.events:
             if until:
                 if find_pause(turn) is not None:
                     break
                 if turn.is_changing and not item.held:
-                    is_own &= are_own_echoes(turn)  # the patch is later than these events
+                    is_own = is_own and are_own_echoes(turn)  # the patch is later than these
                     await self._delivery.apply_early(turn)
                 if self._clock.monotonic() >= until:
                     break
             event = item.events.popleft()
-            is_own &= is_own_echo(event, turn.memory.write)
+            is_own = is_own and (not until or is_own_echo(event, turn.memory.write))
             self._delivery.notice(turn, event)
             if self.needs_events:
                 await self._call_watching(turn, event)
@@ -241,9 +242,11 @@ class Reconciler:
                 await self._adjust_background(turn)
             if item.events and not until:
                 until = self._clock.monotonic() + EVENTS_TIME
-        turn.memory.holds = turn.memory.holds.observed(
-            self._clock.monotonic(), is_own=is_own, has_changes=has_changes
-        )
+        if has_changes or turn.memory.holds.has_loops:
+            now = self._clock.monotonic()
+            turn.memory.holds = turn.memory.holds.observed(
+                now, is_own=is_own, has_changes=has_changes
+            )
 
     async def _call_watching(self, turn: Turn, event: RawEvent) -> None:
         """Call the handlers of events, once for each event."""
