@@ -175,12 +175,7 @@ class Elector:
             await asyncio.sleep(self._choose_delay())
 
     def _choose_delay(self) -> float:
-<<<<<<< ours
         """Choose when to try again: regularly, and right when a silent holder is known to be dead.
-=======
-        """Choose when to try again: regularly, and right when a silent holder is known to be
-        dead.
->>>>>>> theirs
         """
         delay = self._settings.retry_period * get_chance().uniform(1 - JITTER, 1)
         left = self._observed.get_left(self._identity, self._clock.monotonic())
