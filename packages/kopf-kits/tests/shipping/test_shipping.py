@@ -122,6 +122,8 @@ def test_o_peering_objects_of_selected_namespaces_are_permitted() -> None:
     resources = [name for rule in role["rules"] for name in rule["resources"]]
     assert "kopfpeerings" in resources
     assert "clusterkopfpeerings" not in resources
+
+
 @pytest.mark.parametrize("replicas", [1, 3])
 def test_o_replicas_of_the_chart_can_share_the_objects(replicas: int) -> None:
     objects = render_chart({"shards": True, "replicas": replicas}, name="mine", namespace="ns")

@@ -1,5 +1,4 @@
-"""The elector: becomes the leader when it can, remains the leader while it can, and reports that.
-"""
+"""The elector: becomes the leader when it can, remains the leader while it can, and reports that."""
 
 import asyncio
 import contextlib
@@ -175,8 +174,7 @@ class Elector:
             await asyncio.sleep(self._choose_delay())
 
     def _choose_delay(self) -> float:
-        """Choose when to try again: regularly, and right when a silent holder is known to be dead.
-        """
+        """Choose when to try again: regularly, and as soon as a silent holder is surely dead."""
         delay = self._settings.retry_period * get_chance().uniform(1 - JITTER, 1)
         left = self._observed.get_left(self._identity, self._clock.monotonic())
         return min(delay, left) if left else delay
