@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import math
+import uuid
 from typing import Annotated, Any
 
 import pytest
@@ -11,7 +14,9 @@ import kopf
 from kopf import schema
 from kopf_kits.definitions.crds import make_definitions
 from kopf_kits.definitions.errors import DefinitionError, SchemaError
+from kopf_kits.definitions.writing import dump
 from kopf_kits.sandbox import Sandbox
+from kopf_kits.shipping.writing import Deployment, write_plain
 
 
 @dataclasses.dataclass
@@ -177,3 +182,100 @@ async def test_definitions_are_accepted_and_served_by_the_sandbox() -> None:
         await sandbox.apply([make_one(declare("websites.example.com/v1"))])
         created = await sandbox.create(body)
     assert created["spec"] == {"replicas": 1}
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: int
+    n: str = "1e3"
+    off: str = "off"
+
+
+def test_n_names_and_texts_are_the_same_for_other_readers_of_yaml() -> None:
+    """kubectl reads YAML 1.1, in which ``y`` is true, and floats need neither dots nor signs."""
+    definition = make_one(kopf.resource("points.example.com/v1")(Point))
+    written = dump([definition])
+    deployed = write_plain(Deployment("x", "default", {}, [definition]))
+    for text in (written, deployed):
+        lines = [line.strip() for line in text.splitlines()]
+        assert {"x:", "'y':", "'n':", "'off':"} <= {*lines}
+        assert {"default: '1e3'", "default: 'off'"} <= {*lines}
+        assert "- 'y'" in lines
+        assert "version: 1e3" not in lines
+
+
+def make_identity() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclasses.dataclass
+class Labelled:
+    id: str = dataclasses.field(default_factory=make_identity)
+
+
+@dataclasses.dataclass
+class Dated:
+    since: datetime.datetime = dataclasses.field(default_factory=datetime.datetime.now)
+
+
+@dataclasses.dataclass
+class Nested:
+    labelled: Labelled = dataclasses.field(default_factory=Labelled)
+
+
+@pytest.mark.parametrize(
+    ("model", "field"), [(Labelled, "id"), (Dated, "since"), (Nested, "labelled")]
+)
+def test_n_defaults_that_differ_each_time_are_refused(model: type, field: str) -> None:
+    """Otherwise, all objects would get the same unique id, or the moment of the definition."""
+    model = declare("websites.example.com/v1", model)
+    with pytest.raises(SchemaError, match=rf"^Website\.{field}: its default differs each time"):
+        make_definitions([model])
+
+
+def test_n_constants_replace_the_defaults_that_differ_each_time() -> None:
+    @dataclasses.dataclass
+    class Renamed:
+        id: Annotated[str, schema.Default("none")] = dataclasses.field(
+            default_factory=make_identity
+        )
+
+    definition = make_one(declare("websites.example.com/v1", Renamed))
+    root = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert root["properties"]["id"]["default"] == "none"
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_n_defaults_that_are_no_json_are_refused(value: float) -> None:
+    @dataclasses.dataclass
+    class Limited:
+        limit: float = value
+
+    with pytest.raises(SchemaError, match=r"^Website\.limit: the default (inf|nan) is no JSON"):
+        make_definitions([declare("websites.example.com/v1", Limited)])
+
+
+def test_n_classes_that_are_no_models_are_refused() -> None:
+    class Plain:
+        spec: dict[str, Any]
+
+    with pytest.raises(SchemaError, match=r"^Website is neither a dataclass, nor"):
+        make_definitions([declare("websites.example.com/v1", Plain)])
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("websites.example.com/1", {}),
+        ("websites.example.com/v1.0", {}),
+        ("websites.example.com/v1", {"kind": "Größe"}),
+        ("websites.example.com/v1", {"kind": "_Website"}),
+        ("websites.example.com/v1", {"singular": "größe"}),
+    ],
+)
+def test_n_names_that_the_api_refuses_are_refused_at_once(
+    name: str, options: dict[str, str]
+) -> None:
+    with pytest.raises(ValueError, match=r"^(A resource is named|The (kind|singular name) must)"):
+        declare(name, **options)

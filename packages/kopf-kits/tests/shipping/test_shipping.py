@@ -36,8 +36,9 @@ KINDS = [
 
 @pytest.fixture(autouse=True)
 def _registry() -> Iterator[None]:
-    """The commands replace the default one."""
+    """The commands replace the default one, or add handlers to it."""
     default = get_default_registry()
+    set_default_registry(OperatorRegistry())
     yield
     set_default_registry(default)
 

@@ -18,6 +18,7 @@ Scope = Literal["Namespaced", "Cluster"]
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 _ATTRIBUTE: Final = "__kopf_definition__"
 _NAME: Final = re.compile(r"(?P<plural>[^./]+)\.(?P<group>[^/]+)/(?P<version>[^/]+)")
+_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _PART: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -167,22 +168,22 @@ def resource(
     :param rules: The rules of CEL for the whole object.
     :param policies: The conditions of CEL for requests on the objects, e.g. for deletions.
 
-    Raises :class:`ValueError` if the name cannot be understood. The Kubernetes concept
+    Raises :class:`ValueError` if the API would refuse the names. The Kubernetes concept
     behind it is a custom resource definition (CRD).
     """
     match = _NAME.fullmatch(name)
-    if not match or not all(_PART.fullmatch(part) for part in match.groups()):
+    if not match or not _is_valid(**match.groupdict()):
         raise ValueError(
             f"A resource is named as 'plural.group/version', e.g. 'websites.example.com/v1', "
             f"not {name!r}."
         )
 
     def decorate(cls: C) -> C:
-        own_kind = kind or cls.__name__
+        own_kind = _check_name("kind", kind or cls.__name__)
         definition = Definition(
             **match.groupdict(),
             kind=own_kind,
-            singular=singular or own_kind.lower(),
+            singular=_check_name("singular name", singular or own_kind.lower()),
             short_names=_listed(short, "short"),
             categories=_listed(categories, "categories"),
             scope=scope,
@@ -209,6 +210,18 @@ def definition_of(cls: Any) -> Definition | None:
     attributes = getattr(cls, "__dict__", {}) if isinstance(cls, type) else {}
     found = attributes.get(_ATTRIBUTE)
     return found if isinstance(found, Definition) else None
+
+
+def _is_valid(plural: str, group: str, version: str) -> bool:
+    parts = _PART.fullmatch(plural) and _PART.fullmatch(group)
+    return bool(parts and _LABEL.fullmatch(version))
+
+
+def _check_name(title: str, name: str) -> str:
+    """Get the name as it is, if the API accepts it: in any case, but with no other letters."""
+    if not _LABEL.fullmatch(name.lower()):
+        raise ValueError(f"The {title} must be of Latin letters, digits, and dashes, not {name!r}.")
+    return name
 
 
 def _listed(values: Iterable[str], name: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final
@@ -13,6 +14,9 @@ from kopf_kits.definitions.errors import SchemaError
 from kopf_kits.definitions.places import Dialect
 
 MISSING: Final[Any] = dataclasses.MISSING
+VARYING: Final[Any] = object()
+"""The default of a field that differs each time, such as a unique id."""
+
 _QUALIFIERS: Final = ("Required", "NotRequired", "ReadOnly")
 
 
@@ -59,7 +63,13 @@ def is_root_model(cls: Any) -> bool:
 
 
 def read_structure(cls: type, variables: Mapping[Any, Any] | None = None) -> Structure:
-    """Read the fields of the model. Raises :class:`SchemaError` if the types are not known."""
+    """Read the fields of the model.
+
+    Raises :class:`SchemaError` if it is no model, or if the types of its fields are not known.
+    """
+    if not is_model(cls):
+        kinds = "neither a dataclass, nor a typed dictionary, nor a model of pydantic"
+        raise SchemaError(f"{cls.__name__} is {kinds}.")
     if _is_pydantic(cls):
         return _read_pydantic(cls)
     reader = _read_typed_dict if _is_typed_dict(cls) else _read_dataclass
@@ -140,7 +150,10 @@ def _is_typed_dict(cls: Any) -> bool:
 
 def _read_pydantic(cls: Any) -> Structure:
     if not getattr(cls, "__pydantic_complete__", True) and hasattr(cls, "model_rebuild"):
-        cls.model_rebuild()
+        try:
+            cls.model_rebuild()
+        except NameError as e:
+            raise SchemaError(f"{cls.__name__}: the types of its fields are not known: {e}") from e
     config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     texts = describe_fields(cls)
     fields = []
@@ -160,7 +173,14 @@ def _get_default(info: Any) -> Any:
     factory = info.default_factory
     if factory is None:
         return info.default
-    return None if getattr(info, "default_factory_takes_validated_data", False) else factory()
+    takes_data = getattr(info, "default_factory_takes_validated_data", False)
+    return None if takes_data else _make_default(factory)
+
+
+def _make_default(factory: Callable[[], Any]) -> Any:
+    """The default; dates are those of the moment, but two moments in a row can be the same."""
+    default = factory()
+    return VARYING if isinstance(default, datetime.date) or default != factory() else default
 
 
 def _get_alias(cls: type, name: str, info: Any) -> str:
@@ -175,7 +195,7 @@ def _read_dataclass(cls: Any, hints: dict[str, Any]) -> Iterator[ModelField]:
     for field in dataclasses.fields(cls):
         type_, markers = unwrap(hints[field.name])
         factory: Callable[[], Any] | Any = field.default_factory
-        default = field.default if factory is MISSING else factory()
+        default = field.default if factory is MISSING else _make_default(factory)
         yield _make(field.name, type_, markers, default, texts.get(field.name))
 
 

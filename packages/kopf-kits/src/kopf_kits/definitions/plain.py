@@ -6,16 +6,20 @@ import base64
 import dataclasses
 import datetime
 import enum
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from kopf_cogs.structs.quantities import format_duration
+from kopf_kits.definitions.errors import SchemaError
 from kopf_kits.definitions.fields import read_structure
 from kopf_kits.definitions.places import Place
 
 
 def make_plain(value: Any, schema: Mapping[str, Any], place: Place) -> Any:
     """The value in JSON, as the schema wants it. Raises :class:`SchemaError` if it cannot be."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise SchemaError(f"{place}: the default {value} is no JSON; use None, or no default.")
     if value is None or isinstance(value, bool | int | float | str):
         return value.value if isinstance(value, enum.Enum) else value
     if isinstance(value, enum.Enum):

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Union
 from kopf_cogs.structs import markers as known
 from kopf_kits.definitions import unions
 from kopf_kits.definitions.docstrings import describe_class
+from kopf_kits.definitions.errors import SchemaError
 from kopf_kits.definitions.expressions import (
     make_choice_rule,
     make_kept_rule,
@@ -18,6 +19,7 @@ from kopf_kits.definitions.expressions import (
 )
 from kopf_kits.definitions.fields import (
     MISSING,
+    VARYING,
     DiscriminatedBy,
     ModelField,
     is_model,
@@ -194,6 +196,9 @@ def make_structure(cls: type, place: Place, variables: Mapping[Any, Any] | None 
 
 def _make_property(field: ModelField, place: Place) -> Schema:
     place = place.field(field.name)
+    if field.default is VARYING:
+        hint = "Set a constant by kopf.schema.Default(), or require the field"
+        raise SchemaError(f"{place}: its default differs each time, the API has constants. {hint}.")
     is_optional = field.default is None
     schema = make_schema(field.type, field.markers, place, is_optional=is_optional)
     if field.description:

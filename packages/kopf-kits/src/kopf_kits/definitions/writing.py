@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,7 +21,20 @@ def dump(objects: Iterable[Any]) -> str:
     )
 
 
-class _Dumper(yaml.SafeDumper):
+class Quoting(yaml.SafeDumper):
+    """Quotes also those texts that other readers, such as kubectl, take for something else."""
+
+
+Quoting.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("[yYnN]$"), [*"yYnN"])
+Quoting.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$"),
+    [*"-+.0123456789"],
+)
+Quoting.add_implicit_resolver("tag:yaml.org,2002:int", re.compile("[-+]?0[oO][0-7]+$"), [*"-+0"])
+
+
+class _Dumper(Quoting):
     """Writes texts of several lines as they are, and repeats what is the same."""
 
     def ignore_aliases(self, data: Any) -> bool:

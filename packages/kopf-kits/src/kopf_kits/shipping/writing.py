@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from kopf_kits.definitions.writing import Quoting
 from kopf_kits.shipping.rendering import CHART, merge_values, read_version, render_chart
 
 Files = dict[str, str]
@@ -105,7 +106,8 @@ def _put_values(text: str, deployment: Deployment) -> str:
     merged = merge_values(deployment.values)
     for key in deployment.values:
         style = None if isinstance(merged[key], dict | list) else False  # never "{replicas: 2}"
-        dumped = yaml.safe_dump({key: merged[key]}, sort_keys=False, default_flow_style=style)
+        value = {key: merged[key]}
+        dumped = yaml.dump(value, Dumper=Quoting, sort_keys=False, default_flow_style=style)
         pattern = re.compile(rf"^{re.escape(key)}:.*\n(?:[ ].*\n)*", re.MULTILINE)
         text = pattern.sub(lambda _, dumped=dumped: dumped, text)  # type: ignore[misc]
     return text
@@ -116,4 +118,5 @@ def _is_about_rights(body: Mapping[str, Any]) -> bool:
 
 
 def _dump(bodies: Iterable[Mapping[str, Any]]) -> str:
-    return yaml.safe_dump_all([dict(body) for body in bodies], sort_keys=False, width=120)
+    copies = [dict(body) for body in bodies]
+    return yaml.dump_all(copies, Dumper=Quoting, sort_keys=False, width=120)
