@@ -72,6 +72,24 @@ def test_n_projects_are_not_put_over_others(tmp_path: pathlib.Path) -> None:
         create(tmp_path, ANSWERS, {})
 
 
+def test_n_projects_are_put_into_new_repositories(tmp_path: pathlib.Path) -> None:
+    (tmp_path / ".git").mkdir()
+    create(tmp_path, ANSWERS, {"a.txt": "a"})
+    assert (tmp_path / "a.txt").read_text() == "a"
+
+
+def test_n_projects_are_not_put_over_files(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "x").write_text("a file")
+    with pytest.raises(ProjectError, match="x is a file"):
+        create(tmp_path / "x", ANSWERS, {"a.txt": "a"})
+
+
+@pytest.mark.parametrize("name", ["kopf", "kopf-core"])
+def test_n_projects_do_not_replace_the_framework_that_they_need(name: str) -> None:
+    with pytest.raises(ProjectError, match=f"The name '{name}' is taken"):
+        Answers(name=name, version="1.46.0")
+
+
 def test_n_updates_keep_the_changes(tmp_path: pathlib.Path) -> None:
     old = {"same": "a\nb\nc\n", "removed": "x\n", "unused": "u\n", "kept": "k\n", "both": "1\n"}
     create(tmp_path, ANSWERS, old)

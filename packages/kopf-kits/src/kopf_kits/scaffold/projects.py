@@ -22,6 +22,7 @@ LOCK = ".kopf-scaffold.json"
 _CONFLICTS = re.compile(r"(?ms)^<<<<<<< .*^>>>>>>> ")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+_TAKEN = frozenset({"kopf", "kopf-cogs", "kopf-core", "kopf-kits"})
 FOLDER = importlib.resources.files("kopf_kits.scaffold") / "files"
 
 
@@ -48,6 +49,8 @@ class Answers:
                 f"The name {self.name!r} does not fit: it must be of 1-40 small letters, digits, "
                 "and dashes between them, with a letter at its beginning."
             )
+        if self.name in _TAKEN:
+            raise ProjectError(f"The name {self.name!r} is taken: it is what the project needs.")
         if not _GROUP.fullmatch(self.group):
             raise ProjectError(f"The group {self.group!r} does not fit: it is to be as a domain.")
 
@@ -116,8 +119,13 @@ def _read(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def create(folder: pathlib.Path, answers: Answers, files: Files) -> None:
-    """Write the project to a new or empty folder. Raises :class:`ProjectError` if it is not."""
-    if folder.exists() and any(folder.iterdir()):
+    """Write the project to a new folder, or to one that has nothing but a repository.
+
+    Raises :class:`ProjectError` if there is anything else.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ProjectError(f"{folder} is a file: name another folder by --directory.")
+    if folder.exists() and any(one.name != ".git" for one in folder.iterdir()):
         raise ProjectError(f"The folder {folder} is not empty. To update a project, use --update.")
     for path, text in files.items():
         _write(folder / path, text)
