@@ -33,8 +33,13 @@ class Confirmation:
         """Called after every batch of events: wait here if they come too fast."""
 
 
+def log_in() -> kopf_cogs.ConnectionInfo | None:
+    """In a thread: a kubeconfig can name a program to run, which would block the event loop."""
+    return kopf_cogs.login_with_service_account() or kopf_cogs.login_with_kubeconfig()
+
+
 async def main(namespace: str, name: str, *pairs: str) -> None:
-    credentials = kopf_cogs.login_with_service_account() or kopf_cogs.login_with_kubeconfig()
+    credentials = await asyncio.to_thread(log_in)
     if credentials is None:
         raise SystemExit("There are no credentials: no service account and no kubeconfig.")
 

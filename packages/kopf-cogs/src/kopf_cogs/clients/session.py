@@ -85,7 +85,8 @@ class Client:
 
     Usage::
 
-        async with Client(login_with_kubeconfig()) as client:
+        info = await asyncio.to_thread(login_with_kubeconfig)  # it can run a program
+        async with Client(info) as client:
             pods = await client.get('/api/v1/namespaces/default/pods')
     """
 
