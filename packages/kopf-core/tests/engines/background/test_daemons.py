@@ -459,6 +459,36 @@ async def test_d7_daemon_that_ignores_everything_is_abandoned(yard, logged, styl
         assert logged()[-1] == REQUEST
 
 
+@pytest.mark.parametrize("is_pause_over", [False, True])
+@timeless
+async def test_k14_daemons_abandoned_in_a_pause_change_nothing_in_it(yard, logged, is_pause_over):
+    release = asyncio.Event()
+
+    @yard.daemon(cancellation_timeout=1)
+    async def fn(patch, **_):
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                pass
+        patch.status["field"] = "value"
+        return "result"
+
+    yard.see()
+    await asyncio.sleep(1)
+    yard.engine.reach(DaemonStoppingReason.OPERATOR_PAUSING)
+    await yard.engine.end_instantly()
+    with pytest.warns(ResourceWarning):
+        await asyncio.sleep(2)
+    yard.execution.door.is_shut = not is_pause_over
+    release.set()
+    await asyncio.sleep(1)
+    sent = [{"status": {"field": "value", "fn": "result"}}]
+    assert yard.patches == (sent if is_pause_over else [])
+    told = "Daemon 'fn' could not change the object: it has not ended in time in a pause."
+    assert logged(logging.ERROR) == ([] if is_pause_over else [told])
+
+
 @timeless
 async def test_daemons_abandoned_at_once_are_reported_at_once(yard, logged):
     release = asyncio.Event()

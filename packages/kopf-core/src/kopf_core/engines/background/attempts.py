@@ -34,7 +34,7 @@ from kopf_core.engines.background.live_objects import LiveObject
 from kopf_core.intents.causes import DaemonCause, TimerCause
 from kopf_core.intents.crons import Cron
 from kopf_core.intents.handlers import DaemonHandler, SpawningHandler, TimerHandler
-from kopf_core.intents.stoppers import DaemonStopper
+from kopf_core.intents.stoppers import DaemonStopper, DaemonStoppingReason
 
 FREQUENT_INTERVAL = 10.0
 """In seconds: with such short intervals, 1 KB in memory is kept for the next attempt."""
@@ -163,6 +163,9 @@ class Attempts:
 
     async def _send(self, patch: Patch, marks: Marks, logger: AnyLogger) -> Patch:
         """Send the changes; return those that must be sent again."""
+        if self._is_too_late:
+            self._complain("it has not ended in time in a pause.", logger)
+            return patch
         body = Body({})
         replace_source(body, self._object.body)
         try:
@@ -176,15 +179,24 @@ class Attempts:
                 form=self._object.form,
             )
         except APIError as e:
-            text = f"{self._handler} could not change the object: {e}"
-            logger.log(logging.DEBUG if text == self._complaint else logging.ERROR, text)
-            self._complaint = text
+            self._complain(str(e), logger)
             return patch
         self._complaint = None
         self._warned = tell_of_losses(applied, self._object.resource, self._warned, logger)
         if applied.body is not None:
             self._object.show(applied.body)
         return Patch(fns=applied.carried)
+
+    @property
+    def _is_too_late(self) -> bool:
+        """Whether the time of the function is over in a pause: others can be at work since then."""
+        is_abandoned = self.stopper.is_set(DaemonStoppingReason.DAEMON_ABANDONED)
+        return is_abandoned and not self._resources.execution.door.is_open
+
+    def _complain(self, reason: str, logger: AnyLogger) -> None:
+        text = f"{self._handler} could not change the object: {reason}"
+        logger.log(logging.DEBUG if text == self._complaint else logging.ERROR, text)
+        self._complaint = text
 
     def _make_cause(self) -> DaemonCause:
         patch, self._carried = Patch(fns=self._carried), ()
