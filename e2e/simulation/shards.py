@@ -34,8 +34,11 @@ from kopf_kits.simulation import Process, Standstill, World, incarnation_var, li
 OBJECTS = 12
 FAULTS = ("crash", "crash", "suspend", "suspend", "restart", "drop", "refuse", "delete")
 DURATION, DEADLINE, PERIOD = 15.0, 10.0, 2.0
-PEACE = 4 * DURATION
-"""How long (in virtual seconds) it may take until all is in order after the last fault."""
+PEACE = DURATION + 6 * PERIOD
+"""How long (in virtual seconds) it may take until all is in order after the last fault.
+
+It is the time until a replica is found dead, and until the shards have moved.
+"""
 
 
 @dataclass
@@ -76,6 +79,7 @@ class Life:
         self.cluster = SandboxCluster(self.world, has_status=False)
         self.journal = Journal(self.world.loop.time)
         self._chance = random.Random(f"{seed}:plan")
+        self._resumed = 0.0
         self._replicas: dict[int, Process] = {}
         self._places = range(replicas)
         self._wanted = {f"obj-{number}": 0 for number in range(OBJECTS)}
@@ -101,7 +105,7 @@ class Life:
                 await self._go_wrong(self._chance.choice(FAULTS))
             self.cluster.recover()
             self.world.tell("peace")
-            await asyncio.sleep(PEACE)
+            await asyncio.sleep(max(0.0, self._resumed - self.world.loop.time()) + PEACE)
             changing.cancel()
             await asyncio.wait([changing])
             await asyncio.sleep(PERIOD)
@@ -140,7 +144,9 @@ class Life:
             case "crash":
                 process.crash()
             case "suspend":
-                process.suspend(self._chance.random() * self._chance.choice([1, 10, 60]))
+                seconds = self._chance.random() * self._chance.choice([1, 10, 60])
+                self._resumed = max(self._resumed, self.world.loop.time() + seconds)
+                process.suspend(seconds)
                 self.journal.excuse(name)
             case "restart":
                 await process.stop()

@@ -67,11 +67,9 @@ async def test_o_members_are_alive_while_their_leases_change(roll, leases, clock
     await roll.call(())
     clock.advance(14)
     leases.renew("a")
-    await roll.call(())
-    assert roll.living == {"a": 0, "b": 7}
+    assert await roll.call(()) == {"a": 0, "b": 7}
     clock.advance(1)
-    await roll.call(())
-    assert roll.living == {"a": 0}
+    assert await roll.call(()) == {"a": 0}
 
 
 async def test_o_an_old_reply_does_not_make_anybody_dead(roll, leases, clock):
@@ -79,29 +77,24 @@ async def test_o_an_old_reply_does_not_make_anybody_dead(roll, leases, clock):
     await roll.call(())
     clock.advance(14)
     leases.delay = 60  # the coordinator is suspended when it has the reply
-    await roll.call(())
-    assert roll.living == {"a": 0}
+    assert await roll.call(()) == {"a": 0}
 
 
 async def test_o_released_members_are_dead_at_once(roll, leases):
     leases.renew("a")
     await roll.call(())
     leases.renew("a", holder="")
-    await roll.call(())
-    assert roll.living == {}
+    assert await roll.call(()) == {}
 
 
 async def test_o_the_owner_of_a_deleted_lease_is_alive_for_as_long_as_with_the_lease(
     roll, leases, clock
 ):
-    await roll.call({"a"})
-    assert roll.living == {"a": 0}
+    assert await roll.call({"a"}) == {"a": 0}
     clock.advance(14)
-    await roll.call({"a"})
-    assert roll.living == {"a": 0}
+    assert await roll.call({"a"}) == {"a": 0}
     clock.advance(1)
-    await roll.call({"a"})
-    assert roll.living == {}
+    assert await roll.call({"a"}) == {}
 
 
 async def test_o_only_the_dead_are_buried_when_the_assignment_does_not_name_them(
@@ -127,8 +120,7 @@ async def test_o_a_lease_that_has_changed_is_not_deleted(roll, leases):
 @pytest.mark.parametrize("confirmed", ["", "x", "-1", "1.5", "9" * 5000, "٣"])
 async def test_o_senseless_confirmations_confirm_nothing(roll, leases, confirmed):
     leases.renew("a", confirmed=confirmed)
-    await roll.call(())
-    assert roll.living == {"a": 0}
+    assert await roll.call(()) == {"a": 0}
 
 
 @pytest.mark.parametrize("reply", [None, [], "x", {}, {"items": [1]}, {"items": [{}]}])

@@ -49,6 +49,9 @@ class Coordinator:
         self._settings = settings
         self._on_assigned = on_assigned
         self._roll = Roll(client, settings, clock)
+        self._members: Mapping[str, int] | None = None
+        self._version: object = None
+        self._silence = asyncio.Event()
         self._complaint = ""
         self.elector = Elector(
             client,
@@ -62,6 +65,9 @@ class Coordinator:
         )
 
     def load(self, metadata: Mapping[str, Any]) -> None:
+        if self._version == metadata.get("resourceVersion"):
+            self._silence.set()
+        self._version = metadata.get("resourceVersion")
         self._assignment = _parse(metadata)
         self._on_assigned(self._assignment)
 
@@ -77,11 +83,23 @@ class Coordinator:
 
         Not to be called while the elector runs.
         """
-        if self._roll.living is not None:
+        if self._members is not None:
             with contextlib.suppress(APIError, TimeoutError):
                 async with limit(CALLING_TIMEOUT):
-                    await self._roll.call(self._named)
+                    self._members = await self._roll.call(self._named)
         await self.elector.release(limit)
+
+    async def watch(self) -> None:
+        """While the coordinator is silent, look at the members: it can be dead, and be one of them.
+
+        Whoever coordinates then, knows already since when the others are silent.
+        """
+        while True:
+            await self._silence.wait()
+            self._silence.clear()
+            with contextlib.suppress(APIError, TimeoutError):
+                async with asyncio.timeout(self._settings.retry_period):
+                    await self._roll.call(self._named)
 
     def _plan(self, known: Assignment | None) -> Assignment | None:
         """The next assignment; the same one if nothing is to change, or if too little is known.
@@ -89,7 +107,7 @@ class Coordinator:
         If people have removed the assignment, nobody knows who works where. Then, those who have
         followed it stop, and become other members. Only then, there is a new assignment.
         """
-        members = self._roll.living
+        members = self._members
         if members is None or (known is None and any(members.values())):
             return known
         return advance(known or Assignment(), members.keys(), members)
@@ -98,7 +116,7 @@ class Coordinator:
         while True:
             try:
                 async with asyncio.timeout(self._settings.renew_deadline):
-                    await self._roll.call(self._named)
+                    self._members = await self._roll.call(self._named)
                     if self._plan(self._assignment) != self._assignment:
                         self.elector.hasten()
                     await self._roll.bury(self._named)
@@ -108,7 +126,7 @@ class Coordinator:
             await asyncio.sleep(self._settings.retry_period)
 
     async def _forget(self) -> None:
-        self._roll.living = None
+        self._members = None
 
     @property
     def _named(self) -> set[str]:

@@ -69,6 +69,7 @@ class Replica:
         """Be a member for as long as the operator runs, and coordinate if elected."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._coordinator.elector.run())
+            group.create_task(self._coordinator.watch())
             group.create_task(self._live())
 
     async def release(self, limit: TimeLimit) -> None:

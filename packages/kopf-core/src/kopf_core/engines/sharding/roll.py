@@ -39,11 +39,12 @@ class Roll:
         self._settings = settings
         self._clock = clock
         self._members: dict[str, _Member] = {}
-        self.living: Mapping[str, int] | None = None
-        """The living members, and the rounds that they have confirmed. Nothing if not called."""
+        self._living: Mapping[str, int] = {}
 
-    async def call(self, named: Collection[str]) -> None:
-        """Find out who is alive. ``named`` are those of the assignment, dead or alive.
+    async def call(self, named: Collection[str]) -> Mapping[str, int]:
+        """Find out who is alive, and which rounds they have confirmed.
+
+        ``named`` are those of the assignment, dead or alive.
 
         A member is dead if its Lease has not changed for long, as of when it was asked for: if this
         process is suspended meanwhile, the reply can be old. If a Lease is not there, people could
@@ -59,11 +60,12 @@ class Roll:
             del self._members[name]
         for name in {*bodies, *named}:
             self._notice(name, bodies.get(name), now)
-        self.living = {
+        self._living = {
             name: member.confirmed
             for name, member in self._members.items()
             if member.observation.is_held_by_other("", began)
         }
+        return self._living
 
     def _notice(self, name: str, body: Mapping[str, Any] | None, now: float) -> None:
         if name not in self._members:
@@ -80,7 +82,7 @@ class Roll:
     async def bury(self, named: Collection[str]) -> None:
         """Delete the Leases of the dead, except for those that the assignment still names."""
         for name, member in self._members.items():
-            if name not in (self.living or ()) and name not in named and member.version:
+            if name not in self._living and name not in named and member.version:
                 await self._delete(f"{self._settings.name}-{name}", member.version)
 
     async def _delete(self, name: str, version: str) -> None:
