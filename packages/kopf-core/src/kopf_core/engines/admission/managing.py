@@ -73,7 +73,7 @@ def make_manager(handlers: Collection[WebhookHandler]) -> str:
 
 
 def is_final(error: APIError) -> bool:
-    """Whether the error is about the declarations; missing permissions can be granted at any time."""
+    """Whether the declarations cause the error. Missing permissions can be granted at any time."""
     is_refused = isinstance(error, APIClientError) and not error.is_temporary
     return is_refused and not isinstance(error, APIForbiddenError)
 

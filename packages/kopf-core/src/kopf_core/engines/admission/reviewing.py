@@ -204,7 +204,7 @@ class Reviewer:
         return ReviewVerdict(errors, warnings, operations)
 
     async def _call(self, handler: WebhookHandler, cause: AdmissionCause) -> BaseException | None:
-        """Call the handler for as long as the API waits for it; return its error, if it has failed."""
+        """Call the handler for as long as the API waits for it; return its error if it fails."""
         tally = self.tallies.setdefault(handler, Tally())
         tally.working += 1
         try:

@@ -66,7 +66,7 @@ class Routes:
         return found
 
     def get_path(self, handler: WebhookHandler) -> str:
-        """The path that leads to this handler only, without a slash before it, and safe for URLs."""
+        """The path of this handler only: without a slash before it, and safe for URLs."""
         return urllib.parse.quote(self._paths[handler])
 
     def get_service_path(self, handler: WebhookHandler) -> str:

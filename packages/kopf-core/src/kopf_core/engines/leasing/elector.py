@@ -1,4 +1,4 @@
-"""The elector: becomes the leader when it can, remains the leader while it can, and reports that."""
+"""The elector: becomes the leader when it can, remains so while it can, and reports that."""
 
 import asyncio
 import contextlib
