@@ -125,8 +125,8 @@ class Run:
         self.stack.callback(child.stop, self.config.patience)
         return child
 
-    def control(self, command: str, count: int = 0) -> dict[str, int]:
-        url = f"{self.server}/_bench/{command}?n={count}"
+    def control(self, command: str, count: int = 0, pid: int = 0) -> dict[str, int]:
+        url = f"{self.server}/_bench/{command}?n={count}&pid={pid}"
         with urllib.request.urlopen(url, timeout=60) as response:
             stats: dict[str, int] = json.load(response)
         return stats

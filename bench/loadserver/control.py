@@ -30,7 +30,8 @@ class Control:
     * ``burst``: N updates of the first object; ``paced``: the same, one in 20 ms.
     * ``create``, ``update``, ``delete``: N (more) objects.
     * ``storm``: N updates a second of the objects, one after another; ``neighbour``: the same of
-      a few objects in another namespace, with the time of sending put into them; both for ever.
+      a few objects in another namespace, with the time of sending put into them, by the
+      CPU clock of the process with that ``pid``, if there is any; both for ever.
     * ``review``: N reviews for the webhook of the operator; ``paced-review``: one in 20 ms.
     * ``paced-convert``: N objects to be converted by the webhook, ten at once in 20 ms.
     * ``stats``: counters of the requests, the number of objects, watches, and held lists.
@@ -63,7 +64,8 @@ class Control:
             case "storm":
                 self.spawn(keep_rate(storm(store, list(store.objects)), count))
             case "neighbour":
-                steps = storm(store, list(make_neighbours(store)), is_timed=True)
+                clock = get_clock(int(request.param("pid") or 0))
+                steps = storm(store, list(make_neighbours(store)), clock)
                 self.spawn(keep_rate(steps, count))
             case "review":
                 self.spawn(post_reviews(WEBHOOK_PORT, count))
@@ -129,12 +131,17 @@ def make_neighbours(store: Store) -> Iterator[str]:
         yield name
 
 
-def storm(store: Store, names: list[str], *, is_timed: bool = False) -> Iterator[None]:
+def get_clock(pid: int) -> int:
+    """The clock of the CPU time of that process; or the monotonic clock, if there is no process."""
+    return (~pid << 3) | 2 if pid else time.CLOCK_MONOTONIC
+
+
+def storm(store: Store, names: list[str], clock: int | None = None) -> Iterator[None]:
     for name in itertools.cycle(names):
         body = loads(store.objects[name])
         body["spec"]["counter"] += 1
-        if is_timed:
-            body["spec"]["sent"] = time.monotonic_ns()
+        if clock is not None:
+            body["spec"]["sent"] = time.clock_gettime_ns(clock)
         store.replace(body)
         yield
 
