@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from e2e.conformance.api import Api
@@ -185,3 +186,38 @@ async def loose(api: Api) -> Any:
     spec: dict[str, Any] = {"a": None, "b": [None, {}], "c": {"": 0}, "d": 1.0, "e": 10**15}
     spec |= {"f": "\u0000é", "g": -0.5}
     return (await api.make("plains", {"spec": spec})).show("spec")
+
+
+@area.behaviour("Whole fractions are stored as integers, whatever the schema says")
+async def fractions(api: Api) -> Any:
+    group = "fractions.kopf.dev"
+    inner: dict[str, Any] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {
+            "integer": {"type": "integer"},
+            "short": {"type": "integer", "format": "int32"},
+            "long": {"type": "integer", "format": "int64"},
+            "number": {"type": "number"},
+            "either": {"x-kubernetes-int-or-string": True},
+            "preset": {"type": "number", "default": 5.0},
+        },
+    }
+    schema = {"type": "object", "properties": {"spec": inner}}
+    path = f"customresourcedefinitions/things.{group}"
+    await api.create(
+        "customresourcedefinitions", make_crd(group, "Thing", make_version(schema=schema))
+    )
+    things = f"/apis/{group}/v1/namespaces/{api.namespace}/things"
+    await api.settle(things, "kind", "ThingList")
+    whole, broken = (
+        dict.fromkeys(["integer", "short", "long", "number", "either", "unknown"], value)
+        for value in (1e3, 1.5)
+    )
+    body = {"apiVersion": f"{group}/v1", "kind": "Thing"}
+    created = await api.create(things, {**body, **meta("x"), "spec": {**whole, "zero": -0.0}})
+    patched = await api.patch(f"{things}/x", {"spec": {"number": 2.0, "unknown": [{"deep": 3.0}]}})
+    refused = await api.create(things, {**body, **meta("y"), "spec": broken})
+    await api.delete(path)
+    shown = [json.dumps(reply["spec"], sort_keys=True) for reply in (created, patched)]
+    return [shown, refused.show()]

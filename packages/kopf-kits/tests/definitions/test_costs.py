@@ -54,6 +54,13 @@ def test_items_count_as_many_times_as_there_can_be() -> None:
     assert text.startswith("spec.n[]: the rule self != 'abc' can cost 1.000000x the budget")
 
 
+def test_k33_formats_are_checked_at_the_cost_of_their_patterns() -> None:
+    """The real server refuses this rule by the same factor: the text has no limit."""
+    rule = "!format.dns1123Label().validate(self).hasValue()"
+    (text,) = check_costs(declare(Annotated[str, schema.Rule(rule)]))
+    assert text.startswith(f"spec.n: the rule {rule} can cost 1.006634x the budget of a rule")
+
+
 @pytest.mark.parametrize("rule", ["self ===", "nosuch.x == 1"])
 def test_costs_that_are_not_known_are_errors(rule: str) -> None:
     with pytest.raises(UncheckableError, match=r"^Website: the cost of the rule .* is not known"):

@@ -112,6 +112,15 @@ def test_k33_integers_of_32_bits():
     assert check(spec, 2**31) == [f"<nil>: {text}"]
 
 
+def test_k33_fractions_of_32_bits_take_no_time():
+    """They were looked for among all integers of 32 bits, and the sandbox hung for minutes."""
+    spec = {"type": "integer", "format": "int32"}
+    assert check(spec, 1.0) == []
+    assert check(spec, -(2.0**31)) == []
+    text = 'Invalid value: "": Checked value must be of type integer with format int32 in f'
+    assert check(spec, 2.0**31) == [f"<nil>: {text}"]
+
+
 def test_k33_addresses_are_parsed_as_in_kubernetes():
     assert is_format("ipv4", "01.2.3.004")
     assert not is_format("ipv6", "fe80::1%eth0")

@@ -39,6 +39,26 @@ def clone(value: Any) -> Any:
     return value
 
 
+LARGEST = 2**53 - 1
+"""The largest fraction that is taken for an integer."""
+
+
+def make_whole(value: Any) -> Any:
+    """The data with integers in place of whole fractions, as API servers write and read them.
+
+    What has nothing to be replaced, is the same object.
+    """
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= LARGEST else value
+    if isinstance(value, dict):
+        new = {name: made for name, item in value.items() if (made := make_whole(item)) is not item}
+        return {**value, **new} if new else value
+    if isinstance(value, list):
+        items = [make_whole(item) for item in value]
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    return value
+
+
 class _Repeating(dict[str, Any]):
     """An object with repeated fields."""
 

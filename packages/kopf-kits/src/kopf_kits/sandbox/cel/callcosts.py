@@ -29,6 +29,7 @@ _PARTS = ("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek",
           "getHours", "getMinutes", "getSeconds")  # fmt: skip
 _TEXT = 0.1  # the cost to go through one character
 _PATTERN = 0.25  # the same for a pattern
+_FORMAT = 128  # the length of the longest pattern of a format of names, as servers assume
 _ADDRESS = 16  # bytes of the longest address
 
 
@@ -172,6 +173,11 @@ def _contains_ip(call: Call) -> Value:
     return Value("bool", limit(cost + (scale(call.measure(0).most, _TEXT) if is_text else 0)))
 
 
+def _validate(call: Call) -> Value:
+    text = scale(call.measure(0).most, _TEXT)
+    return Value("optional", scale(text, _FORMAT * _PATTERN))
+
+
 def _sets(factor: int) -> Callable[[Call], Value]:
     def estimate(call: Call) -> Value:
         cost = call.measure(0).most * call.measure(1).most * factor + 1
@@ -201,6 +207,7 @@ _ESTIMATES: dict[str, Callable[[Call], Value]] = {
     "ip.isCanonical": _by_text(0, 2 * _TEXT),
     "containsIP": _contains_ip,
     "containsCIDR": _contains_ip,
+    "validate": _validate,
     "sets.contains": _sets(1),
     "sets.intersects": _sets(1),
     "sets.equivalent": _sets(2),
@@ -209,4 +216,4 @@ _ARGUMENTS = {"matches": 1, "find": 1, "findAll": 1, "contains": 1, "replace": 2
               "endsWith": 1, "dyn": 1, "containsIP": 1, "containsCIDR": 1, "sets.contains": 2,
               "sets.intersects": 2, "sets.equivalent": 2, "url": 1, "cidr": 1, "isIP": 1,
               "isCIDR": 1, "quantity": 1, "isQuantity": 1, "semver": 1, "isSemver": 1,
-              "ip.isCanonical": 1}  # fmt: skip
+              "ip.isCanonical": 1, "validate": 1}  # fmt: skip

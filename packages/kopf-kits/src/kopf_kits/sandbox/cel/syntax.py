@@ -316,7 +316,7 @@ def unescape_name(name: str) -> str:
 def _number(text: str) -> int | float:
     if "." in text or ("e" in text.lower() and not text.startswith("0x")):
         return float(text)
-    return int(text.rstrip("u"), 0)
+    return int(text.rstrip("u"), 16 if "x" in text.lower() else 10)  # zeros can lead
 
 
 def _unescape(text: str) -> str:

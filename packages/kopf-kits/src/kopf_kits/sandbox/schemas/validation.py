@@ -19,8 +19,7 @@ Found = Cause | Doubt
 _QUOTED = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t",
            "\v": r"\v", '"': r"\"", "\\": r"\\"}  # fmt: skip
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
-_LARGEST = 2**53 - 1  # The largest fraction that is taken for an integer.
-_INT32, _INT64 = range(-(2**31), 2**31), range(-(2**63), 2**63)
+_INT64 = range(-(2**63), 2**63)
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
@@ -28,7 +27,7 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: (
         (isinstance(value, int) and not isinstance(value, bool) and value in _INT64)
-        or (isinstance(value, float) and value.is_integer() and abs(value) <= _LARGEST)
+        or (isinstance(value, float) and value.is_integer() and abs(value) <= jsons.LARGEST)
     ),
     "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
 }
@@ -72,9 +71,10 @@ def validate(node: Node, value: Any, path: str = "") -> Iterator[Found]:
         return
     if not _fits_type(spec, value):
         if spec.get("type") == "integer" and _is_fraction(value):
-            text = f"Checked value must be of type integer (default format) in {path}"
+            form = f"with format {spec['format']}" if _is_sized(spec) else "(default format)"
+            text = f"Checked value must be of type integer {form} in {path}"
             yield Cause("FieldValueInvalid", "<nil>", f'Invalid value: "": {text}')
-        yield _wrong_type(path, spec.get("type", ""), value)
+        yield _wrong_type(path, spec, value)
         return
     yield from _validate_scalar(spec, value, path)
     if isinstance(value, dict):
@@ -122,9 +122,15 @@ def _is_fraction(value: Any) -> bool:
     return isinstance(value, float) or (isinstance(value, int) and value not in _INT64)
 
 
-def _wrong_type(path: str, wanted: str, value: Any) -> Cause:
+def _is_sized(spec: dict[str, Any]) -> bool:
+    return spec.get("type") == "integer" and spec.get("format") in ("int32", "int64")
+
+
+def _wrong_type(path: str, spec: dict[str, Any], value: Any) -> Cause:
     found = "number" if _is_fraction(value) else _NAMES[type(value)]
-    wanted = wanted or "integer,string"
+    wanted = spec.get("type") or "integer,string"
+    if _is_sized(spec) and _is_fraction(value):
+        wanted, found = spec["format"], "float64"
     text = f'{_in_body(path)} must be of type {wanted}: "{found}"'
     return Cause("FieldValueTypeInvalid", path or "<nil>", f'Invalid value: "{found}": {text}')
 
@@ -178,7 +184,11 @@ def _validate_pattern(pattern: str, value: str, path: str) -> Iterator[Found]:
 
 
 def _validate_number(spec: dict[str, Any], value: float, path: str) -> Iterator[Cause]:
-    if spec.get("type") == "integer" and spec.get("format") == "int32" and value not in _INT32:
+    if (
+        spec.get("type") == "integer"
+        and spec.get("format") == "int32"
+        and not -(2**31) <= value < 2**31
+    ):
         text = f"Checked value must be of type integer with format int32 in {path}"
         yield Cause("FieldValueInvalid", "<nil>", f'Invalid value: "": {text}')
     for keyword, (text, holds) in _BOUNDS.items():

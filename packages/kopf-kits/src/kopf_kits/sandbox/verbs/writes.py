@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kopf_kits.sandbox.admission.admission import Admission
+from kopf_kits.sandbox.base.jsons import make_whole
 from kopf_kits.sandbox.base.statuses import (
     Cause,
     already_exists,
@@ -156,6 +157,7 @@ class Writer:
             texts = [f'unknown field "{path}"' for path in sorted(unknown)]
             report_problems(endpoint, texts, options)
             obj = apply_defaults(schema, obj)
+        obj = make_whole(obj)
         complete = endpoint.resource.rules.complete
         if complete is not None:
             obj = {**obj, "metadata": dict(obj["metadata"])}
