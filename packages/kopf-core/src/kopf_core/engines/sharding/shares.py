@@ -28,14 +28,18 @@ confirms that, and waits for other orders."""
 class Assigner(Protocol):
     """The part that knows which shards this process has."""
 
-    serves_webhooks: bool
-    """Whether this process serves webhooks and conversions. They do not depend on shards."""
-
     async def wait(self) -> Order:
         """Wait for the next order. Orders that are replaced by newer ones can be skipped."""
 
     def confirm(self, round: int) -> None:
         """Tell that the order of this round is followed, so others can begin in other shards."""
+
+
+class Supervision(Assigner, Protocol):
+    """The supervisor of several processes, as one of these processes sees it."""
+
+    serves_webhooks: bool
+    """Whether this process serves webhooks and conversions. They do not depend on shards."""
 
     async def outlive(self) -> None:
         """Wait until the processes have ended that need the webhooks of this process."""

@@ -22,7 +22,7 @@ from kopf_core.actions.threads import Door
 from kopf_core.engines.activities import ActivityRunner
 from kopf_core.engines.memories import ObjectMemories
 from kopf_core.engines.posting import EventRecorder
-from kopf_core.engines.sharding.shares import Assigner, Share
+from kopf_core.engines.sharding.shares import Share, Supervision
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry, get_default_registry
 from kopf_core.reactor.life.exiting import Exit
@@ -53,7 +53,7 @@ class OperatorOptions:
     indices: Indices = field(default_factory=Indices)
     clock: Clock = field(default_factory=get_clock)
     once: Once | None = None
-    assigner: Assigner | None = None
+    assigner: Supervision | None = None
 
     @property
     def patterns(self) -> Collection[NamespacePattern]:

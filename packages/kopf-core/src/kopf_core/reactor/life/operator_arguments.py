@@ -13,7 +13,7 @@ from kopf_cogs.configs.settings import OperatorSettings
 from kopf_cogs.structs.memos import AnyMemo
 from kopf_cogs.structs.namespaces import NamespacePattern
 from kopf_core.actions.lifecycles import Lifecycle
-from kopf_core.engines.sharding.shares import Assigner
+from kopf_core.engines.sharding.shares import Supervision
 from kopf_core.intents.indices import Indices
 from kopf_core.intents.registries import OperatorRegistry
 from kopf_core.reactor.life.essentials import OperatorOptions
@@ -83,7 +83,7 @@ class OperatorArguments(TypedDict, total=False):
     once: Once | None
     """Whether to exit when nothing is left to do; the results of the run are stored there."""
 
-    assigner: Assigner | None
+    assigner: Supervision | None
     """Who says which part of the objects to handle, if there are other processes for the rest."""
 
     identity: str | None
