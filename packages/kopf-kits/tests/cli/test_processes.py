@@ -459,8 +459,9 @@ def patch(cluster: SandboxThread, name: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("code", "text"),
     [
-        ('settings.leasing.name = "x"', "neither leases nor peering"),
-        ("settings.peering.mandatory = True", "neither leases nor peering"),
+        ('settings.leasing.name = "x"', "neither leases, nor shards, nor peering"),
+        ('settings.sharding.name = "x"', "neither leases, nor shards, nor peering"),
+        ("settings.peering.mandatory = True", "neither leases, nor shards, nor peering"),
     ],
 )
 def test_o_what_several_processes_cannot_do_is_refused(running, cluster, code, text):
