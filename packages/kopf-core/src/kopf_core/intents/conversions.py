@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kopf_cogs.helpers.jsons import dumps
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.dicts import json_copy
 from kopf_cogs.structs.models import get_field_names, is_model
@@ -67,7 +68,8 @@ class ConversionHandler(BaseHandler):
         """Make the object in the other version from the result of the function.
 
         Without a result, it is the body that the function got and changed. Raises
-        :class:`ConversionError` if it is not an object.
+        :class:`ConversionError` if it is not an object; :class:`TypeError` or :class:`ValueError`
+        if it cannot be written in JSON.
         """
         if result is None and not (self.views and "body" in self.views.models):
             converted = dict(kwargs["body"])
@@ -89,7 +91,9 @@ class ConversionHandler(BaseHandler):
             elif field in wanted:
                 meta.pop(field, None)
         api_version = f"{self.group}/{self.target}"
-        return {**converted, "apiVersion": api_version, "kind": obj.get("kind"), "metadata": meta}
+        made = {**converted, "apiVersion": api_version, "kind": obj.get("kind"), "metadata": meta}
+        dumps(made)  # later, nobody knows which function is to blame
+        return made
 
 
 def _merge_model(obj: Mapping[str, Any], instance: Any) -> dict[str, Any]:

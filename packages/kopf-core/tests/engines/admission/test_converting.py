@@ -196,6 +196,60 @@ async def test_n8_failures_are_explained(registry, convert, caplog):
     assert message.endswith("InvalidObjectError: The object is invalid: spec.size: is required")
 
 
+@pytest.mark.parametrize("value", [object(), float("nan")])
+async def test_n8_functions_whose_objects_are_no_json_are_named(registry, convert, value):
+    @on.convert("v1beta1", "v1", kind=KIND, registry=registry, id="up")
+    def up(spec, name, **_):
+        spec["value"] = value if name == "bad" else 1
+
+    response = await convert("v1", website(spec={}), website(name="bad", spec={}))
+    assert response["result"]["status"] == "Failed"
+    assert response["result"]["message"].startswith("Website ns/bad of example.com/v1beta1 could ")
+    assert "from v1beta1 to v1 by 'up': " in response["result"]["message"]
+
+
+@pytest.fixture
+async def expire(monkeypatch):
+    """Let the latest timeout expire, also from threads; by themselves, timeouts never do."""
+    loop, original = asyncio.get_running_loop(), asyncio.timeout
+    scopes = []
+
+    def make_timeout(_delay):
+        scopes.append(original(None))
+        return scopes[-1]
+
+    monkeypatch.setattr(asyncio, "timeout", make_timeout)
+    return lambda: loop.call_soon_threadsafe(scopes[-1].reschedule, 0.0)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_n8_functions_that_hang_are_named(registry, convert, caplog, expire, is_async):
+    """API servers give up in silence: they name neither the function nor the object."""
+    release = threading.Event()
+
+    def hang(name, **_):
+        if name == "bad":
+            expire()
+            release.wait()
+
+    async def hang_async(name, **_):
+        if name == "bad":
+            expire()
+            await asyncio.Event().wait()
+
+    fn = hang_async if is_async else hang
+    on.convert("v1beta1", "v1", kind=KIND, registry=registry, id="up")(fn)
+    objects = [website(spec={}), website(name="bad", spec={})]
+    response = await convert("v1", *objects)
+    release.set()
+    assert response["result"]["status"] == "Failed"
+    assert response["result"]["message"] == (
+        "Website ns/bad of example.com/v1beta1 could not be converted from v1beta1 to v1 "
+        "by 'up': it has not ended in 25 seconds"
+    )
+    assert caplog.messages == [response["result"]["message"]]
+
+
 async def test_n8_ten_at_once(registry, convert):
     barrier = threading.Barrier(10)
 

@@ -4,7 +4,9 @@ A conversion waits for nothing, unlike an admission review: the API cannot even 
 Kopf until they are converted.
 """
 
+import asyncio
 import logging
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeGuard
@@ -31,6 +33,13 @@ REVIEW = "ConversionReview"
 API_VERSION = "apiextensions.k8s.io/v1"
 
 
+PATIENCE = 25.0
+"""In seconds. API servers wait for 30, and then name neither the function nor the object."""
+
+Steps = deque[tuple[Mapping[str, Any], ConversionHandler]]
+"""The object that is being converted, and by what: the latest one only."""
+
+
 class Converter:
     """Answers conversion reviews by the functions that this operator declares."""
 
@@ -55,23 +64,37 @@ class Converter:
             raise ReviewError("The uid of the request and the version of the review must be texts.")
         response: dict[str, Any] = {"uid": uid}
         try:
-            converted = await self._convert_all(kind, objects, wanted)
+            converted = await self._convert_in_time(kind, objects, wanted)
             response |= {"result": {"status": "Success"}, "convertedObjects": converted}
         except ConversionError as e:
             logger.error(f"{e}")
             response["result"] = {"status": "Failed", "message": str(e)}
         return {"apiVersion": api_version, "kind": REVIEW, "response": response}
 
-    async def _convert_all(
+    async def _convert_in_time(
         self, kind: Conversions, objects: Sequence[dict[str, Any]], wanted: str
+    ) -> list[dict[str, Any]]:
+        steps: Steps = deque(maxlen=1)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._convert_all(kind, objects, wanted, steps)
+        except TimeoutError:
+            error = ConversionError(f"it has not ended in {PATIENCE:g} seconds")
+            if not steps:
+                text = "all threads are busy with other functions of webhooks and conversions"
+                raise ConversionError(f"No object is converted: {text}.") from None
+            raise _explain(*steps[0], error) from None
+
+    async def _convert_all(
+        self, kind: Conversions, objects: Sequence[dict[str, Any]], wanted: str, steps: Steps
     ) -> list[dict[str, Any]]:
         chains = [_find_chain(kind, obj, wanted) for obj in objects]
         pairs = [*zip(objects, chains, strict=True)]
         if any(handler.is_async for chain in chains for handler in chain):
-            return [await self._convert(obj, chain) for obj, chain in pairs]
+            return [await self._convert(obj, chain, steps) for obj, chain in pairs]
         # Lists can be long: all their objects share one thread.
         converted: list[dict[str, Any]] = await invoke(
-            lambda: [_convert(obj, chain) for obj, chain in pairs],
+            lambda: [_convert(obj, chain, steps) for obj, chain in pairs],
             kwargs={},
             is_async=False,
             executor=self._threads,
@@ -79,9 +102,10 @@ class Converter:
         return converted
 
     async def _convert(
-        self, obj: dict[str, Any], chain: Sequence[ConversionHandler]
+        self, obj: dict[str, Any], chain: Sequence[ConversionHandler], steps: Steps
     ) -> dict[str, Any]:
         for handler in chain:
+            steps.append((obj, handler))
             try:
                 kwargs = handler.make_kwargs(obj)
                 result = await invoke(
@@ -101,8 +125,11 @@ def is_conversion(review: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(review, Mapping) and review.get("kind") == REVIEW
 
 
-def _convert(obj: dict[str, Any], chain: Sequence[ConversionHandler]) -> dict[str, Any]:
+def _convert(
+    obj: dict[str, Any], chain: Sequence[ConversionHandler], steps: Steps
+) -> dict[str, Any]:
     for handler in chain:
+        steps.append((obj, handler))
         try:
             kwargs = handler.make_kwargs(obj)
             obj = handler.finish(obj, kwargs, call(handler.fn, **kwargs))
