@@ -95,6 +95,7 @@ def test_s8_handlers_registered_by_other_means_are_fine(
         (["--dev", "-p", "5"], "priority", 5),
         (["-p", "123"], "priority", 123),
         (["--priority=-1"], "priority", -1),
+        (["--shards=mine@ns"], "shards", "mine@ns"),
         (["--namespace-selector=tenant in (a, b)"], "namespace_selector", "tenant in (a, b)"),
         (["-P", "peers"], "peering_name", "peers"),
         (["-L", "http://:8080/healthz"], "liveness_endpoint", "http://:8080/healthz"),

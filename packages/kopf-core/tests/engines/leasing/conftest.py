@@ -15,7 +15,7 @@ from kopf_cogs.clients.errors import (
     APINotFoundError,
 )
 from kopf_cogs.configs.settings import LeasingSettings
-from kopf_core.engines.leasing.elector import Elector
+from kopf_core.engines.leasing.elector import Cargo, Elector
 from kopf_core.engines.leasing.fences import Fence
 
 Hook = Callable[[str], Awaitable[None]]
@@ -124,6 +124,7 @@ class Candidate:
         identity: str,
         *,
         on_leading: Callable[["Candidate"], Awaitable[None]] | None = None,
+        cargo: Cargo | None = None,
         **settings: Any,
     ) -> None:
         self._on_leading, self._server, self.requested = on_leading, server, 0
@@ -142,6 +143,7 @@ class Candidate:
             fence=self.fence,
             on_leading=self._lead,
             on_following=self._follow,
+            cargo=cargo,
         )
 
     async def _lead(self) -> None:

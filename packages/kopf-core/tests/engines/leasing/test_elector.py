@@ -295,3 +295,43 @@ async def test_i_the_fence_is_closed_before_the_leading_handlers_are_waited_for(
         server.write(holderIdentity="other", leaseDurationSeconds=15)
         await me.lost.wait()
     assert fences == [False]
+
+
+class Cargo:
+    """A number in an annotation of the lease."""
+
+    def __init__(self) -> None:
+        self.wanted = "1"
+        self.seen: list[Any] = []
+
+    def load(self, metadata: Any) -> None:
+        self.seen.append(metadata.get("annotations", {}).get("number"))
+
+    def stow(self, metadata: Any) -> Any:
+        annotations = {**metadata.get("annotations", {}), "number": self.wanted}
+        return {**metadata, "annotations": annotations}
+
+
+async def test_o_cargo_is_stored_with_the_lease_and_can_be_in_a_hurry(server, clock, join):
+    cargo = Cargo()
+    async with join(cargo=cargo, retry_period=1, renew_deadline=10) as me:
+        await me.led.wait()
+        assert server.stored["metadata"]["annotations"] == {"number": "1"}
+        assert cargo.seen == [None, "1"]
+        cargo.wanted = "2"
+        count = len(server.requests)
+        me.elector.hasten()
+        await server.until(lambda: len(server.requests) > count)
+        await server.until(lambda: server.stored["metadata"]["annotations"] == {"number": "2"})
+        assert [method for method, _ in server.requests[count:]] == ["PUT"]
+    assert cargo.seen == [None, "1", "2"]
+
+
+async def test_o_cargo_is_read_by_those_who_do_not_lead(server, clock, join):
+    server.write(holderIdentity="other", leaseDurationSeconds=15)
+    server.stored["metadata"]["annotations"] = {"number": "7"}
+    cargo = Cargo()
+    async with join(cargo=cargo):
+        await server.until(lambda: len(server.requests) > 2)
+    assert cargo.seen[:2] == ["7", "7"]
+    assert all(method == "GET" for method, _ in server.requests)
