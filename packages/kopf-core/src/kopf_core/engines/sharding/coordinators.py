@@ -19,7 +19,7 @@ from kopf_core.engines.leasing.elector import Elector
 from kopf_core.engines.leasing.fences import Fence
 from kopf_core.engines.sharding.assignment_records import format_assignment, parse_assignment
 from kopf_core.engines.sharding.assignments import Assignment, advance
-from kopf_core.engines.sharding.roll import Roll
+from kopf_core.engines.sharding.roll import Roll, Verdict
 
 logger = logging.getLogger("kopf.sharding")
 
@@ -49,7 +49,7 @@ class Coordinator:
         self._settings = settings
         self._on_assigned = on_assigned
         self._roll = Roll(client, settings, clock)
-        self._members: Mapping[str, int] | None = None
+        self._verdict: Verdict | None = None
         self._version: object = None
         self._silence = asyncio.Event()
         self._complaint = ""
@@ -83,10 +83,10 @@ class Coordinator:
 
         Not to be called while the elector runs.
         """
-        if self._members is not None:
+        if self._verdict is not None:
             with contextlib.suppress(APIError, TimeoutError):
                 async with limit(CALLING_TIMEOUT):
-                    self._members = await self._roll.call(self._named)
+                    self._verdict = await self._roll.call(_list_members(self._assignment))
         await self.elector.release(limit)
 
     async def watch(self) -> None:
@@ -99,7 +99,7 @@ class Coordinator:
             self._silence.clear()
             with contextlib.suppress(APIError, TimeoutError):
                 async with asyncio.timeout(self._settings.retry_period):
-                    await self._roll.call(self._named)
+                    await self._roll.call(_list_members(self._assignment))
 
     def _plan(self, known: Assignment | None) -> Assignment | None:
         """The next assignment; the same one if nothing is to change, or if too little is known.
@@ -107,38 +107,40 @@ class Coordinator:
         If people have removed the assignment, nobody knows who works where. Then, those who have
         followed it stop, and become other members. Only then, there is a new assignment.
         """
-        members = self._members
-        if members is None or (known is None and any(members.values())):
+        if self._verdict is None or not self._verdict.is_about(_list_members(known)):
             return known
-        return advance(known or Assignment(), members.keys(), members)
+        living = self._verdict.living
+        if known is None and any(living.values()):
+            return None
+        return advance(known or Assignment(), living.keys(), living)
 
     async def _coordinate(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(self._settings.renew_deadline):
-                    self._members = await self._roll.call(self._named)
+                    self._verdict = await self._roll.call(_list_members(self._assignment))
                     if self._plan(self._assignment) != self._assignment:
                         self.elector.hasten()
-                    await self._roll.bury(self._named)
+                    await self._roll.bury(self._verdict.dead - _list_members(self._assignment))
                 self._complaint = ""
             except (APIError, TimeoutError) as e:
                 self._complain(f"{e}{hint_at_role(e)}" or "there is no reply in time")
             await asyncio.sleep(self._settings.retry_period)
 
     async def _forget(self) -> None:
-        self._members = None
-
-    @property
-    def _named(self) -> set[str]:
-        """Those who have any shard, or are going to have it."""
-        shards = () if self._assignment is None else self._assignment.shards
-        return {name for shard in shards for name in (shard.owner, shard.heir) if name is not None}
+        self._verdict = None
 
     def _complain(self, reason: str) -> None:
         """Log the problem, but only once while it lasts."""
         level = logging.DEBUG if reason == self._complaint else logging.WARNING
         logger.log(level, f"It is unknown which replicas are alive: {reason}")
         self._complaint = reason
+
+
+def _list_members(assignment: Assignment | None) -> set[str]:
+    """Those who have any shard, or are going to have it."""
+    shards = () if assignment is None else assignment.shards
+    return {name for shard in shards for name in (shard.owner, shard.heir) if name is not None}
 
 
 def _parse(metadata: Mapping[str, Any]) -> Assignment | None:

@@ -5,9 +5,9 @@ it is as with other leases: a member that cannot renew its Lease stops before it
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.clients.errors import APIConflictError, APINotFoundError, APIResponseError
@@ -21,6 +21,19 @@ MEMBERS = "kopf.dev/members-of"
 
 CONFIRMED = "kopf.dev/confirmed-round"
 """The annotation of the Lease of a member: the latest round that it has followed."""
+
+
+class Verdict(NamedTuple):
+    """Who is alive and who is dead, as of one look."""
+
+    living: Mapping[str, int]
+    """The rounds that the living have confirmed."""
+
+    dead: Set[str]
+
+    def is_about(self, members: Set[str]) -> bool:
+        """Whether it is about all of these; some could have come after the look."""
+        return members <= self.living.keys() | self.dead
 
 
 @dataclass(slots=True)
@@ -39,9 +52,8 @@ class Roll:
         self._settings = settings
         self._clock = clock
         self._members: dict[str, _Member] = {}
-        self._living: Mapping[str, int] = {}
 
-    async def call(self, named: Collection[str]) -> Mapping[str, int]:
+    async def call(self, named: Set[str]) -> Verdict:
         """Find out who is alive, and which rounds they have confirmed.
 
         ``named`` are those of the assignment, dead or alive.
@@ -56,16 +68,16 @@ class Roll:
         found = _parse(await self._client.get(url, params=selector, backoffs=()))
         now, prefix = self._clock.monotonic(), f"{self._settings.name}-"
         bodies = {name.removeprefix(prefix): body for name, body in found.items()}
-        for name in [*self._members.keys() - bodies.keys() - {*named}]:
+        for name in [*self._members.keys() - bodies.keys() - named]:
             del self._members[name]
         for name in {*bodies, *named}:
             self._notice(name, bodies.get(name), now)
-        self._living = {
+        living = {
             name: member.confirmed
             for name, member in self._members.items()
             if member.observation.is_held_by_other("", began)
         }
-        return self._living
+        return Verdict(living, self._members.keys() - living.keys())
 
     def _notice(self, name: str, body: Mapping[str, Any] | None, now: float) -> None:
         if name not in self._members:
@@ -79,14 +91,14 @@ class Roll:
         elif member.observation.record is None:
             member.observation.observe(LeaseRecord(name), now)
 
-    async def bury(self, named: Collection[str]) -> None:
-        """Delete the Leases of the dead, except for those that the assignment still names."""
-        for name, member in self._members.items():
-            if name not in self._living and name not in named and member.version:
-                await self._delete(f"{self._settings.name}-{name}", member.version)
+    async def bury(self, members: Set[str]) -> None:
+        """Delete the Leases of these members, unless they have changed since the look."""
+        versions = {name: one.version for name, one in self._members.items() if name in members}
+        for name, version in versions.items():
+            if version is not None:
+                await self._delete(f"{self._settings.name}-{name}", version)
 
     async def _delete(self, name: str, version: str) -> None:
-        """Delete this Lease, unless it has changed."""
         url = LEASES.get_url(namespace=self._settings.namespace, name=name)
         payload = {"preconditions": {"resourceVersion": version}}
         try:
