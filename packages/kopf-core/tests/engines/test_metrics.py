@@ -64,6 +64,7 @@ def test_i_snapshots_are_exposed():
     assert samples["kopf_index_keys", "idx"] == 7
     assert samples["kopf_ready",] == 1
     assert ("kopf_leading",) not in samples
+    assert ("kopf_shards",) not in samples
     assert any(name.startswith("python_info") for name, *_ in samples)  # of the default registry
 
 

@@ -180,6 +180,31 @@ async def test_i_not_ready_until_it_can_be_elected_but_ready_when_it_cannot_anym
     assert problem.startswith("not in the election: The lease default/op is out of reach: ")
 
 
+async def test_o_not_ready_until_it_is_one_of_the_replicas_and_has_its_part(
+    cluster, operate, registry, get, settings
+):
+    settings.sharding.name, settings.sharding.namespace = "op", "default"
+    settings.sharding.retry_period = 0.01
+    on.create("kopfexamples", registry=registry)(lambda **_: None)
+    cluster.sandbox.faults.fail(403, path="*/leases*", message="leases are forbidden")
+    async with operate():
+
+        async def is_forbidden():
+            unready = json.loads((await get("/status.json"))[1])["unready"]
+            return [text for text in unready if "leases are forbidden" in text]
+
+        (problem,) = await until(is_forbidden)
+        assert "kopf_shards 0.0" in (await get("/metrics"))[1]
+        cluster.sandbox.faults.clear()
+        await until_ready(get)
+
+        async def has_all():
+            return "kopf_shards 64.0" in (await get("/metrics"))[1]
+
+        await until(has_all)
+    assert problem.startswith("not one of the replicas: The lease default/op")
+
+
 async def test_i_liveness_runs_the_probe_handlers(cluster, operate, registry, get):
     on.event("kopfexamples", registry=registry)(lambda **_: None)
     on.probe(id="it", registry=registry)(lambda **_: "fine")

@@ -72,6 +72,11 @@ def _sample_lease(snapshot: Snapshot) -> Iterator[Sample]:
         yield (), float(snapshot.lease.is_leading)
 
 
+def _sample_shards(snapshot: Snapshot) -> Iterator[Sample]:
+    if snapshot.shards is not None:
+        yield (), float(snapshot.shards)
+
+
 PULLED = (
     Metric("kopf_info", "gauge", ("version",), "The version of the framework; always 1.",
            lambda snapshot: [((snapshot.version,), 1.0)]),
@@ -83,6 +88,8 @@ PULLED = (
            _one(lambda snapshot: snapshot.is_paused)),
     Metric("kopf_leading", "gauge", (), "1 if the lease is held; absent if there is no lease.",
            _sample_lease),
+    Metric("kopf_shards", "gauge", (), "The owned shards; absent if all objects are handled here.",
+           _sample_shards),
     Metric("kopf_loop_lag_seconds", "gauge", (), "By how much the event loop is late.",
            _one(lambda snapshot: snapshot.loop_lag)),
     Metric("kopf_objects", "gauge", _STREAM, "The number of objects.",
