@@ -85,6 +85,14 @@ async def test_o_the_first_assignment_is_made_when_nobody_follows_another_one(co
     assert len(assignment.get_share("a")) == len(assignment.get_share("b")) == SHARDS // 2
 
 
+async def test_o_a_lost_assignment_is_not_made_anew_before_another_look(coordinator, server):
+    server.members = {"a": 0}
+    await look(coordinator, server)
+    coordinator.load(coordinator.stow({}))
+    coordinator.load({})  # "a" could have followed the assignment before it was deleted
+    assert coordinator.stow({}) == {}
+
+
 async def test_o_members_that_were_not_there_at_the_latest_look_are_not_taken_for_dead(
     coordinator, server
 ):

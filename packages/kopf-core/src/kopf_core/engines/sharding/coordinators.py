@@ -68,7 +68,9 @@ class Coordinator:
         if self._version == metadata.get("resourceVersion"):
             self._silence.set()
         self._version = metadata.get("resourceVersion")
-        self._assignment = _parse(metadata)
+        known, self._assignment = self._assignment, _parse(metadata)
+        if known is not None and self._assignment is None:
+            self._verdict = None  # since then, members could have begun to follow it
         self._on_assigned(self._assignment)
 
     def stow(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -79,7 +81,7 @@ class Coordinator:
         return {**metadata, "annotations": {**(metadata.get("annotations") or {}), **own}}
 
     async def release(self, limit: TimeLimit) -> None:
-        """Let another replica coordinate. Before that, give the shards of those away who are gone.
+        """Let another replica coordinate. Before that, look who is to get the shards of this one.
 
         Not to be called while the elector runs.
         """
