@@ -19,7 +19,7 @@ from kopf_core.engines.leasing.elector import Elector
 from kopf_core.engines.leasing.fences import Fence
 from kopf_core.engines.sharding.assignment_records import format_assignment, parse_assignment
 from kopf_core.engines.sharding.assignments import Assignment, advance
-from kopf_core.engines.sharding.roll import Roll, Verdict
+from kopf_core.engines.sharding.roll import Attendance, Roll
 
 logger = logging.getLogger("kopf.sharding")
 
@@ -49,7 +49,7 @@ class Coordinator:
         self._settings = settings
         self._on_assigned = on_assigned
         self._roll = Roll(client, settings, clock)
-        self._verdict: Verdict | None = None
+        self._attendance: Attendance | None = None
         self._version: object = None
         self._silence = asyncio.Event()
         self._complaint = ""
@@ -70,7 +70,7 @@ class Coordinator:
         self._version = metadata.get("resourceVersion")
         known, self._assignment = self._assignment, _parse(metadata)
         if known is not None and self._assignment is None:
-            self._verdict = None  # since then, members could have begun to follow it
+            self._attendance = None  # since then, members could have begun to follow it
         self._on_assigned(self._assignment)
 
     def stow(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -85,10 +85,10 @@ class Coordinator:
 
         Not to be called while the elector runs.
         """
-        if self._verdict is not None:
+        if self._attendance is not None:
             with contextlib.suppress(APIError, TimeoutError):
                 async with limit(CALLING_TIMEOUT):
-                    self._verdict = await self._roll.call(_list_members(self._assignment))
+                    self._attendance = await self._roll.call(_list_members(self._assignment))
         await self.elector.release(limit)
 
     async def watch(self) -> None:
@@ -109,9 +109,9 @@ class Coordinator:
         If people have removed the assignment, nobody knows who works where. Then, those who have
         followed it stop, and become other members. Only then, there is a new assignment.
         """
-        if self._verdict is None or not self._verdict.is_about(_list_members(known)):
+        if self._attendance is None or not self._attendance.is_about(_list_members(known)):
             return known
-        living = self._verdict.living
+        living = self._attendance.living
         if known is None and any(living.values()):
             return None
         return advance(known or Assignment(), living.keys(), living)
@@ -120,17 +120,17 @@ class Coordinator:
         while True:
             try:
                 async with asyncio.timeout(self._settings.renew_deadline):
-                    self._verdict = await self._roll.call(_list_members(self._assignment))
+                    self._attendance = await self._roll.call(_list_members(self._assignment))
                     if self._plan(self._assignment) != self._assignment:
                         self.elector.hasten()
-                    await self._roll.bury(self._verdict.dead - _list_members(self._assignment))
+                    await self._roll.bury(self._attendance.dead - _list_members(self._assignment))
                 self._complaint = ""
             except (APIError, TimeoutError) as e:
                 self._complain(f"{e}{hint_at_role(e)}" or "there is no reply in time")
             await asyncio.sleep(self._settings.retry_period)
 
     async def _forget(self) -> None:
-        self._verdict = None
+        self._attendance = None
 
     def _complain(self, reason: str) -> None:
         """Log the problem, but only once while it lasts."""

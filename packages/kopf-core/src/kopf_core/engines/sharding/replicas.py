@@ -16,7 +16,7 @@ from kopf_core.engines.leasing.elector import Elector, LeaseLostError
 from kopf_core.engines.leasing.fences import Fence
 from kopf_core.engines.sharding.assignments import Assignment
 from kopf_core.engines.sharding.coordinators import Coordinator
-from kopf_core.engines.sharding.memberships import Membership
+from kopf_core.engines.sharding.seats import Seat
 from kopf_core.engines.sharding.shares import LAPSE, Order
 
 logger = logging.getLogger("kopf.sharding")
@@ -44,7 +44,7 @@ class Replica:
         self._fence = fence
         self._orders = asyncio.Queue[Order]()
         self._stopped = asyncio.Event()
-        self._membership: Membership | None = None
+        self._seat: Seat | None = None
         self._elector: Elector | None = None
         self._coordinator = Coordinator(
             client, settings, identity=identity, clock=clock, on_assigned=self._follow
@@ -62,8 +62,8 @@ class Replica:
     def confirm(self, round: int) -> None:
         if round == LAPSE.round:
             self._stopped.set()
-        elif self._membership is not None:
-            self._membership.confirm(round)
+        elif self._seat is not None:
+            self._seat.confirm(round)
 
     async def run(self) -> None:
         """Be a member for as long as the operator runs, and coordinate if elected."""
@@ -81,7 +81,7 @@ class Replica:
     async def _live(self) -> None:
         while True:
             await self._be_member(f"{get_chance().getrandbits(40):010x}")
-            self._membership = None
+            self._seat = None
             self._stopped.clear()
             self._orders.put_nowait(LAPSE)
             await self._stopped.wait()
@@ -96,7 +96,7 @@ class Replica:
         async def on_lapsed() -> None:
             logger.warning(f"The lease {lease} is lost: this operator gives all its shards up.")
 
-        self._membership = membership = Membership(
+        self._seat = seat = Seat(
             member,
             self._settings.name or "",
             give=self._orders.put_nowait,
@@ -110,14 +110,14 @@ class Replica:
             fence=self._fence,
             on_leading=on_joined,
             on_following=on_lapsed,
-            cargo=membership,
+            cargo=seat,
         )
-        await self._hold(elector, membership)
+        await self._hold(elector, seat)
 
-    async def _hold(self, elector: Elector, membership: Membership) -> None:
+    async def _hold(self, elector: Elector, seat: Seat) -> None:
         """Keep the membership until it lapses, or the assignment contradicts it."""
         holding = asyncio.create_task(elector.run())
-        ending = asyncio.create_task(membership.is_over.wait())
+        ending = asyncio.create_task(seat.is_over.wait())
         try:
             await asyncio.wait([holding, ending], return_when=asyncio.FIRST_COMPLETED)
             if ending.done():
@@ -131,5 +131,5 @@ class Replica:
             await asyncio.wait([holding, ending])
 
     def _follow(self, assignment: Assignment | None) -> None:
-        if self._membership is not None:
-            self._membership.follow(assignment)
+        if self._seat is not None:
+            self._seat.follow(assignment)

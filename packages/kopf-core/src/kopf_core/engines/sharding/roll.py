@@ -23,7 +23,7 @@ CONFIRMED = "kopf.dev/confirmed-round"
 """The annotation of the Lease of a member: the latest round that it has followed."""
 
 
-class Verdict(NamedTuple):
+class Attendance(NamedTuple):
     """Who is alive and who is dead, as of one look."""
 
     living: Mapping[str, int]
@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Member:
+class _Attendant:
     observation: Observation
     confirmed: int = 0
     version: str | None = None
@@ -51,9 +51,9 @@ class Roll:
         self._client = client
         self._settings = settings
         self._clock = clock
-        self._members: dict[str, _Member] = {}
+        self._members: dict[str, _Attendant] = {}
 
-    async def call(self, named: Set[str]) -> Verdict:
+    async def call(self, named: Set[str]) -> Attendance:
         """Find out who is alive, and which rounds they have confirmed.
 
         ``named`` are those of the assignment, dead or alive.
@@ -77,11 +77,11 @@ class Roll:
             for name, member in self._members.items()
             if member.observation.is_held_by_other("", began)
         }
-        return Verdict(living, self._members.keys() - living.keys())
+        return Attendance(living, self._members.keys() - living.keys())
 
     def _notice(self, name: str, body: Mapping[str, Any] | None, now: float) -> None:
         if name not in self._members:
-            self._members[name] = _Member(Observation(duration=self._settings.duration))
+            self._members[name] = _Attendant(Observation(duration=self._settings.duration))
         member = self._members[name]
         member.version = None if body is None else body["metadata"].get("resourceVersion")
         if body is not None:

@@ -1,4 +1,4 @@
-"""Memberships: one life of a replica as a member, and what it says in its own Lease."""
+"""Seats: one life of a replica as a member, and what it says in its own Lease."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from kopf_core.engines.sharding.roll import CONFIRMED, MEMBERS
 from kopf_core.engines.sharding.shares import Order
 
 
-class Membership:
+class Seat:
     """What the member is told to do, and what it has confirmed.
 
     ``give`` takes the orders for the operator. ``hasten`` has the Lease stored soon.
