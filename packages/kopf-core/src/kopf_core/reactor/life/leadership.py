@@ -15,7 +15,7 @@ from kopf_core.engines.leasing.fences import Fence
 from kopf_core.intents.causes import Activity
 from kopf_core.reactor.life.essentials import Essentials
 from kopf_core.reactor.life.handling import Handling
-from kopf_core.reactor.life.identities import detect_namespace, make_identity
+from kopf_core.reactor.life.lease_names import detect_namespace, make_identity
 from kopf_core.reactor.streams.modes import Mode
 
 if TYPE_CHECKING:  # its import takes time, and few operators need it

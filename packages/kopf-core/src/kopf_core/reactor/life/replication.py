@@ -11,7 +11,7 @@ from kopf_cogs.configs.settings import LeasingSettings
 from kopf_core.engines.leasing.fences import Fence
 from kopf_core.engines.sharding.shares import Assigner
 from kopf_core.reactor.life.essentials import Essentials
-from kopf_core.reactor.life.identities import detect_namespace, make_identity
+from kopf_core.reactor.life.lease_names import detect_namespace, make_identity
 
 if TYPE_CHECKING:  # its import takes time, and few operators need it
     from kopf_core.engines.sharding.replicas import Replica

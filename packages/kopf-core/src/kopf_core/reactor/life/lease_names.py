@@ -1,4 +1,4 @@
-"""Places: where the objects of this operator are by default, and how it is told from others."""
+"""The names in Leases: of this operator, and of the namespace where its Leases are."""
 
 import asyncio
 import logging
