@@ -272,6 +272,21 @@ def test_n_manifests_are_written(form: str, tmp_path: pathlib.Path, crd_path: pa
         assert "--processes=2" in text
 
 
+@pytest.mark.parametrize(("decorator", "told"), [("validate", True), ("create", False)])
+def test_q_manifests_tell_which_server_their_webhooks_need(
+    decorator: str, told: bool, tmp_path: pathlib.Path, crd_path: pathlib.Path
+) -> None:
+    code = tmp_path / "handlers.py"
+    code.write_text(f"import kopf\n@kopf.on.{decorator}('kopfexamples')\ndef fn(**_): ...\n")
+    command = ["manifests", "--name=web", "--image=example.com/web:1.0", f"--file={crd_path}"]
+    controls = CLIControls(registry=OperatorRegistry())
+    result = click.testing.CliRunner().invoke(main, [*command, str(code)], obj=controls)
+    assert result.exit_code == 0, result.output
+    line = 'The webhooks need kopf.WebhookServiceServer("web") in the pod.'
+    assert (line in result.stderr.splitlines()) is told
+    assert line not in result.stdout
+
+
 def test_o_manifests_of_several_processes_are_for_one_pod() -> None:
     command = ["manifests", "--name=web", "--image=x", "--processes=2", "--replicas=2"]
     result = click.testing.CliRunner().invoke(main, command)

@@ -105,6 +105,8 @@ def manifests(
         permissions = asyncio.run(_find_permissions(operator, definitions))
     values = make_values(permissions, namespaces=namespaces, **options)
     deployment = writing.Deployment(name, home, values, definitions)
+    if "webhooks" in values:
+        click.echo(f'The webhooks need kopf.WebhookServiceServer("{name}") in the pod.', err=True)
     if folder is None:
         click.echo(writing.write_plain(deployment), nl=False)
         return
