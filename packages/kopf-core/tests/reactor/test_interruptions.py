@@ -151,6 +151,29 @@ async def test_k15_patches_on_their_way_are_not_cut_to_be_sent_again(
     assert is_handled(await cluster.get("a"))
 
 
+async def test_k15_what_is_answered_is_not_sent_again_in_the_last_moment(
+    cluster, operate, registry, settings, make_definition
+):
+    settings.queueing.exit_timeout = 0
+    await cluster.redefine(make_definition("v1", subresources={"status": {}}))
+
+    @on.create("kopfexamples", id="fn", registry=registry)
+    async def fn(patch: Any, **_: Any) -> str:
+        patch.status["noticed"] = "yes"
+        return "result"
+
+    await cluster.create("a")
+    requests = cluster.sandbox.journal
+    with cluster.sandbox.faults.hang(method="PATCH", path=KEX, times=1):
+        async with operate():
+            await requests.arrived("PATCH", KEX)
+    assert len(requests.select("PATCH", f"{KEX}/status")) == 1
+    assert len(requests.select("PATCH", KEX)) == 2
+    body = await cluster.get("a")
+    assert is_handled(body)
+    assert body["status"] == {"noticed": "yes", "fn": "result"}
+
+
 async def test_k15_patches_do_not_wait_for_each_other_in_the_last_moment(
     cluster, operate, registry, settings, journal, monkeypatch
 ):

@@ -229,6 +229,9 @@ async def patch_object(
     of the freshest body: either of the response, or of the ``body`` if there were no requests.
     Their changes are applied only if that body is still the latest one.
 
+    The fields leave the ``patch`` as soon as they are applied. So if the call is interrupted,
+    the patch has what remains to be sent.
+
     With ``uid``, another object with the same name, i.e. deleted and re-created meanwhile,
     is not touched (except for the status as a subresource: the API ignores the identity there).
 
@@ -276,6 +279,8 @@ async def _apply_fields(
             result = await target.merge_status_first(payload, subresource, _get_version(body))
         else:
             result = await target.merge(payload, subresource)
+        for field in payload:
+            del patch[field]
         wish = rebase_conditions(payload, result)
         _find_inconsistencies(wish, result, (), inconsistencies)
     return result

@@ -5,6 +5,7 @@ apart until the very end. If the changes of users cannot be sent, the marks stil
 successful handlers are not called again.
 """
 
+import asyncio
 import json
 import logging
 from collections.abc import Collection, Iterator, Mapping
@@ -131,8 +132,13 @@ async def apply_patches(
     rejection: Exception | None = None
     rejections: tuple[str, ...] = ()
     for kept, dropped in _relent(usable, marks.results):
+        wanted = merge_patches(*kept, marks)
+        unsent = Patch(wanted)
         try:
-            result = await _send(client, resource, body, merge_patches(*kept, marks), logger)
+            result = await _send(client, resource, body, unsent, logger)
+        except asyncio.CancelledError:
+            _forget(wanted.keys() - unsent.keys(), patch, marks, marks.results)
+            raise
         except Exception as e:
             if not kept or not _is_hopeless(e):
                 raise
@@ -265,6 +271,13 @@ def _detach_conditions(patch: Patch) -> tuple[Patch, Patch]:
     if others:
         rest["status"] = others
     return rest, Patch({"status": own})
+
+
+def _forget(fields: Collection[str], *patches: Patch) -> None:
+    """Remove the fields that are applied already: there is no time to send them again."""
+    for patch in patches:
+        for field in fields:
+            patch.pop(field, None)
 
 
 def merge_patches(*patches: Patch) -> Patch:
