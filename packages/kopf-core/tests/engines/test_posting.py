@@ -121,6 +121,16 @@ async def test_shortcuts(client, recorder, post, type):
     assert client.posts[0][1]["type"] == type
 
 
+@pytest.mark.parametrize(("given", "text"), [(5, "5"), (None, ""), (ValueError("x"), "x")])
+async def test_k32_events_with_texts_that_are_no_strings_are_posted(client, recorder, given, text):
+    event(BODY, type="T", reason=given, message="m")
+    event(BODY, type="T", reason="R", message=given)
+    await client.until(lambda: len(client.posts) == 2)
+    one, two = (payload for _, payload, _ in client.posts)
+    assert (one["reason"], one["message"]) == (text, "m")
+    assert (two["reason"], two["message"]) == ("R", text)
+
+
 @pytest.mark.docs("k8s-events")
 @pytest.mark.parametrize(
     ("kwargs", "reason", "message"),

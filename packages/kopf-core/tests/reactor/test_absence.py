@@ -1,6 +1,7 @@
 """Objects which the API does not know for some time: are they gone, or is it mistaken?"""
 
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ def is_idle(operator: Any) -> bool:
 
 @pytest.mark.parametrize("body", MISTAKES)
 async def test_k5_objects_said_to_be_absent_are_handled_when_they_change(
-    cluster, operate, registry, settings, journal, body
+    cluster, operate, registry, settings, journal, logged, body
 ):
     settings.queueing.error_delays = [0.01]
 
@@ -37,6 +38,7 @@ async def test_k5_objects_said_to_be_absent_are_handled_when_they_change(
             await until(lambda: fault.hits and is_idle(operator))
         await cluster.patch("one", n=1)
         await journal.until(lambda calls: any(n == 1 for _, n in calls))
+    assert not [text for text in logged(logging.WARNING) if "was removed" in text]  # nobody did it
     lists = cluster.sandbox.journal.select("GET", "*/kopfexamples")
     assert len([entry for entry in lists if "watch" not in entry.query]) == 1
 

@@ -37,8 +37,9 @@ def event(
     operator = operator_var.get(None)
     if operator is None:
         raise LookupError("Events can only be posted from inside of an operator.")
+    texts = {"type": _to_text(type), "reason": _to_text(reason), "message": _to_text(message)}
     for ref in _references(objs):
-        operator.recorder.record(ref, type=type, reason=reason, message=message, backoffs=backoffs)
+        operator.recorder.record(ref, **texts, backoffs=backoffs)
 
 
 def info(
@@ -89,6 +90,11 @@ def _event_of_level(
     operator = operator_var.get(None)
     if operator is None or level >= operator.settings.posting.level:
         event(objs, type=type_of_level(level), reason=reason, message=message, backoffs=backoffs)
+
+
+def _to_text(value: object) -> str:
+    """The value as a text: handlers pass numbers and errors, too. ``None`` is no text."""
+    return "" if value is None else str(value)
 
 
 def _references(objs: Any) -> Iterator[ObjectReference]:

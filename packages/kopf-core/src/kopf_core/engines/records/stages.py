@@ -21,7 +21,10 @@ class Stage(enum.Enum):
     """A handling cycle has ended in this process: handlers are not resumed anymore."""
 
     LOST = enum.auto()
-    """It was handled, but others have removed our marks: it is handled as new, after a delay."""
+    """It was handled, but our marks are not there: it is handled as new if they do not come back.
+
+    Others have removed them, or the API did not know the object when they were sent.
+    """
 
     RELEASED = enum.auto()
     """Its deletion is handled; the finalizer is not removed yet."""
@@ -78,7 +81,7 @@ class Cycle(NamedTuple):
         release, the release is undone.
         """
         if self.stage is Stage.ABSENT:
-            return self.at(Stage.HANDLED)
+            return self.at(Stage.LOST)
         if self.stage not in (Stage.RELEASED, Stage.FREED):
             return self
         if not is_deleting:
