@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import datetime
+import math
 
 import aiohttp
 import pytest
@@ -78,8 +79,9 @@ async def test_k22_reflectors_go_on_with_the_next_tokens(
 
 
 async def test_k22_reflectors_wait_for_tokens_that_come_late(
-    server, client, clock, path, resource, sink, background, listed, event
+    server, client, clock, path, resource, sink, background, listed, event, monkeypatch
 ):
+    monkeypatch.setattr(renewals, "REPEATING", math.inf)  # the server would accept any token then
     client.settings.watching.reconnect_backoff = 0
     stream = server.stream(event("ADDED", "a", 11), server.HANG)
     server.script(listed(rv=10), server.error(401), stream)
@@ -97,6 +99,21 @@ async def test_k22_reflectors_wait_for_tokens_that_come_late(
             await asyncio.sleep(0)
     assert not reflecting.done()
     assert get_tokens(server)[-1] == "new"
+
+
+async def test_k22_tokens_refused_by_mistake_are_tried_again(
+    server, client, clock, resource, sink, background, listed, event
+):
+    client.settings.watching.reconnect_backoff = 0
+    stream = server.stream(event("ADDED", "a", 11), server.HANG)
+    server.script(listed(rv=10), server.error(401), stream)
+    reflecting = background(Reflector(client, resource, "ns", sink=sink).run())
+    async with asyncio.timeout(30):
+        while not (reflecting.done() or ("ADDED", "a") in sink.events):
+            clock.advance(SETTLING)
+            await asyncio.sleep(0)
+    assert not reflecting.done()
+    assert get_tokens(server) == ["old", "old", "old"]
 
 
 @pytest.mark.parametrize("kind", ["static", "session"])

@@ -1,6 +1,7 @@
 import asyncio
 import datetime
 import logging
+import math
 
 import pytest
 
@@ -274,3 +275,11 @@ async def test_doubts_in_what_is_gone_mean_nothing(vault):
     vault.populate({"x": info("2")})
     vault.doubt(item, ValueError("bad CA"))
     assert item.doubted_since is None
+
+
+async def test_k22_credentials_can_be_refused_for_days(clock):
+    vault = Vault({"x": info("1")}, clock=clock, patience=math.inf)
+    for _ in range(1100):
+        vault.invalidate(vault.select())
+        vault.populate({"x": info("1")})
+    assert vault.select().usable_since == clock.monotonic() + 30

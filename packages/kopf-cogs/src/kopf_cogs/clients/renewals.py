@@ -34,6 +34,9 @@ POLLING = 30.0
 SETTLING = 1.0
 """How often (in seconds) the files are looked at, if something is."""
 
+REPEATING = 3.0
+"""After how long (in seconds) to try refused credentials again if there are no newer ones."""
+
 AHEAD = 60.0
 """How long (in seconds) before the expiration the credentials are renewed, at most..."""
 
@@ -53,6 +56,9 @@ class _Record:
 
     looked_at: float = float("-inf")
     retry_at: float = float("-inf")
+    repeat_at: float | None = None
+    """When to try refused credentials again; ``None`` until others are looked for."""
+
     candidate: credentials.ConnectionInfo | None = None
     """What was in the files last time, if it has changed: maybe they are still being written."""
 
@@ -144,8 +150,16 @@ class Renewer:
         elif info.paths or info.token_path:
             fresh = await self._call(item, functools.partial(_read, info, record.revision))
             if fresh is not None and not record.is_changed(info, fresh):
-                return None
-        return fresh if fresh != info else None
+                fresh = info
+        return fresh if fresh != info or self._is_repeatable(record, info) else None
+
+    def _is_repeatable(self, record: _Record, info: credentials.ConnectionInfo) -> bool:
+        """Whether to try the same credentials again: servers can have refused them by mistake."""
+        if info.is_expired(self._clock.now()):
+            return False
+        if record.repeat_at is None:
+            record.repeat_at = self._clock.monotonic() + REPEATING
+        return self._clock.monotonic() >= record.repeat_at
 
     def _remember(self) -> None:
         items = [*self._vault.items, *self._vault.former]

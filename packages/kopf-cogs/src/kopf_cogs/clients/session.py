@@ -105,7 +105,9 @@ class Client:
         self.vault = (
             src
             if isinstance(src, vault.Vault)
-            else vault.Vault({"credentials": src}, refillable=False, clock=self.clock)
+            else vault.Vault(
+                {"credentials": src}, refillable=False, patience=math.inf, clock=self.clock
+            )
         )
         self._logger = logger
         self._pool = connections.ConnectionPool(self.vault, logger, self.clock)

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 _REMEMBERED_REFUSALS = 8
 _LONGEST_HOLD = 30.0
+_MOST_DOUBLINGS = 30
 _DOUBTS_INTERVAL = 30.0
 
 
@@ -57,7 +58,8 @@ class Vault:
     if they are refused one after another: the login handlers must not be called in a busy loop.
 
     A vault that is not ``refillable`` has no login handlers behind it: it raises at once,
-    and the client looks for what has come in place of the refused credentials.
+    and the client looks for what has come in place of the refused credentials. If nothing has,
+    the client brings the same ones again after a while.
     """
 
     def __init__(
@@ -238,7 +240,8 @@ class Vault:
             return
         doubts = refusal.count if refusal is not None else self._count_recent_refusals(key, now) - 1
         if doubts > 0:
-            item.usable_since = now + min(_LONGEST_HOLD, self._holdback * 2 ** (doubts - 1))
+            growth = 2 ** min(doubts - 1, _MOST_DOUBLINGS)
+            item.usable_since = now + min(_LONGEST_HOLD, self._holdback * growth)
         if info.is_expired(self._clock.now()):
             self._former[key] = item
         else:
