@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from e2e.tests.harness import FINALIZER, GROUP, PREFIX, get_finalizers, get_progress
-from kopf_core.actions.errors import TemporaryError
+from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.intents import decorators as on
 from kopf_core.intents.pauses import PAUSED
 
@@ -21,7 +21,7 @@ NEVER = 60 * 60 * 24  # seconds: nobody waits for that
 
 OPERATOR = f"""
 import pathlib
-from kopf_core.actions.errors import TemporaryError
+from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.intents import decorators as on
 
 @on.create({GROUP!r}, "kexes")
@@ -216,6 +216,22 @@ async def test_k28_reconciled_objects_are_not_new(world):
     assert f"Kex {world.namespace}/ready: no handler waits for its next attempt, as far" in retried
     assert f"Kex {world.namespace}/failing: forget the progress of fn\n" in forgotten
     assert f"Kex {world.namespace}/ready: there is nothing to forget, as far" in forgotten
+
+
+@pytest.mark.docs("cli/objects")
+async def test_k28_reconcilers_that_leave_no_signs_are_not_taken_for_new_objects(world):
+    @on.reconcile(*KEX, id="fn", registry=world.registry)
+    def fn(name, spec, **_):
+        world.calls(name)
+        if spec.get("fails"):
+            raise PermanentError("never")
+
+    async with world.operator():
+        await world.create({}, name="ready")
+        await world.create({"fails": True}, name="failed")
+        await world.calls.until(lambda calls: {*calls} == {"ready", "failed"})
+    found = await look(world)
+    assert {item["state"] for item in found.values()} <= {"unknown", "served"}
 
 
 @pytest.mark.docs("cli/retry")

@@ -55,11 +55,11 @@ HANDLED = {LAST_HANDLED: '{"spec":{"n":1}}\n'}
 @pytest.mark.parametrize(
     ("body", "phase"),
     [
-        (make(), Phase.NEW),
+        (make(), Phase.UNKNOWN),
         (make(finalizers=[FINALIZER]), Phase.SERVED),
         (make(HANDLED), Phase.HANDLED),
         (make({LAST_HANDLED: '{"spec":{"n":2}}'}), Phase.CHANGED),
-        (make({LAST_HANDLED: "{nope"}), Phase.NEW),
+        (make({LAST_HANDLED: "{nope"}), Phase.UNKNOWN),
         (make({f"{PREFIX}fn": record()}), Phase.PROGRESSING),
         (make({**HANDLED, f"{PREFIX}fn": record(success=True)}), Phase.PROGRESSING),
         (make({**HANDLED, f"{PREFIX}fn": RETRIED}), Phase.RETRIED),
@@ -67,7 +67,7 @@ HANDLED = {LAST_HANDLED: '{"spec":{"n":1}}\n'}
         (make({f"{PREFIX}fn": RETRIED}, deleted=True, finalizers=[FINALIZER]), Phase.RETRIED),
         (make(HANDLED, deleted=True, finalizers=["x.com/y"]), Phase.BLOCKED),
         (make({f"{PREFIX}paused": "why"}), Phase.PAUSED),
-        (make({f"{PREFIX}paused": "False"}), Phase.NEW),
+        (make({f"{PREFIX}paused": "False"}), Phase.UNKNOWN),
         (make({f"{PREFIX}paused": "", f"{PREFIX}fn": RETRIED}), Phase.PAUSED),
     ],
 )

@@ -30,7 +30,7 @@ RETRIED = record(retries=3, delayed=FUTURE, message="not yet, " * 20)
 @pytest.fixture
 def states(world):
     """An object in each of the states, named by it."""
-    world.create("new")
+    world.create("unknown")
     world.create("handled", annotations={LAST_HANDLED: HANDLED}, finalizers=[FINALIZER])
     world.create("changed", annotations={LAST_HANDLED: OUTDATED})
     world.create("retried", annotations={f"{PREFIX}fn": RETRIED, f"{PREFIX}fn2": record()})
@@ -73,10 +73,10 @@ def test_i_finalizers_with_the_prefix_of_the_operator_are_told_of(world, invoke,
 
 def test_i_one_object_is_not_several(world, invoke):
     world.create()
-    assert invoke("objects", "kex").stderr.startswith("1 object: 1 new.\n")
+    assert invoke("objects", "kex").stderr.startswith("1 object: 1 unknown.\n")
 
 
-@pytest.mark.parametrize("marks", [{}, {LAST_HANDLED: OUTDATED}], ids=["new", "changed"])
+@pytest.mark.parametrize("marks", [{}, {LAST_HANDLED: OUTDATED}], ids=["unknown", "changed"])
 def test_i_people_learn_that_a_hanging_first_attempt_leaves_no_progress(world, invoke, marks):
     """The handler of the creation or of the update hangs: it has stored nothing on the object."""
     world.create(annotations=marks)
@@ -95,7 +95,7 @@ def test_table_of_objects_in_each_state(invoke):
     assert title.split() == ["NAME", "STATE", "HANDLER", "TRIES", "NEXT", "TRY", "DETAILS"]
     found = {line.split()[0]: line for line in lines}
     assert found["handled"].split() == ["handled", "handled"]
-    assert found["new"].split() == ["new", "new"]
+    assert found["unknown"].split() == ["unknown", "unknown"]
     assert found["changed"].split()[1:] == ["changed", "changed:", "spec.n"]
     assert found["in-progress"].split()[1:] == ["in", "progress"]
     assert found["paused"].split()[1:] == ["paused", "by", "me:", "migration"]
@@ -106,7 +106,7 @@ def test_table_of_objects_in_each_state(invoke):
     assert all(len(line) <= 100 for line in [title, *lines])
     assert result.stderr == (
         "8 objects: 1 blocked, 1 paused, 1 retried, 1 deleting, 1 in progress, "
-        "1 new, 1 changed, 1 handled.\n"
+        "1 unknown, 1 changed, 1 handled.\n"
         "Timers, daemons, finished reconcilers, and running first attempts leave no progress "
         "on objects: see /status of the operator.\n"
         "Objects are paused only for operators with settings.execution.honor_pauses = True.\n"
@@ -132,9 +132,9 @@ def test_colours_are_only_where_they_are_wanted(invoke):
 
 @pytest.mark.usefixtures("states")
 def test_only_some_states(invoke):
-    result = invoke("objects", "kex", "--state", "blocked", "--state", "new", "-o", "json")
+    result = invoke("objects", "kex", "--state", "blocked", "--state", "unknown", "-o", "json")
     items = json.loads(result.stdout)["items"]
-    assert {item["name"] for item in items} == {"blocked", "new"}
+    assert {item["name"] for item in items} == {"blocked", "unknown"}
     assert "; 2 shown.\n" in result.stderr
 
 
@@ -269,7 +269,7 @@ def test_cluster_scoped_kinds(invoke, world):
     result = invoke("objects", "namespaces", "-o", "json")
     items = {item["name"]: item["namespace"] for item in json.loads(result.stdout)["items"]}
     assert items["other"] is None
-    assert "Namespace other: new" in invoke("object", "ns", "other").stdout
+    assert "Namespace other: unknown" in invoke("object", "ns", "other").stdout
     assert "NAMESPACE" not in invoke("objects", "namespaces", "-A").stdout
 
 

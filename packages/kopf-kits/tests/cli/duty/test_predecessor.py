@@ -22,7 +22,7 @@ STATES = {
     "failed": ("handled", None, None),
     "handled": ("handled", None, None),
     "in-progress": ("in progress", "second", None),
-    "new": ("new", None, None),
+    "new": ("unknown", None, None),
     "retried": ("retried", "second", "the database is not there yet"),
     "with-subs": ("retried", "with_subs/spec.subs/sub-1", "part 1 is not there"),
 }
@@ -99,7 +99,7 @@ def test_c8_forgotten_objects_are_as_new(invoke, world):
     for name in names:
         assert not [key for key in world.get_annotations(name) if key.startswith(KOPF)]
     items = json.loads(invoke("objects", "kex", "-o", "json").stdout)["items"]
-    assert {item["state"] for item in items if item["name"] in names} <= {"new", "served"}
+    assert {item["state"] for item in items if item["name"] in names} <= {"unknown", "served"}
 
 
 def test_c8_nothing_of_ours_holds_what_is_released(invoke, world):

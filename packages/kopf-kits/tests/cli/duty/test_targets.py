@@ -42,10 +42,10 @@ def test_k27_kubeconfig_and_context_are_chosen(world, invoke, config, monkeypatc
     monkeypatch.setenv("KUBECONFIG", str(config))
     before = dict(os.environ)
     result = invoke("objects", "kex", "--context", "right")
-    assert (result.exit_code, result.stdout.split()[-2:]) == (0, ["obj", "new"])
+    assert (result.exit_code, result.stdout.split()[-2:]) == (0, ["obj", "unknown"])
     monkeypatch.setenv("KUBECONFIG", "/nonexistent")
     result = invoke("objects", "kex", "--context", "right", "--kubeconfig", str(config))
-    assert (result.exit_code, result.stdout.split()[-2:]) == (0, ["obj", "new"])
+    assert (result.exit_code, result.stdout.split()[-2:]) == (0, ["obj", "unknown"])
     assert dict(os.environ) == {**before, "KUBECONFIG": "/nonexistent"}
 
 
@@ -57,7 +57,7 @@ def test_k27_the_chosen_cluster_is_preferred_over_that_of_the_pod(
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "nowhere.invalid")
     world.create()
     result = invoke("objects", "kex", "--context", "right", "--kubeconfig", str(config))
-    assert (result.exit_code, result.stdout.split()[-2:]) == (0, ["obj", "new"])
+    assert (result.exit_code, result.stdout.split()[-2:]) == (0, ["obj", "unknown"])
 
 
 def test_k27_unknown_contexts_and_files_are_named(invoke, config):

@@ -57,10 +57,11 @@ class Phase(enum.StrEnum):
     and daemons do is never there.
     """
 
-    NEW = "new"
+    UNKNOWN = "unknown"
     """There are no signs of operators: they have not noticed it, or have nothing to do with it.
 
-    Or it is served by those who leave no signs: timers, and daemons with no finalizer.
+    Or it is served by those who leave no signs: timers, daemons with no finalizer, and
+    reconcilers that are over and set no conditions.
     """
 
     CHANGED = "changed"
@@ -191,7 +192,7 @@ def _detect_phase(
     if handlers:
         return Phase.PROGRESSING
     if last_handled is None:
-        return Phase.SERVED if _has_signs(body, persistence) else Phase.NEW
+        return Phase.SERVED if _has_signs(body, persistence) else Phase.UNKNOWN
     return Phase.CHANGED if differences else Phase.HANDLED
 
 

@@ -31,13 +31,13 @@ PHASES = (
     "deleting",
     "in progress",
     "served",
-    "new",
+    "unknown",
     "changed",
     "handled",
 )
 """The same as in :class:`kopf_core.engines.inspection.Phase`, which is not needed for the help."""
 
-UNSEEN = ("served", "new", "changed")
+UNSEEN = ("served", "unknown", "changed")
 """The states of those objects for which there can be more than is seen."""
 
 DEFAULT_PREFIX = "kopf.zalando.org"

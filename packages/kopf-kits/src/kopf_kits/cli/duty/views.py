@@ -28,7 +28,7 @@ COLOURS = {
     Phase.CHANGED: "yellow",
     Phase.HANDLED: "green",
     Phase.SERVED: "green",
-    Phase.NEW: None,
+    Phase.UNKNOWN: None,
 }
 
 COLUMNS = (
