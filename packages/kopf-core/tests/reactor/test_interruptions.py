@@ -219,6 +219,7 @@ async def test_k15_subhandlers_begin_at_the_exit_so_that_their_parents_are_not_r
             for name in ("b", "c"):
                 await cluster.create(name, kind="busy")
             await until(lambda: len(waiting) == 2)  # one of them works, the other one waits
+            await journal.until(lambda calls: "busy" in calls)  # its thread can be slow to start
             await cluster.create("a", kind="parent")
             await journal.until(lambda calls: "parent" in calls)
             operator.stop()
