@@ -38,6 +38,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "namespaces": {"kinds": KINDS, "namespaces": ["apps", "more"], "peering": "default"},
     "replicas": {"kinds": KINDS, "replicas": 3},
     "processes": {"kinds": KINDS, "processes": 3},
+    "shards": {"kinds": KINDS, "shards": True, "replicas": 3},
     "selected": {"namespaceSelector": "tenant in (a, b)", "peering": "default"},
     "metrics": {
         "status": True,
@@ -198,7 +199,7 @@ async def test_chart(api: Api, helm: str, name: str, tmp_path: Path) -> None:
     assert {"Deployment", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"} <= {*kinds}
     assert ("ConfigMap" in kinds) == (name == "source")
     assert ("Service" in kinds) == (name == "webhooks")
-    roles = {"namespaces": 2, "replicas": 1, "webhooks": 1, "available": 1}
+    roles = {"namespaces": 2, "replicas": 1, "shards": 1, "webhooks": 1, "available": 1}
     assert kinds.count("Role") == roles.get(name, 0)
     assert ("PodDisruptionBudget" in kinds) == (name == "available")
     assert ("PodMonitor" in kinds) == (name == "monitored")
