@@ -6,6 +6,7 @@ successful handlers are not called again.
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Collection, Iterator, Mapping
@@ -132,13 +133,10 @@ async def apply_patches(
     rejection: Exception | None = None
     rejections: tuple[str, ...] = ()
     for kept, dropped in _relent(usable, marks.results):
-        wanted = merge_patches(*kept, marks)
-        unsent = Patch(wanted)
+        joint = merge_patches(*kept, marks)
         try:
-            result = await _send(client, resource, body, unsent, logger)
-        except asyncio.CancelledError:
-            _forget(wanted.keys() - unsent.keys(), patch, marks, marks.results)
-            raise
+            with _forgetting_applied(joint, patch, marks, marks.results):
+                result = await _send(client, resource, body, joint, logger)
         except Exception as e:
             if not kept or not _is_hopeless(e):
                 raise
@@ -148,15 +146,17 @@ async def apply_patches(
                 why = describe(rejection)
                 rejections = tuple(f"{what} and dropped: {why}" for what in dropped)
             break
-    patched = result.body if result.body is None or form == WHOLE else form.apply(result.body)
     carried = tuple(fn for fn in result.remaining.fns if fn in usable.fns)
+    return _summarize(result, form)._replace(carried=carried, rejections=rejections)
+
+
+def _summarize(result: PatchResult, form: Form) -> Applied:
+    patched = result.body if result.body is None or form == WHOLE else form.apply(result.body)
     return Applied(
         patched,
-        carried=carried,
         is_refused=bool(result.remaining.fns),
         refusal=result.refusal,
         is_gone=result.gone,
-        rejections=rejections,
         inconsistencies=result.inconsistencies,
     )
 
@@ -273,11 +273,20 @@ def _detach_conditions(patch: Patch) -> tuple[Patch, Patch]:
     return rest, Patch({"status": own})
 
 
-def _forget(fields: Collection[str], *patches: Patch) -> None:
-    """Remove the fields that are applied already: there is no time to send them again."""
-    for patch in patches:
-        for field in fields:
-            patch.pop(field, None)
+@contextlib.contextmanager
+def _forgetting_applied(joint: Patch, *patches: Patch) -> Iterator[None]:
+    """If the sending is interrupted, remove the applied fields from these patches.
+
+    The sending removes such fields from the joint patch. There is no time to send them again.
+    """
+    wanted = {*joint}
+    try:
+        yield
+    except asyncio.CancelledError:
+        for patch in patches:
+            for field in wanted - joint.keys():
+                patch.pop(field, None)
+        raise
 
 
 def merge_patches(*patches: Patch) -> Patch:
