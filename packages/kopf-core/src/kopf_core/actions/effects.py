@@ -133,7 +133,7 @@ async def apply_patches(
     rejection: Exception | None = None
     rejections: tuple[str, ...] = ()
     for kept, dropped in _relent(usable, marks.results):
-        joint = merge_patches(*kept, marks)
+        joint = Patch(merge_patches(*kept, marks))  # not the patches themselves
         try:
             with _forgetting_applied(joint, patch, marks, marks.results):
                 result = await _send(client, resource, body, joint, logger)
