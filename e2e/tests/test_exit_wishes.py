@@ -97,26 +97,6 @@ async def test_k39_any_handler_can_ask_to_exit(world, start, monkeypatch, kind, 
     assert not running.errors
 
 
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-@pytest.mark.parametrize("kind", ["create", "event", "daemon"])
-async def test_k39_keyboard_interrupts_in_handlers_end_the_operator(world, start, kind, is_async):
-    await world.create()
-    source = f"""
-{ASKING[kind]}
-{"async " if is_async else ""}def asking(**_):
-    mark("asked")
-    raise KeyboardInterrupt
-"""
-    async with start(source) as running:
-        assert await running.end() == 1
-    assert (running.folder / "asked").read_text() == "\n"  # once
-    assert (running.folder / "cleaned").exists()
-    (line,) = [line for line in running.lines if "to exit" in line]
-    assert "'asking'" in line
-    assert "KeyboardInterrupt()" in line
-    assert "handlers.py:" in line
-
-
 async def test_k39_filters_can_ask_to_exit(world, start):
     await world.create()
     source = """

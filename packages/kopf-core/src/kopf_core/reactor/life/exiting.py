@@ -119,9 +119,7 @@ def tell_of_wish(who: str, wish: SystemExit) -> None:
         f" ({frame.f_code.co_filename}:{line})"
         for frame, line in [*traceback.walk_tb(wish.__traceback__)][-1:]
     )
-    logger.warning(
-        f"{who} asks to exit by {safe_repr(wish.__cause__ or wish)}{place}. Operator is stopping."
-    )
+    logger.warning(f"{who} asks to exit by {safe_repr(wish)}{place}. Operator is stopping.")
 
 
 class Exit:
