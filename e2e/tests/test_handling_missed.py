@@ -54,6 +54,7 @@ async def test_r1_changes_in_the_middle_of_creation_are_updates(world):
         await world.create({"n": 1})
         await world.until(is_over("a"))
         await world.patch({"spec": {"n": 2}})
+        await world.calls.until(lambda calls: ("b", "create", None, 2) in calls)
         blocked.clear()
         obj = await world.until_handled(spec={"n": 2})
     calls = [call for call in world.calls if call[0] != "b"]

@@ -14,7 +14,7 @@ WARNING = "The operator's own changes of the field"
 
 @pytest.mark.parametrize("plural", ["kexes", "subs"])
 @pytest.mark.parametrize("kind", ["field", "update", "event"])
-async def test_l1_own_writes_are_no_endless_loop(world: World, plural, kind, caplog) -> None:
+async def test_l1_own_writes_are_no_endless_loop(world: World, plural, kind, logged) -> None:
     """With the subresource of the status, and without it; changes of others are not delayed."""
     world.plural = plural
     root, name = ("spec", "n") if kind == "update" else ("status", "count")
@@ -35,7 +35,7 @@ async def test_l1_own_writes_are_no_endless_loop(world: World, plural, kind, cap
         await world.create({})
         await world.until_handled()
         await world.request("PATCH", path, {root: {name: 0}}, MERGE)
-        await until(lambda: WARNING in caplog.text)
+        await until(lambda: logged(WARNING))
         await world.request("PATCH", path, {root: {name: 1000}}, MERGE)
         await world.calls.until(lambda calls: 1000 in calls)
     assert world.calls[: FREE_ROUNDS + 1] == [*range(FREE_ROUNDS + 1)]

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import datetime
 import json
+import logging
 import os
 import pathlib
 import shutil
@@ -15,7 +16,9 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
+from kopf_cogs.aiokits import listeners
 from kopf_kits.certificates import Authority, CertificateError
 from kopf_kits.webhooks import (
     WebhookDockerDesktopServer,
@@ -520,3 +523,45 @@ async def test_curl_with_a_large_body(serve: Serve, tmp_path: pathlib.Path) -> N
             *["--insecure", "-H", "Expect: 100-continue", "--data-binary", f"@{path}", served.url]
         )
     assert status == "200"
+
+
+async def test_k23_peers_that_do_not_hang_up_keep_no_connection_of_a_closed_server(
+    authority: Authority, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop can end right after that. Then, nobody else would close the connection."""
+    monkeypatch.setattr(listeners, "DRAINING_TIMEOUT", 0.01)
+
+    async def handle(_: web.BaseRequest) -> web.Response:
+        return web.Response(text="served")
+
+    def ask(port: int) -> ssl.SSLSocket:
+        tls = make_client_context(authority.pair.certificate)
+        sock = socket.create_connection(("127.0.0.1", port))
+        peer = tls.wrap_socket(sock, server_hostname=HOSTS[0])
+        peer.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert peer.recv(8) == b"HTTP/1.1"
+        return peer
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*write_pair(tmp_path, authority.issue("x", hostnames=HOSTS)))
+    sock = socket.create_server(("127.0.0.1", 0))
+    listener = listeners.Listener(handle, sock, logging.getLogger("kopf.test"))
+    await listener.swap(context)
+    peer = await asyncio.to_thread(ask, listener.port)
+    await listener.close()
+    with peer:
+        assert await asyncio.to_thread(has_ended, peer)
+
+
+def has_ended(peer: ssl.SSLSocket) -> bool:
+    """Whether the server has closed the connection itself, not only said farewell in TLS."""
+    with socket.socket(fileno=peer.detach()) as raw:
+        raw.settimeout(10)
+        try:
+            while raw.recv(1000):
+                pass
+        except TimeoutError:
+            return False
+        except ConnectionResetError:
+            pass
+        return True

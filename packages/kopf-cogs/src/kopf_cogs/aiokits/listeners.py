@@ -40,6 +40,9 @@ LINGERING_TIMEOUT = 2.0
 DRAINING_TIMEOUT = 5.0
 """How long (in seconds) the requests in work are waited for when the server is closed."""
 
+CLOSING_CYCLES = 3
+"""How many cycles of the loop are enough to close the connections that are hung up."""
+
 SAFE_METHODS = ("GET", "HEAD")
 """Such requests change nothing, and can be sent again."""
 
@@ -92,6 +95,10 @@ class Listener:
         if self._greetings:
             await asyncio.wait(self._greetings)
         await self._runner.cleanup()
+        for connection in [*self._connections]:
+            connection.hang_up()  # TLS waits for the farewells of peers, but the loop can end now
+        for _ in range(CLOSING_CYCLES):
+            await asyncio.sleep(0)
 
     async def _accept(self) -> None:
         while True:
