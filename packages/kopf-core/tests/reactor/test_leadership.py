@@ -289,6 +289,50 @@ async def test_k2_no_daemons_are_started_for_what_was_deleted_while_others_led(
     assert journal.count("one") == 1
 
 
+@pytest.mark.parametrize("ends_first", [True, False], ids=["ended", "lingers"])
+async def test_sim17_followers_forget_deleted_objects_whose_daemons_outlived_the_lease(
+    cluster, operate, registry, settings, journal, clock, ends_first
+):
+    settings.background.instant_exit_timeout = 0
+    may_end = asyncio.Event()
+
+    @on.following(registry=registry)
+    async def following(**_: Any) -> None:
+        journal("following")
+
+    @on.daemon("kopfexamples", registry=registry)
+    async def daemon(**_: Any) -> None:
+        journal("daemon")
+        while not may_end.is_set():
+            try:
+                await may_end.wait()
+            except asyncio.CancelledError:
+                pass
+
+    await cluster.create("one")
+    async with operate(clock=clock) as operator:
+        await journal.until(lambda j: "daemon" in j)
+        background = operator.handling.background
+        await hand_over(cluster, "other")
+        await journal.until(lambda j: "following" in j)
+        if ends_first:
+            may_end.set()
+            await until(lambda: not background.objects)
+        await cluster.client.patch(
+            f"{KEXES}/one",
+            {"metadata": {"finalizers": None}},
+            content_type="application/merge-patch+json",
+        )
+        await cluster.delete("one")
+        informers = operator.handling.pool.informers
+        await until(lambda: all(i.is_listed and not i.count for i in informers.values()))
+        may_end.set()
+        await until(lambda: not background.objects)
+        (intake,) = operator.handling.orchestrator.intakes.values()
+        assert (len(operator.essentials.memories), len(intake.queue)) == (0, 0)
+        assert not background._objects
+
+
 async def test_sim15_daemons_are_stopped_by_deletions_before_the_first_patch_of_the_leader(
     cluster, operate, registry, settings, journal, clock
 ):

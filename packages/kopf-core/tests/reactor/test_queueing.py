@@ -575,7 +575,7 @@ async def test_paused_queues_keep_only_the_newest_states(make_queue, process):
 
 
 async def test_paused_queues_do_not_keep_deleted_objects_unless_they_were_processed(make_queue):
-    queue = make_queue(is_known=lambda key: key == "known")
+    queue = make_queue(forget=lambda key: key != "known")
     queue.reach(Gate.PAUSED)
     await queue.finish(1)
     for key in ("known", "unknown"):
@@ -588,7 +588,7 @@ async def test_paused_queues_do_not_keep_deleted_objects_unless_they_were_proces
 async def test_sim10_paused_queues_drop_deleted_objects_that_are_known_no_more(make_queue):
     """The operator has lost its lease, and has forgotten everything."""
     known = {"a"}
-    queue = make_queue(is_known=known.__contains__)
+    queue = make_queue(forget=lambda key: key not in known)
     queue.reach(Gate.PAUSED, forget=True)
     await queue.finish(1)
     queue.put("a", event(2, "DELETED"))
@@ -620,7 +620,7 @@ async def test_k37_deletions_are_not_forgotten_when_all_is_to_be_listed_anew(mak
 
 
 async def test_k37_deletions_of_those_in_work_are_handled_after_the_pause(make_queue, process):
-    queue = make_queue(is_known=lambda _: False)
+    queue = make_queue(forget=lambda _: not process.calls)
     process.gate.clear()
     queue.put("a", event(1, "ADDED"))
     await process.until(lambda: process.active)
@@ -631,6 +631,23 @@ async def test_k37_deletions_of_those_in_work_are_handled_after_the_pause(make_q
     queue.reach(Gate.OPEN)
     await process.until(lambda: len(process.calls) == 2)
     assert process.calls == [("a", [1]), ("a", [2])]
+
+
+async def test_sim17_deletions_of_those_in_work_are_dropped_if_all_was_forgotten_meanwhile(
+    make_queue, process
+):
+    """The lease was lost in the turn: its thread goes on, but the next leader does its work."""
+    queue = make_queue(forget=lambda _: True)
+    process.gate.clear()
+    queue.put("a", event(1, "ADDED"))
+    await process.until(lambda: process.active)
+    queue.reach(Gate.PAUSED)
+    queue.put("a", event(2, "DELETED"))
+    assert queue.get("a") is not None
+    process.gate.set()
+    await process.until(lambda: not process.active)
+    await settle()
+    assert queue.get("a") is None
 
 
 async def test_k37_whoever_is_enqueued_does_not_wait_for_our_own_change(make_queue, process):

@@ -14,7 +14,7 @@ from kopf_cogs.structs.memos import AnyMemo, Memo
 from kopf_cogs.structs.resources import Resource
 from kopf_core.engines.records.holds import FREE, Holds
 from kopf_core.engines.records.owed import NOTHING_OWED, Owed
-from kopf_core.engines.records.stages import UNHANDLED, UNSEEN, Cycle, Stage
+from kopf_core.engines.records.stages import UNSEEN, Cycle, Stage
 from kopf_core.engines.records.told import SILENCE, Told
 from kopf_core.engines.records.writes import DOUBTED, UNWRITTEN, LastWrite
 
@@ -91,7 +91,6 @@ class ObjectMemory:
         """The record as after a restart, with the same memo: its daemons and timers use it."""
         memory = ObjectMemory(self._origin, is_listed=True)
         memory._memo, memory.namespace = self._memo, self.namespace
-        memory.cycle = UNHANDLED
         return memory
 
 
@@ -163,8 +162,13 @@ class ObjectMemories(Mapping[ObjectKey, ObjectMemory]):
         self._items.pop(key, None)
         self._paused.pop(key, None)
 
-    def forget_unseen(self, key: ObjectKey) -> None:
-        """Forget a deleted object that has had no turns. Otherwise, its last turn forgets it."""
+    def forget_unseen(self, key: ObjectKey) -> bool:
+        """Forget a deleted object that has had no turns, and return whether this is so.
+
+        Otherwise, its last turn forgets it.
+        """
         memory = self._items.get(key)
-        if memory is not None and memory.cycle.stage is Stage.UNSEEN:
-            del self._items[key]
+        if memory is not None and memory.cycle.stage is not Stage.UNSEEN:
+            return False
+        self._items.pop(key, None)
+        return True

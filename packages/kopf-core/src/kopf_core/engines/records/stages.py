@@ -12,7 +12,7 @@ class Stage(enum.Enum):
     """How far the object has got in this process."""
 
     UNSEEN = enum.auto()
-    """It has had no turn yet; only the indices have it."""
+    """It has had no turn yet, or none since the operator has begun anew, without a lease."""
 
     NEW = enum.auto()
     """No cycle has ended in this process: handlers are resumed for objects that existed before."""

@@ -116,7 +116,7 @@ class HandlingFactory:
             keeps_events=reconciler.needs_events,
             occupancy=self._occupancy,
             lookup=lookup,
-            is_known=self._memories.__contains__,
+            forget=reconciler.forget_unseen,
             absorb=reconciler.echoes.absorb,
         )
         share = self._essentials.share

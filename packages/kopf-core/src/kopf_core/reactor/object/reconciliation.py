@@ -27,6 +27,7 @@ from kopf_cogs.structs.finalizers import (
     is_deletion_blocked,
     is_deletion_ongoing,
 )
+from kopf_cogs.structs.keys import ObjectKey
 from kopf_cogs.structs.resources import Resource
 from kopf_core.actions.effects import deliver_results
 from kopf_core.actions.execution import Execution
@@ -296,12 +297,21 @@ class Reconciler:
         cause = self._find_cause(turn)
         if self._handlers.is_interested(cause):
             cause.logger.debug("Deleted, really deleted, and we are notified.")
-        key = turn.item.key
-        self._memories.forget(key)
+        self._memories.forget(turn.item.key)
+        self._forget_work(turn.item.key)
+        return DONE
+
+    def forget_unseen(self, key: ObjectKey) -> bool:
+        """Forget a deleted object, unless its last turn must do that; return whether it is gone."""
+        is_forgotten = self._memories.forget_unseen(key)
+        if is_forgotten:
+            self._forget_work(key)
+        return is_forgotten
+
+    def _forget_work(self, key: ObjectKey) -> None:
         self._background.forget(key)
         if self.desired is not None:
             self.desired.forget(key)
-        return DONE
 
     async def _look(self, turn: Turn) -> Done | None:
         await self._delivery.look(turn)

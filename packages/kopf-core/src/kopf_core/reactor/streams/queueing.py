@@ -56,9 +56,9 @@ class WorkQueue:
 
     ``process`` makes a turn, and never raises: it takes all events from the item, and returns what
     the object waits for. No turn begins until the queue is opened. ``lookup`` finds the state of an
-    object that is enqueued without events. ``is_known`` tells whether an object has ever had a
-    turn: then its deletion needs a turn, too. ``absorb`` takes an event if the object waits only
-    for it, and needs no turn for it.
+    object that is enqueued without events. ``forget`` forgets a deleted object if it has had no
+    turn: then its deletion needs no turn, either. ``absorb`` takes an event if the object waits
+    only for it, and needs no turn for it.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class WorkQueue:
         keeps_events: bool = True,
         occupancy: Occupancy | None = None,
         lookup: Lookup | None = None,
-        is_known: Callable[[ObjectKey], bool] = lambda _: True,
+        forget: Callable[[ObjectKey], bool] = lambda _: False,
         absorb: Callable[[WorkItem, RawEvent], bool] = lambda *_: False,
     ) -> None:
         self._process = process
@@ -81,7 +81,7 @@ class WorkQueue:
         self._keeps_events = keeps_events
         self._occupancy = occupancy or Occupancy()
         self._lookup = lookup
-        self._is_known = is_known
+        self._forget = forget
         self._absorb = absorb
         self._gate = Gate.SHUT
         self._items: dict[ObjectKey, WorkItem] = {}
@@ -129,9 +129,7 @@ class WorkQueue:
             return self._drop(item)
         is_paused = self._gate is Gate.PAUSED
         item.take(event, keep=self._keeps_events and not is_paused)
-        if is_paused and event["type"] == "DELETED" and self._is_forgettable(item):
-            self._drop(item)
-        elif known is None:
+        if known is None or (is_paused and item.position is Position.QUEUED):
             self._line_up(item)
         elif item.position is Position.DELAYED or item.position is Position.HELD:
             self._reconsider(item)
@@ -201,10 +199,11 @@ class WorkQueue:
                 case Gate.CLOSED:
                     self._drop(item)
 
-    def _keep_newest(self, item: WorkItem, *, forget: bool) -> None:
+    def _keep_newest(self, item: WorkItem, *, forget: bool = False) -> None:
         while len(item.events) > 1:
             item.events.popleft()
-        if self._is_forgettable(item) if item.is_deleted else forget:
+        is_working = item.position is Position.WORKING
+        if (not is_working and self._forget(item.key)) if item.is_deleted else forget:
             self._drop(item)
 
     async def close(self, timeout: float) -> None:
@@ -280,6 +279,8 @@ class WorkQueue:
         """The object is ready for its turn: give it a place at once, or let it wait in the line."""
         item.position = Position.QUEUED
         if self._gate is not Gate.OPEN:
+            if self._gate is Gate.PAUSED:
+                self._keep_newest(item)
             return
         if len(self._working) < self._burst:  # then nobody waits in the line
             self._start(item)
@@ -384,7 +385,7 @@ class WorkQueue:
         item.interruptions = item.interruptions + 1 if has_news else 0
         if item.interruptions:
             self._reconsider(item)
-        if item.position is Position.QUEUED or item.position is Position.WORKING:
+        if item.position is not Position.DELAYED and item.position is not Position.HELD:
             return
         times = [] if item.wanted_at is None or item.held is not None else [item.wanted_at]
         match item.rest:
@@ -411,9 +412,6 @@ class WorkQueue:
     def _on_time(self, item: WorkItem) -> None:
         item.rest, item.timer = DONE, None
         self._line_up(item)
-
-    def _is_forgettable(self, item: WorkItem) -> bool:
-        return item.position is not Position.WORKING and not self._is_known(item.key)
 
     def _drop(self, item: WorkItem) -> None:
         if item.is_backlog:
