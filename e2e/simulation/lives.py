@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import logging
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,8 +31,8 @@ SETTLING = 400.0
 UNREACHABLE = frozenset({"drop", "drop-late", "fail", "absent", "lose-reply", "cut-reply"})
 """The faults by which the API can be out of reach for the time of an exit, which is bounded."""
 
-UNLED = frozenset({"suspend", "lose-lease", "slow-lease"})
-"""The faults by which a lease can be lost."""
+LOST = "is lost: this operator does nothing now"
+"""What an operator says when it loses its lease."""
 
 QUIET = 65.0
 """How long (in virtual seconds) nothing may be written until the world counts as settled.
@@ -272,6 +273,11 @@ class Life:
             is_undone=bool(self.people.done["strip"]) or self._has("travel"),
             restores=self.cluster.restores,
             strips=self.people.strips,
+            orphans=[
+                match[1].decode()
+                for _, data in self.world.loop.network.orphans
+                if (match := re.match(rb"(?:PATCH|PUT) \S*/kexes/([^/ ]+)", data))
+            ],
             replicas=self.plan.replicas,
             runs=[process.incarnation.name for process in self.processes],
             memories=[
@@ -298,7 +304,7 @@ class Life:
         faults = {event.what for event in self.plan.faults}
         undone = self.people.done["strip"]
         if self.plan.replicas > 1:  # a lease can be lost between a success and its record
-            undone += sum(event.what in UNLED for event in self.plan.faults)
+            undone += sum(LOST in line for line in self.log.lines)
         weather = self.plan.weather
         is_slow = weather.get("slow", 0.0) > 0 and weather.get("lag", 0.0) > LAST_MOMENT
         is_reachable = not (weather.get("breaks") or is_slow or faults & UNREACHABLE)

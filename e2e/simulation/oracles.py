@@ -78,6 +78,9 @@ class Evidence:
     strips: Sequence[tuple[float, str]]
     """When people have removed all marks, and from which objects."""
 
+    orphans: Collection[str]
+    """The objects to which patches came after their senders had cancelled them."""
+
     replicas: int
     runs: Collection[str]
     """The names of the operators that are there in the end."""
@@ -97,10 +100,13 @@ class Evidence:
 
         They are right only after their next change. The client repeats what has failed: so, what
         was done for the states that are lost with a backup, is sent to the restored states; and
-        progress comes back to objects right after people have removed all marks.
+        progress comes back to objects right after people have removed all marks. A cancelled patch
+        can come after a later one, and is executed, too.
         """
         for obj in self.objects:
-            if obj["spec"]["x"] >= TOUCHED or not self._was_disturbed(obj["metadata"]["uid"]):
+            meta = obj["metadata"]
+            is_disturbed = meta["name"] in self.orphans or self._was_disturbed(meta["uid"])
+            if obj["spec"]["x"] >= TOUCHED or not is_disturbed:
                 yield obj
 
     def _was_disturbed(self, uid: str) -> bool:

@@ -71,6 +71,12 @@ class Network:
         self.breaks = 0
         """How many connections were broken by the weather."""
 
+        self.orphans: list[tuple[float, bytes]] = []
+        """What came to servers after its client had closed the connection, and when.
+
+        A server executes such a request. It can do so after later requests of the same client.
+        """
+
         self._chance = chance
         self._lost_replies = 0
         self._listeners: dict[int, SimulatedServer] = {}
@@ -312,6 +318,8 @@ class MemoryTransport(asyncio.Transport):
             self._is_deaf = True
         elif self._is_deaf:
             return
+        if self._is_server and sender._is_closing:
+            self._network.orphans.append((self._loop.time(), data))
         self._inbox.append(data)
         if self._is_reading:
             self._read()
