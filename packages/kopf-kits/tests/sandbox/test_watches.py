@@ -5,6 +5,8 @@ import aiohttp
 import pytest
 
 from kopf_kits.sandbox import ClusterOptions, Sandbox
+from kopf_kits.sandbox.store.views import object_view
+from kopf_kits.sandbox.verbs.watches import Watch, WatchOptions
 
 from .conftest import make_crd
 
@@ -113,6 +115,19 @@ async def test_timeout_ends_the_stream(client, crd):
     assert bookmark["type"] == "BOOKMARK"
     assert bookmark["object"]["kind"] == "KopfExample"
     assert int(bookmark["object"]["metadata"]["resourceVersion"]) > 0
+
+
+async def test_changes_at_the_end_come_before_the_last_bookmark(sandbox, client, crd, make_object):
+    """Clients go on from the bookmark: they would never get an earlier change."""
+    endpoint = sandbox.cluster.registry.find("kopfexamples")
+    view = object_view(endpoint).watched()
+    query = {"allowWatchBookmarks": "true"}
+    watch = Watch(endpoint, None, view, WatchOptions.parse(endpoint, query, None, 0))
+    ending = asyncio.ensure_future(anext(watch.stream(60)))
+    await asyncio.sleep(0)  # the stream has begun to wait, and its time is over
+    endpoint.resource.store.put(("default", "x"), make_object())
+    events = [json.loads(line) for line in (await ending).splitlines()]
+    assert [event["type"] for event in events] == ["ADDED", "BOOKMARK"]
 
 
 async def test_bookmarks_come_regularly(make_object):

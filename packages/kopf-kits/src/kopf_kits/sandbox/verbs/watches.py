@@ -131,15 +131,16 @@ class Watch:
                 if loop.time() >= self._ends_at:
                     break
                 bookmark_at = loop.time() + interval
-                yield self._bookmark()
+                yield self._drain() + self._bookmark()
                 continue
             lines = self._drain()
             if lines:
                 yield lines
         if self._options.bookmarks and not watcher.closed:
-            yield self._bookmark()
+            yield self._drain() + self._bookmark()
 
     def _drain(self) -> bytes:
+        """What has come by now: also right before a bookmark, as clients go on from there."""
         queue = self._watcher.queue
         lines = []
         while queue:
