@@ -109,11 +109,14 @@ def test_i_openmetrics_are_negotiated(handler):
     metrics = Metrics()
     metrics.on_request(RequestRecord("GET", "/api/v1/pods", "http://x", 0.1, None, "OSError"))
     metrics.on_timeout(handler)
+    metrics.on_round(handler)
     accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
     text, content_type = metrics.expose(make_snapshot(indices={"idx": 7}), accept)
     assert content_type.startswith("application/openmetrics-text")
     families = {family.name: family for family in openmetrics(text.decode())}
     assert families["kopf_handler_timeouts"].type == "counter"
+    (rounds,) = [one for one in families["kopf_loop_rounds"].samples if one.name.endswith("_total")]
+    assert (rounds.labels["handler"], rounds.value) == (name_handler(handler), 1)
     assert families["kopf_index_keys"].samples[0].value == 7
     codes = {sample.labels["code"] for sample in families["kopf_request_seconds"].samples}
     assert codes == {"error"}

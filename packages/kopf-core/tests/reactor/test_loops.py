@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kopf_core.actions import errors
+from kopf_core.actions.instruments import Instruments
 from kopf_core.engines.records.holds import FREE_ROUNDS, MAX_DELAY, QUIET
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.streams.work import DONE, Requeue
@@ -56,6 +57,16 @@ class Looper:
         self.spine.clock.advance(self.spine.item.rest.at - self.spine.clock.monotonic())
         self.spine.item.rest = DONE
         return await self.settle()
+
+
+class Rounds(Instruments):
+    """Counts the rounds of endless loops, as the metrics do."""
+
+    def __init__(self) -> None:
+        self.handlers: list[str] = []
+
+    def on_round(self, handler: Any) -> None:
+        self.handlers.append(handler.id)
 
 
 @pytest.fixture
@@ -136,9 +147,11 @@ async def test_l1_rounds_of_own_writes_come_ever_later(
     spine: Any, registry: Any, looper: Looper, logged: Any, count: Any
 ) -> None:
     warning = count(spine, registry, looper)
+    rounds = spine.reconciler._execution.panel.instruments = Rounds()
     spine.create(n=1)
     await looper.settle()
     looper.calls.clear()
+    rounds.handlers.clear()
     held = len(spine.item.events)  # they go before the change
     await looper.change({"spec": {"n": 2}, "status": {"n": 2}})
     for _ in range(4):
@@ -147,9 +160,12 @@ async def test_l1_rounds_of_own_writes_come_ever_later(
     assert times[-5:] == pytest.approx([0, 0.1, 0.3, 0.7, 1.5])
     assert times[:-4] == [0] * (held + 1 + FREE_ROUNDS)
     assert [text for text in logged(logging.WARNING) if "again and again" in text] == [warning]
+    assert len(rounds.handlers) == len(times) - held - FREE_ROUNDS
     for _ in range(20):
         await looper.wait()
     assert looper.times[-1] - looper.times[-2] == MAX_DELAY
+    assert len(rounds.handlers) == len(looper.times) - held - FREE_ROUNDS
+    assert all(repr(handler) in warning for handler in rounds.handlers)
 
 
 @pytest.mark.parametrize("count", LOOPS)

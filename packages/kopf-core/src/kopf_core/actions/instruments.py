@@ -35,6 +35,9 @@ class Instruments:
     def on_timeout(self, handler: BaseHandler) -> None:
         """An attempt has taken longer than ``settings.execution.attempt_timeout``."""
 
+    def on_round(self, handler: BaseHandler) -> None:
+        """The operator's own changes have called the handler so often that the next call waits."""
+
     def trace_turn(
         self, resource: str, namespace: str | None, name: str
     ) -> AbstractContextManager[object]:
@@ -69,6 +72,10 @@ class JointInstruments(Instruments):
         for member in self.members:
             member.on_timeout(handler)
 
+    def on_round(self, handler: BaseHandler) -> None:
+        for member in self.members:
+            member.on_round(handler)
+
     def trace_turn(
         self, resource: str, namespace: str | None, name: str
     ) -> AbstractContextManager[object]:
@@ -93,6 +100,12 @@ class Panel:
     """
 
     instruments: Instruments | None = None
+
+    def count_round(self, handlers: Iterable[BaseHandler]) -> None:
+        """Count one more round of an endless loop, for each of its handlers."""
+        if self.instruments is not None:
+            for handler in handlers:
+                self.instruments.on_round(handler)
 
 
 def name_handler(handler: BaseHandler) -> str:

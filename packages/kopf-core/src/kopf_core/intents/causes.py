@@ -67,6 +67,8 @@ class Remembered(Protocol):
     @property
     def memo(self) -> AnyMemo: ...
 
+    def warn_once(self, topic: str) -> bool: ...
+
 
 class Cause:
     """The base of all causes. Its ``kwargs`` are made once, and must not be modified."""

@@ -86,7 +86,7 @@ def test_triggers_are_readable() -> None:
 def test_l1_rounds_of_own_changes_wait_but_other_triggers_do_not() -> None:
     plan = Plan(essence=ESSENCE, loop=Loop(rounds=FREE_ROUNDS, until=100.0))
     assert plan.notice(OTHER)
-    assert not plan.go_round(100, is_own=True)
+    plan.go_round(100, is_own=True)
     assert plan.next_time(100) == pytest.approx(100.2)
     plan.due["every"] = 100.1
     assert plan.next_time(100) == 100.1
@@ -97,15 +97,16 @@ def test_l1_rounds_of_own_changes_wait_but_other_triggers_do_not() -> None:
 def test_l1_changes_by_others_end_the_loop_of_passes() -> None:
     plan = Plan(essence=ESSENCE, loop=Loop(rounds=FREE_ROUNDS, until=700.0))
     plan.notice(OTHER)
-    assert not plan.go_round(100, is_own=False)
+    plan.go_round(100, is_own=False)
     assert plan.loop is None
     assert plan.next_time(100) == 100
 
 
-def test_l1_the_first_delayed_round_is_told() -> None:
-    plan = Plan(essence=ESSENCE, loop=NO_LOOP)
-    assert [plan.go_round(100, is_own=True) for _ in range(FREE_ROUNDS + 1)] == [
-        *[False] * (FREE_ROUNDS - 1),
-        True,
-        False,
-    ]
+def test_l1_a_loop_is_endless_when_its_rounds_wait() -> None:
+    plan, endless = Plan(essence=ESSENCE, loop=NO_LOOP), []
+    for _ in range(FREE_ROUNDS + 1):
+        plan.go_round(100, is_own=True)
+        assert plan.loop is not None
+        assert (plan.loop.until > 100) is plan.loop.is_endless
+        endless.append(plan.loop.is_endless)
+    assert endless == [*[False] * (FREE_ROUNDS - 1), True, True]

@@ -43,6 +43,7 @@ from kopf_core.engines.desired.status_patches import (
 )
 from kopf_core.engines.desired.triggers import NEVER, NOBODY, Essence, Plan, Trigger, digest
 from kopf_core.engines.records.holds import NO_LOOP
+from kopf_core.engines.records.rounds import describe_fields, find_fields
 from kopf_core.intents.causes import ReconcilingCause
 from kopf_core.intents.families import Family
 from kopf_core.intents.handlers import ReconcilingHandler
@@ -248,13 +249,8 @@ class DesiredStates:
     ) -> float:
         plan, places = known.plans[handler.id], self._places[handler.id]
         now = self._clock.monotonic()
-        if plan.notice(_digest_status(handler, step, step.cause.body)) and plan.go_round(
-            now, is_own=step.is_own
-        ):
-            step.cause.logger.warning(
-                f"{handler} changes its own object in every pass, so the passes never end. "
-                f"They will be ever more rare."
-            )
+        if plan.notice(_digest_status(handler, step, step.cause.body)):
+            plan.go_round(now, is_own=step.is_own)
         if plan.retry is not None and self._progress.is_hastened(handler.id, step.cause.body):
             plan.retry = now
         plan.ripen(now)
@@ -272,11 +268,24 @@ class DesiredStates:
             places.free()
         if step.cause.patch.fns or step.cause.patch.keys() - {"status"}:
             plan.loop = plan.loop or NO_LOOP
+            if plan.loop.is_endless:
+                self._tell_of_loop(handler, step)
         if handler.status_field:
             after = Patch({**step.cause.patch}).transform(step.cause.body)
             plan.expected = _digest_status(handler, step, after)
         now = self._clock.monotonic()
         return max(0.0, plan.next_time(now) - now)
+
+    def _tell_of_loop(self, handler: ReconcilingHandler, step: Step) -> None:
+        """The pass has changed its own object once more: warn once of that, and count it."""
+        self._execution.panel.count_round([handler])
+        if step.cause.record.warn_once(f"loop of {handler.id}"):
+            fields = describe_fields(find_fields(step.cause.patch))
+            what = f"the {fields} of its own object" if fields else "its own object"
+            step.cause.logger.warning(
+                f"{handler} changes {what} in every pass, so the passes never end. "
+                f"They will be ever more rare."
+            )
 
     def _await(self, key: ObjectKey, known: ObjectPlans, identities: frozenset[Any]) -> None:
         """Let changes of any of these objects, or the end of them, trigger the object."""

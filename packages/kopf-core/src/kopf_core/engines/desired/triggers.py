@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kopf_cogs.helpers import jsons
-from kopf_core.engines.records.holds import FREE_ROUNDS, Loop
+from kopf_core.engines.records.holds import Loop
 
 NEVER = float("inf")
 
@@ -128,16 +128,12 @@ class Plan:
         self.essence = essence
         return has_changed
 
-    def go_round(self, now: float, *, is_own: bool) -> bool:
-        """The object has changed. If the latest pass itself has done that, the next one can wait.
-
-        Return whether passes are delayed from now on.
+    def go_round(self, now: float, *, is_own: bool) -> None:
+        """The object has changed. If the latest pass itself has done that, the next one can
+        wait.
         """
-        if self.loop is None or not is_own:
-            self.loop = None
-            return False
-        self.loop = self.loop.went_round(now)
-        return self.loop.rounds == FREE_ROUNDS
+        if self.loop is not None:
+            self.loop = self.loop.went_round(now) if is_own else None
 
     def add(self, trigger: Trigger) -> None:
         """Make a pass for this reason, too."""

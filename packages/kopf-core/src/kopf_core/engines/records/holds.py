@@ -91,6 +91,11 @@ class Loop(NamedTuple):
     fields: frozenset[FieldPath] = frozenset()
     """The fields that the operator has written since the first round."""
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether there were so many rounds that each next one waits."""
+        return self.rounds >= FREE_ROUNDS
+
     def went_round(self, now: float) -> "Loop":
         """Our own write has called handlers once more."""
         rounds = self.rounds + 1 if now - self.until < QUIET else 1

@@ -138,7 +138,12 @@ TIMEOUTS = Metric(
     "Attempts that took longer than settings.execution.attempt_timeout.",
 )  # fmt: skip
 
-METRICS = (*PULLED, HANDLERS, TIMEOUTS, REQUESTS)
+ROUNDS = Metric(
+    "kopf_loop_rounds_total", "counter", ("handler", "kind"),
+    "Calls for the operator's own changes, again and again: each of them delays the next one.",
+)  # fmt: skip
+
+METRICS = (*PULLED, HANDLERS, TIMEOUTS, ROUNDS, REQUESTS)
 """All the metrics: for the documentation, the board, and the alerts."""
 
 
@@ -154,9 +159,8 @@ class Metrics(Instruments):
         self.registry = prometheus.CollectorRegistry()
         self._handlers = self._make_histogram(HANDLERS)
         self._requests = self._make_histogram(REQUESTS)
-        self._timeouts = prometheus.Counter(
-            TIMEOUTS.name, TIMEOUTS.help, TIMEOUTS.labels, registry=self.registry
-        )
+        self._timeouts = self._make_counter(TIMEOUTS)
+        self._rounds = self._make_counter(ROUNDS)
         self._snapshot: Snapshot | None = None
         self._namespaces = {"", *namespaces}
         self.registry.register(self)
@@ -202,10 +206,18 @@ class Metrics(Instruments):
     def on_timeout(self, handler: BaseHandler) -> None:
         self._timeouts.labels(name_handler(handler), name_kind(handler)).inc()
 
+    def on_round(self, handler: BaseHandler) -> None:
+        self._rounds.labels(name_handler(handler), name_kind(handler)).inc()
+
     def on_request(self, record: RequestRecord) -> None:
         verb, resource = parse_request(record.method, record.url)
         code = NO_RESPONSE if record.code is None else str(record.code)
         self._requests.labels(verb, resource, code).observe(record.seconds)
+
+    def _make_counter(self, metric: Metric) -> Any:
+        return self._prometheus.Counter(
+            metric.name, metric.help, metric.labels, registry=self.registry
+        )
 
     def _make_histogram(self, metric: Metric) -> Any:
         return self._prometheus.Histogram(

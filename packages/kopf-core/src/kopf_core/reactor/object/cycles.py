@@ -111,8 +111,10 @@ class Cycles:
             return FOREVER
         handlers = self._handlers.select_changing(cause)
         if is_round and handlers:
-            holds = turn.memory.holds
-            turn.memory.holds = holds.went_round(self._clock.monotonic())
+            holds = turn.memory.holds.went_round(self._clock.monotonic())
+            turn.memory.holds = holds
+            if holds.changes.is_endless:
+                self._execution.panel.count_round(handlers)
         state = await self._attempt(turn, cause, handlers, known)
         if state.done and handlers:
             _tell_of_end(cause, state)

@@ -5,23 +5,18 @@ the one before it. Changes by others are never delayed, and they end the loop. A
 nothing in the API begins no round.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 
 from kopf_cogs.aiokits.clocks import Clock
 from kopf_cogs.structs.bodies import RawEvent
-from kopf_cogs.structs.dicts import FieldPath, is_mapping
+from kopf_cogs.structs.dicts import FieldPath
 from kopf_cogs.structs.ids import HandlerId
-from kopf_cogs.structs.patches import Patch
 from kopf_core.actions.loggers import AnyLogger
 from kopf_core.engines.records.holds import NO_LOOP
+from kopf_core.engines.records.rounds import describe_fields, find_fields, join
 from kopf_core.engines.records.writes import LastWrite
 from kopf_core.intents.causes import ChangingCause, Reason
 from kopf_core.reactor.object.turns import Turn
-
-MAX_FIELDS = 32
-"""The number of fields in one patch that are distinguished; above it, any field can be ours."""
-
-ANY_FIELD: FieldPath = ()
 
 
 def is_own_echo(event: RawEvent, write: LastWrite) -> bool:
@@ -64,22 +59,6 @@ def remember_fields(turn: Turn) -> None:
         turn.memory.holds = holds.wrote(find_fields(turn.patch, turn.marks.results))
 
 
-def find_fields(*patches: Patch) -> frozenset[FieldPath]:
-    """Find the fields that the patches change. Functions can change any field."""
-    fields = frozenset(path for patch in patches for path in _walk(patch, ()))
-    has_functions = any(patch.fns for patch in patches)
-    return frozenset({ANY_FIELD}) if has_functions or len(fields) > MAX_FIELDS else fields
-
-
-def _walk(value: Mapping[str, object], path: FieldPath) -> Iterator[FieldPath]:
-    for key, item in value.items():
-        field = (*path, key)
-        if is_mapping(item) and item:
-            yield from _walk(item, field)
-        else:
-            yield field
-
-
 def warn_of_loop(
     turn: Turn,
     handlers: Iterable[HandlerId],
@@ -88,14 +67,10 @@ def warn_of_loop(
 ) -> None:
     """Warn once about each object: such a loop is a mistake in the handlers."""
     if turn.memory.warn_once("loop"):
-        callees = _list("handler", [repr(id) for id in handlers])
-        names = [repr(".".join(field)) for field in sorted(fields) if field != ANY_FIELD]
-        what = f" of the {_list('field', names)}" if names else ""
+        callees = join("handler", [repr(id) for id in handlers])
+        names = describe_fields(fields)
+        what = f" of the {names}" if names else ""
         logger.warning(
             f"The operator's own changes{what} call the {callees} again and again, "
             f"and the object is changed every time. The calls will be ever more rare."
         )
-
-
-def _list(noun: str, names: list[str]) -> str:
-    return f"{noun}{'s' if len(names) > 1 else ''} {', '.join(dict.fromkeys(names))}"

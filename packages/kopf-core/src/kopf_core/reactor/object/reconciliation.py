@@ -248,6 +248,9 @@ class Reconciler:
             turn.memory.holds = turn.memory.holds.observed(
                 now, is_own=is_own, has_changes=has_changes
             )
+            if has_changes and turn.memory.holds.events.is_endless:
+                cause = self._make_cause(WatchingCause, turn, turn.body, event=event)
+                self._execution.panel.count_round(self._handlers.select_watching(cause))
 
     async def _call_watching(self, turn: Turn, event: RawEvent) -> None:
         """Call the handlers of events, once for each event."""
