@@ -209,6 +209,18 @@ async def leases(api: Api) -> Any:
     return [created["spec"] == spec, renewed["spec.renewTime"] == patch["spec"]["renewTime"]]
 
 
+@area.behaviour("Deleted leases are created anew by replacements, unless these name an uid")
+async def deleted_leases(api: Api) -> Any:
+    created = await api.create("leases", {**meta(), "spec": {"holderIdentity": "me"}})
+    version, uid = created["metadata.resourceVersion"], created["metadata.uid"]
+    found = []
+    for known in ({"uid": uid, "resourceVersion": version}, {"resourceVersion": version}, {}):
+        await api.delete("leases/x")
+        reply = await api.put("leases/x", {**meta(**known), "spec": {"holderIdentity": "me"}})
+        found.append([reply.code, reply["reason"], reply["metadata.name"]])
+    return found
+
+
 @area.behaviour("Wrong leases are refused")
 async def wrong_leases(api: Api) -> Any:
     specs = [{"leaseDurationSeconds": 0}, {"leaseTransitions": -1}, {"renewTime": "odd"}]

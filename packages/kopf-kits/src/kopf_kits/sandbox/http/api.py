@@ -8,6 +8,7 @@ from typing import Any
 from kopf_kits.sandbox.base.statuses import method_not_allowed, not_acceptable, not_found
 from kopf_kits.sandbox.cluster import Cluster
 from kopf_kits.sandbox.store.decoding import check_present_kind
+from kopf_kits.sandbox.store.metadata import renew_absent
 from kopf_kits.sandbox.store.resources import Endpoint
 from kopf_kits.sandbox.store.storage import Key, Stored
 from kopf_kits.sandbox.store.views import View, choose_view, object_view
@@ -180,7 +181,8 @@ class API:
         rules = endpoint.resource.rules
         if rules.create_on_update and endpoint.resource.store.get(key) is None:
             self._gate.check_creation(call, target)
-            stored = await self._cluster.writer.create(endpoint, key[0], body, options)
+            new = renew_absent(endpoint, key, body)
+            stored = await self._cluster.writer.create(endpoint, key[0], new, options)
             return self._show(call, endpoint, stored, 201)
         stored = await self._cluster.writer.update(endpoint, key, "", lambda _: body, options)
         return self._show(call, endpoint, stored)

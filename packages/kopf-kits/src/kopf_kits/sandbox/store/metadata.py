@@ -17,6 +17,7 @@ from kopf_kits.sandbox.schemas.validation import invalid_value, show
 
 from .decoding import identify, read_metadata
 from .resources import Endpoint
+from .storage import Key
 
 Obj = dict[str, Any]
 _OTHER_NAMESPACE = (
@@ -45,6 +46,17 @@ def prepare_new(endpoint: Endpoint, namespace: str, obj: Obj) -> Obj:
     if endpoint.resource.rules.generation:
         meta["generation"] = 1
     return _completed(endpoint, obj, meta, patched=False)
+
+
+def renew_absent(endpoint: Endpoint, key: Key, obj: Obj) -> Obj:
+    """The object for a creation in place of an absent one; 409 if it was read from another one."""
+    meta = dict(read_metadata(endpoint, obj))
+    if meta.get("uid"):
+        resource, was = endpoint.resource, {"namespace": key[0], "name": key[1], "uid": ""}
+        text = _wrong_uid(endpoint, was, str(meta["uid"]))
+        raise conflict(resource.group, resource.plural, key[1], text)
+    meta.pop("resourceVersion", None)
+    return {**obj, "metadata": meta}
 
 
 def name_new(endpoint: Endpoint, obj: Obj) -> Obj:
