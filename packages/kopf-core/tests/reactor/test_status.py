@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from dataclasses import fields
 
 import aiohttp
@@ -13,6 +14,7 @@ from virtual_time import jump
 from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.engines.admission import reviewing
 from kopf_core.engines.serving import Snapshot, StatusSetupError
+from kopf_core.engines.serving.endpoint import PERIOD
 from kopf_core.intents import decorators as on
 from kopf_core.reactor.life import operator_status
 
@@ -153,6 +155,126 @@ async def test_i_paused_objects_are_named_until_they_are_not_paused(
     ]
     assert f"Paused by people: {total} objects" in page
     assert "by ann: &lt;b&gt;migration&lt;/b&gt;" in page
+
+
+async def test_q_attempts_that_take_over_a_minute_are_named_with_their_objects(
+    cluster, operate, registry, settings, get, clock, journal
+):
+    settings.execution.max_workers = 5
+    release, released = asyncio.Event(), threading.Event()
+
+    def only(name):
+        return {"registry": registry, "when": lambda **kwargs: kwargs["name"] == name}
+
+    @on.create("kopfexamples", id="asynchronous", **only("one"))
+    async def asynchronous(**_):
+        journal("asynchronous")
+        await release.wait()
+
+    @on.timer("kopfexamples", id="synchronous", interval=999, **only("two"))
+    def synchronous(**_):
+        journal("synchronous")
+        released.wait()
+
+    @on.reconcile("kopfexamples", id="reconciler", **only("three"))
+    async def reconciler(**_):
+        journal("reconciler")
+        await release.wait()
+
+    @on.daemon("kopfexamples", id="daemon", **only("four"))
+    async def daemon(stopped, **_):
+        journal("daemon")
+        await stopped.wait()
+
+    @on.create("kopfexamples", id="brief", **only("five"))
+    async def brief(**_):
+        journal("brief")
+
+    for name in ("one", "two", "three", "four", "five"):
+        await cluster.create(name)
+    async with operate(clock=clock):
+        await until_ready(get)
+        await journal.until(lambda j: len(j) == 5)
+        jump(PERIOD)  # it is noticed regularly, though nobody has asked for the status
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        clock.advance(61)
+        status = json.loads((await get("/status.json"))[1])
+        _, page = await get("/status")
+        release.set()
+        released.set()
+
+        async def are_over():
+            status = json.loads((await get("/status.json"))[1])
+            return status["long_attempts"] == 0 and status["attempts"] == []
+
+        await until(are_over)
+
+    place = {"resource": "kopfexamples.kopf.dev", "namespace": "default", "age": 61}
+    assert sorted(status["attempts"], key=lambda row: row["name"]) == [
+        {**place, "name": "one", "handler": "asynchronous"},
+        {**place, "name": "three", "handler": "reconciler"},
+        {**place, "name": "two", "handler": "synchronous"},
+    ]
+    assert status["long_attempts"] == 3
+    assert "Attempts of over a minute: 3" in page
+    assert "<td>synchronous</td><td>61 s</td>" in page
+
+
+async def test_q_the_list_of_long_attempts_is_bounded_and_the_longest_ones_go_first(
+    cluster, operate, registry, get, clock, journal
+):
+    release = asyncio.Event()
+    total = 102
+
+    @on.create("kopfexamples", id="fn", registry=registry)
+    async def fn(name, **_):
+        journal(name)
+        await release.wait()
+
+    await cluster.create("first")
+    async with operate(clock=clock):
+        await journal.until(lambda j: j)
+        await get("/status.json")
+        clock.advance(10)
+        for i in range(1, total):
+            await cluster.create(f"obj{i}")
+        await journal.until(lambda j: len(j) == total)
+        await get("/status.json")
+        clock.advance(60)
+        status = json.loads((await get("/status.json"))[1])
+        release.set()
+    assert status["long_attempts"] == total
+    assert len(status["attempts"]) == 100
+    assert (status["attempts"][0]["name"], status["attempts"][0]["age"]) == ("first", 70)
+    assert {row["age"] for row in status["attempts"][1:]} == {60}
+
+
+async def test_q_a_long_activity_is_named_without_an_object(
+    cluster, operate, registry, get, clock, journal
+):
+    release = asyncio.Event()
+
+    @on.probe(id="probing", registry=registry)
+    async def probing(**_):
+        journal("probing")
+        await release.wait()
+
+    on.event("kopfexamples", registry=registry)(lambda **_: None)
+    async with operate(clock=clock):
+        await until_ready(get)
+        probe = asyncio.create_task(get("/livez"))
+        await journal.until(lambda j: j)
+        await get("/status.json")
+        clock.advance(60)
+        status = json.loads((await get("/status.json"))[1])
+        _, page = await get("/status")
+        release.set()
+        await probe
+    assert status["attempts"] == [
+        {"resource": None, "namespace": None, "name": None, "handler": "probing", "age": 60}
+    ]
+    assert "<td>the operator</td>" in page
 
 
 async def test_i_not_ready_until_it_can_be_elected_but_ready_when_it_cannot_anymore(

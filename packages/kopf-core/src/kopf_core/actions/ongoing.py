@@ -30,6 +30,28 @@ class Ongoing:
         return sorted({describe_call(call.handler, call.cause) for call in self})
 
 
+class Ages:
+    """For how long the calls run, as seen by looking at them regularly.
+
+    The calls themselves do not note when they begin: that would cost time in every call, and few
+    operators show it. Functions that are to run without an end are not looked at.
+    """
+
+    def __init__(self, ongoing: Ongoing) -> None:
+        self._ongoing = ongoing
+        self._seen: dict[Invocation, float] = {}
+
+    def look(self, now: float) -> None:
+        """Note the calls that run now."""
+        calls = (call for call in self._ongoing if not call.handler.is_endless)
+        self._seen = {call: self._seen.get(call, now) for call in calls}
+
+    def find_older(self, age: float, now: float) -> list[tuple[float, Invocation]]:
+        """Find the calls that run for so long at least, each with its age. The oldest go first."""
+        ages = ((now - since, call) for call, since in self._seen.items())
+        return sorted((one for one in ages if one[0] >= age), key=lambda one: -one[0])
+
+
 def describe_call(handler: BaseHandler, cause: BaseCause) -> str:
     """Name the handler and its object, if it has one."""
     body, resource = getattr(cause, "body", None), getattr(cause, "resource", None)

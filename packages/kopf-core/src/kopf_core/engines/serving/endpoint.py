@@ -30,10 +30,14 @@ PERIOD = 1.0
 
 
 class Pulse:
-    """Measures the lag of the loop it is started in, until it is stopped."""
+    """Measures the lag of the loop it is started in, until it is stopped.
 
-    def __init__(self) -> None:
+    With each beat, the source looks at what can only be noted regularly.
+    """
+
+    def __init__(self, source: StatusSource) -> None:
         self.lag = 0.0
+        self._source = source
         self._loop = asyncio.get_running_loop()
         self._handle: asyncio.TimerHandle | None = None
 
@@ -51,6 +55,7 @@ class Pulse:
 
     def _beat(self, due: float) -> None:
         self.lag = max(0.0, self._loop.time() - due)
+        self._source.look()
         self._schedule()
 
 
@@ -67,7 +72,7 @@ class Endpoint:
         self._source = source
         self._livez = livez
         self._expose = expose
-        self._pulse = Pulse()
+        self._pulse = Pulse(source)
 
     async def serve(self, url: str) -> None:
         """Serve until cancelled. Raises the errors of :func:`listen`."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from kopf_core.engines.serving.snapshots import (
+    AttemptSnapshot,
     BackgroundSnapshot,
     ErrorSnapshot,
     PausedSnapshot,
@@ -21,6 +22,7 @@ _TABLES: Mapping[str, type[Any]] = {
     "streams": StreamSnapshot,
     "queues": QueueSnapshot,
     "retries": RetrySnapshot,
+    "attempts": AttemptSnapshot,
     "paused": PausedSnapshot,
     "background": BackgroundSnapshot,
     "webhooks": WebhookSnapshot,
@@ -29,7 +31,7 @@ _TABLES: Mapping[str, type[Any]] = {
 """Which fields have rows of tables."""
 
 _TEXTS = "unready", "problems"
-_SUMS = "pending_retries", "paused_objects", "posted_events", "dropped_events"
+_SUMS = "pending_retries", "long_attempts", "paused_objects", "posted_events", "dropped_events"
 _PEAKS = "uptime", "time", "loop_lag"
 
 

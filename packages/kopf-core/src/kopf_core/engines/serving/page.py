@@ -8,6 +8,7 @@ from html import escape
 from typing import TypeVar
 
 from kopf_core.engines.serving.snapshots import (
+    AttemptSnapshot,
     BackgroundSnapshot,
     ErrorSnapshot,
     PausedSnapshot,
@@ -42,6 +43,7 @@ STREAM_COLUMNS = "kind", "namespace", "objects", "last sign of life", "lists", "
 STAGES = "wait for a worker", "in work", "wait for their time", "throttled"
 QUEUE_COLUMNS = "kind", "namespace", *STAGES
 RETRY_COLUMNS = "kind", "namespace", "name", "handler", "attempts", "next", "error"
+ATTEMPT_COLUMNS = "kind", "namespace", "name", "handler", "for"
 BACKGROUND_COLUMNS = "kind", "handler", "in work", "waiting", "stopping", "orphaned", "late by"
 WEBHOOK_COLUMNS = "kind", "handler", "in work", "reviews", "denied"
 
@@ -87,6 +89,9 @@ def _render_work(snapshot: Snapshot) -> Iterator[str]:
     yield _render_rows("Queues", QUEUE_COLUMNS, snapshot.queues, _show_queue)
     title = f"Retried or waiting: {_objects(snapshot.pending_retries)}"
     yield _render_rows(title, RETRY_COLUMNS, snapshot.retries, _show_retry)
+    if snapshot.attempts:
+        title = f"Attempts of over a minute: {snapshot.long_attempts}"
+        yield _render_rows(title, ATTEMPT_COLUMNS, snapshot.attempts, _show_attempt)
 
 
 def _render_background(snapshot: Snapshot) -> Iterator[str]:
@@ -113,6 +118,11 @@ def _show_queue(one: QueueSnapshot) -> Row:
 def _show_retry(one: RetrySnapshot) -> Row:
     place = one.resource, one.namespace, one.name, one.handler
     return *place, one.retries or "waits", _Time(one.delayed or "soon"), one.message
+
+
+def _show_attempt(one: AttemptSnapshot) -> Row:
+    place = one.resource or "the operator", one.namespace, one.name
+    return *place, one.handler, f"{one.age:.0f} s"
 
 
 def _show_paused(one: PausedSnapshot) -> Row:

@@ -81,6 +81,18 @@ class RetrySnapshot(RowSnapshot):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSnapshot(RowSnapshot):
+    """One attempt that works for a minute already. Activities have no object."""
+
+    resource: str | None
+    namespace: str | None
+    name: str | None
+    handler: str
+    age: float
+    """For how long it works, within a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PausedSnapshot(RowSnapshot):
     """One object that is left alone, as people ask."""
 
@@ -182,6 +194,12 @@ class Snapshot:
     pending_retries: int = 0
     """How many objects wait for another attempt."""
 
+    attempts: tuple[AttemptSnapshot, ...] = ()
+    """Not all of them, if there are many: the longest ones."""
+
+    long_attempts: int = 0
+    """How many attempts work for a minute already."""
+
     paused: tuple[PausedSnapshot, ...] = ()
     """Not all of them, if there are many."""
 
@@ -214,6 +232,9 @@ class StatusSource(Protocol):
 
     def take(self) -> Snapshot:
         """Take the snapshot; it can be of a second ago."""
+
+    def look(self) -> None:
+        """Note what can only be noted regularly. It is called every second."""
 
     def find_unready(self) -> Iterable[str]:
         """What is missing until it is ready, as of now, with no texts of errors."""

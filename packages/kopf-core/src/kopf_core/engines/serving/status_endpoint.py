@@ -114,7 +114,7 @@ class StatusEndpoint:
         self._host = parse_endpoint(url)[0] or ""
         self._token = token or None
         self._errors = LatestErrors()
-        self._pulse = Pulse()
+        self._pulse = Pulse(source)
 
     async def serve(self) -> None:
         """Serve until cancelled. Raises the errors of :func:`listen`.

@@ -3,18 +3,21 @@
 import datetime
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import islice
+from itertools import islice, starmap
 from typing import TYPE_CHECKING
 
 from kopf_cogs.helpers.versions import get_version
 from kopf_cogs.structs.bodies import Body
 from kopf_cogs.structs.resources import Resource
+from kopf_core.actions.context import Invocation
+from kopf_core.actions.ongoing import Ages
 from kopf_core.actions.states import HandlerState
 from kopf_core.engines.background.spawned import SpawnedHandler
 from kopf_core.engines.memories import PausedObject
 from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.engines.serving.snapshots import (
     NOT_SHOWN,
+    AttemptSnapshot,
     BackgroundSnapshot,
     LeaseSnapshot,
     PausedSnapshot,
@@ -41,6 +44,12 @@ CACHE_TIME = 1.0
 
 MAX_RETRIES = 100
 """The number of named objects that wait for a retry."""
+
+MAX_ATTEMPTS = 100
+"""The number of named attempts that take long."""
+
+LONG = 60.0
+"""After how many seconds an attempt takes long."""
 
 MAX_PAUSED = 100
 """The number of named objects that are paused."""
@@ -69,6 +78,7 @@ class OperatorStatus:
         self._handling = handling
         self._clock = essentials.options.clock
         self._started = self._clock.monotonic()
+        self._ages = Ages(essentials.ongoing)
         self._taken: Snapshot | None = None
         self._deadline = float("-inf")
 
@@ -78,6 +88,10 @@ class OperatorStatus:
         if self._taken is None or now >= self._deadline:
             self._taken, self._deadline = self._take(now), now + CACHE_TIME
         return self._taken
+
+    def look(self) -> None:
+        """Note which attempts work."""
+        self._ages.look(self._clock.monotonic())
 
     def find_unready(self) -> Iterator[str]:
         """The obstacles to the readiness of the operator, a phrase for each; never cached."""
@@ -105,6 +119,8 @@ class OperatorStatus:
 
     def _take(self, now: float) -> Snapshot:
         essentials, handling = self._essentials, self._handling
+        self._ages.look(now)
+        long_attempts = self._ages.find_older(LONG, now)
         intakes = handling.orchestrator.intakes
         retried = [
             (_name(key.resource), item)
@@ -125,6 +141,8 @@ class OperatorStatus:
             queues=tuple(_snap_queue(key, intake.queue) for key, intake in intakes.items()),
             retries=tuple(islice(self._snap_retries(retried), MAX_RETRIES)),
             pending_retries=len(retried),
+            attempts=tuple(starmap(_snap_attempt, long_attempts[:MAX_ATTEMPTS])),
+            long_attempts=len(long_attempts),
             paused=tuple(map(_snap_paused, islice(essentials.memories.paused, MAX_PAUSED))),
             paused_objects=len(essentials.memories.paused),
             background=tuple(_snap_background(background.spawned, background.orphans)),
@@ -197,6 +215,18 @@ def _format(time: datetime.datetime | None) -> str | None:
 
 def _name(resource: Resource) -> str:
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+
+
+def _snap_attempt(age: float, call: Invocation) -> AttemptSnapshot:
+    body: Body | None = getattr(call.cause, "body", None)
+    resource: Resource | None = getattr(call.cause, "resource", None)
+    return AttemptSnapshot(
+        resource=None if resource is None else _name(resource),
+        namespace=None if body is None else body.metadata.namespace,
+        name=None if body is None else body.metadata.name,
+        handler=call.handler.id,
+        age=age,
+    )
 
 
 def _snap_paused(paused: PausedObject) -> PausedSnapshot:
