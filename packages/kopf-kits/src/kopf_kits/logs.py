@@ -58,6 +58,12 @@ def make_prefix(record: logging.LogRecord, *, kinds: bool = False) -> str:
     return f"[{kind}{namespace}/{name}] " if namespace else f"[{kind}{name}] "
 
 
+PROCESS = "KOPF_PROCESS"
+"""The variable with the number of this process, if it is one of ``kopf run --processes``."""
+
+_MESSAGE = "%(message)"
+
+
 COLOURS = {
     logging.DEBUG: "\x1b[2m",  # dim
     logging.INFO: "",
@@ -163,9 +169,15 @@ class JsonFormatter(logging.Formatter):
     """One JSON document a line: message, extra fields, time, the object's reference, severity."""
 
     def __init__(
-        self, *, prefix: bool = False, kinds: bool = False, refkey: str | None = None
+        self,
+        *,
+        prefix: bool = False,
+        kinds: bool = False,
+        refkey: str | None = None,
+        process: str | None = None,
     ) -> None:
         super().__init__()
+        self._common: dict[str, Any] = {"process": int(process)} if process else {}
         self._prefix = prefix
         self._kinds = kinds
         self._refkey = refkey or DEFAULT_REFKEY
@@ -173,7 +185,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         prefix = make_prefix(record, kinds=self._kinds) if self._prefix else ""
         text = prefix + shorten(record.getMessage())
-        data: dict[str, Any] = {"message": text, "logger": record.name}
+        data: dict[str, Any] = {"message": text, "logger": record.name, **self._common}
         data |= self._get_failure(record)
         hidden = _STANDARD_ATTRIBUTES | _INTERNAL_ATTRIBUTES
         data |= {key: value for key, value in vars(record).items() if key not in hidden}
@@ -233,10 +245,18 @@ def make_formatter(
     log_kinds: bool | None = False,
     log_color: bool | None = False,
 ) -> logging.Formatter:
-    """Make a formatter for one of the known formats, or for a format string of one's own."""
+    """Make a formatter for one of the known formats, or for a format string of one's own.
+
+    If there are several processes, all messages name this one.
+    """
+    process = os.environ.get(PROCESS)
     if log_format is LogFormat.JSON:
-        return JsonFormatter(prefix=bool(log_prefix), kinds=bool(log_kinds), refkey=log_refkey)
+        return JsonFormatter(
+            prefix=bool(log_prefix), kinds=bool(log_kinds), refkey=log_refkey, process=process
+        )
     fmt = log_format.value if isinstance(log_format, LogFormat) else log_format
+    if process:
+        fmt = fmt.replace(_MESSAGE, f"[process {process}] {_MESSAGE}")
     return TextFormatter(
         fmt, prefix=bool(log_prefix), kinds=bool(log_kinds), colours=bool(log_color)
     )

@@ -9,6 +9,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -180,6 +181,39 @@ def test_o_the_part_of_a_killed_process_is_taken_over_and_given_back(cluster, ru
     created = [name for _, _, name, reason in operator.get("handles") if reason == "create"]
     assert sorted(created) == sorted(old | new)
     assert "was killed by SIGKILL" in operator.path.read_text()
+
+
+RECONFIGURED = """
+from kopf_kits.logs import configure
+configure(log_format="%(levelname)s %(message)-90s.")
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (OPERATOR, ["--log-format", "full"]),
+        (OPERATOR, ["--log-format", "plain", "--no-log-prefix"]),
+        (OPERATOR, ["--log-format", "json"]),
+        (RECONFIGURED + OPERATOR, []),
+    ],
+    ids=["full", "plain", "json", "reconfigured"],
+)
+def test_q_the_lines_of_the_logs_name_the_process(cluster, running, text, options):
+    names = {f"obj-{i}" for i in range(10)}
+    create(cluster, names)
+    with running(2, text, *options) as operator:
+        operator.read_names(names)
+        operator.process.send_signal(signal.SIGTERM)
+        assert operator.finish() == 0
+    lines = [line for line in operator.path.read_text().splitlines() if "'fn' succeeded" in line]
+    if "json" in options:
+        numbers = [json.loads(line)["process"] for line in lines]
+    else:
+        numbers = [int(line.partition("[process ")[2].partition("] ")[0]) for line in lines]
+    parts = Counter(operator.get_pids("handles"))
+    assert sorted(Counter(numbers).values()) == sorted(parts.values())
+    assert {*numbers} == {1, 2}
 
 
 def test_o_all_processes_exit_when_one_of_them_does(running, cluster):

@@ -21,6 +21,7 @@ from kopf_core.engines.sharding.assignments import Assignment, advance
 from kopf_kits.cli.gateways import Gateway, make_gateway
 from kopf_kits.cli.interrupts import blocked_interrupts
 from kopf_kits.cli.links import MARK, receive, send
+from kopf_kits.logs import PROCESS
 
 logger = logging.getLogger("kopf.processes")
 
@@ -139,7 +140,8 @@ class Supervisor:
         """Start the process, exchange messages with it, and get its exit code."""
         ours, theirs = socket.socketpair()
         with theirs, blocked_interrupts():
-            env = {**os.environ, MARK: f"{theirs.fileno()} {worker.number} {self._token}"}
+            mark = f"{theirs.fileno()} {worker.number} {self._token}"
+            env = {**os.environ, MARK: mark, PROCESS: f"{worker.number}"}
             worker.process = await asyncio.create_subprocess_exec(
                 *self._command, env=env, pass_fds=[theirs.fileno()]
             )
