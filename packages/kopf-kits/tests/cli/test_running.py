@@ -270,6 +270,23 @@ def test_absent_file_is_explained_in_one_line() -> None:
     assert done.stderr == "Error: The file 'nosuchfile.py' does not exist.\n"
 
 
+@pytest.mark.parametrize("library", ["pykube", "kubernetes"])
+def test_q_installed_client_libraries_that_cannot_be_imported_are_named(
+    library: str, tmp_path: Path
+) -> None:
+    """A file of the user beside the handlers has the name of what they import, e.g. requests."""
+    pytest.importorskip(library)
+    (tmp_path / "requests.py").write_text("raise ImportError('it is mine')\n")
+    (tmp_path / "handlers.py").write_text("")
+    absent = {"KUBECONFIG": str(tmp_path / "absent"), "KUBERNETES_SERVICE_HOST": ""}
+    done = run_program("-A", str(tmp_path / "handlers.py"), **absent)
+    assert done.returncode == 1
+    [error] = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert "There are no usable credentials" in error
+    text = f"The library {library!r} is installed, but cannot be imported: it is mine."
+    assert text in error
+
+
 def test_broken_file_is_explained_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("x = 1\n1/0\n")
     path = str((tmp_path / "broken.py").resolve())

@@ -6,8 +6,10 @@ their imports are slow. If they are not installed, the functions return nothing.
 The configured libraries remain configured: users can use them in their handlers.
 """
 
+import importlib
 import inspect
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kopf_cogs.clients import incluster
@@ -32,6 +34,10 @@ HEADER_KEYS = ("BearerToken", "authorization")
 """Where the client libraries keep the header. Only some versions know that they are the same."""
 
 
+_MODULES = {"pykube": ("pykube",), "kubernetes": ("kubernetes.client", "kubernetes.config")}
+"""What the default login handlers import, by the names of the libraries."""
+
+
 def has_client() -> bool:
     """Whether the official client library is installed."""
     return _is_installed("kubernetes")
@@ -44,11 +50,25 @@ def has_pykube() -> bool:
 
 def import_clients() -> None:
     """Import those of the clients that the default login handlers use, if they are installed."""
-    if has_pykube():
-        import pykube  # noqa: F401
-    if has_client():
-        import kubernetes.client
-        import kubernetes.config  # noqa: F401
+    for name in filter(_is_installed, _MODULES):
+        _import(name)
+
+
+def find_broken_clients() -> Iterator[str]:
+    """Say which of these clients are installed, but cannot be imported; and why.
+
+    The login functions are silent about that: they return nothing, so that others can be tried.
+    """
+    for name in filter(_is_installed, _MODULES):
+        try:
+            _import(name)
+        except ImportError as e:
+            yield f"The library {name!r} is installed, but cannot be imported: {e}."
+
+
+def _import(name: str) -> None:
+    for module in _MODULES[name]:
+        importlib.import_module(module)
 
 
 def _is_installed(name: str) -> bool:

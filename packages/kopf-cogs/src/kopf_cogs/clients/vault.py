@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import datetime
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kopf_cogs.aiokits import clocks, sleeps
 from kopf_cogs.aiokits.surroundings import get_chance, get_clock
@@ -138,11 +138,13 @@ class Vault:
         else:
             await sleeps.sleep(timeout, self._changed)
 
-    def populate(self, src: Mapping[str, credentials.KubeContext]) -> None:
+    def populate(
+        self, src: Mapping[str, credentials.KubeContext], hints: Iterable[str] = ()
+    ) -> None:
         """Put the credentials in, as they have been retrieved by the login handlers.
 
         The same credentials as before are left as they are. If there is nothing usable in the end,
-        all those waiting for the credentials get :class:`LoginError`.
+        all those waiting for the credentials get :class:`LoginError`, with these hints.
         """
         for name, info in src.items():
             key = VaultKey(str(name))
@@ -152,10 +154,12 @@ class Vault:
         self._needed.clear()
         self._refresh()
         if not self._items:
-            self._fail(
-                "There are no usable credentials to access the cluster. "
-                "Check the login handlers, or the kubeconfig or the service account without them."
-            )
+            texts = [
+                "There are no usable credentials to access the cluster.",
+                "Check the login handlers, or the kubeconfig or the service account without them.",
+                *hints,
+            ]
+            self._fail(" ".join(texts))
         else:
             self._failure = None
 

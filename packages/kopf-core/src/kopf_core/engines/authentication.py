@@ -118,7 +118,7 @@ class Authenticator:
             logger.error(
                 f"{title} has failed: no credentials were retrieved from the login handlers."
             )
-        self._vault.populate(results)
+        self._vault.populate(results, hints=() if results else piggyback.find_broken_clients())
 
     async def _call_handlers(self, handlers: list[ActivityHandler], title: str) -> None:
         """Call the handlers in parallel, and wait for all of them, or for some credentials."""
