@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kopf_core.actions.happenings import Happening, trigger
 from kopf_core.engines.sharding.assignments import Assignment, advance
 from kopf_core.engines.sharding.hashing import SHARDS, find_shard
 from kopf_core.engines.sharding.shares import Order
@@ -38,6 +39,12 @@ class Orders:
 
     def confirm(self, round: int) -> None:
         self._journal(round)
+
+    async def hear(self, accept: Any) -> None:
+        self.others_accept = accept
+
+    def tell(self, happening: Happening) -> None:
+        self._journal(happening.name)
 
 
 @pytest.fixture
@@ -86,6 +93,25 @@ async def test_o_nothing_is_handled_until_it_is_said_what_is_ours(
         orders.give(ALL)
         await journal.until(lambda j: "one" in j)
         assert not operator.is_paused
+
+
+async def test_q_what_other_processes_have_told_is_not_told_back_to_them(
+    cluster, operate, registry, journal, make_orders, make_journal
+):
+    orders, passes = make_orders(ALL), make_journal()
+
+    @on.reconcile("kopfexamples", registry=registry)
+    async def fn(name: str, triggers: Any, **_: Any) -> None:
+        passes([name, *map(str, triggers)])
+
+    await cluster.create("one")
+    async with operate(assigner=orders):
+        await passes.until(lambda j: j == [["one", "appeared"]])
+        orders.others_accept(Happening("kopfexamples", "one", reason="by others"))
+        await passes.until(lambda j: ["one", "external: by others"] in j)
+        trigger("kopfexamples", "two", reason="by us")
+        await journal.until(lambda j: "two" in j)
+    assert [*journal] == [1, "two"]
 
 
 async def test_o_a_shard_is_given_away_when_its_handlers_have_ended(
@@ -334,6 +360,9 @@ class Member:
         self._name = name
         self._told = asyncio.Queue[Order]()
         self.confirmed = 0
+
+    async def hear(self, accept: Any) -> None:
+        pass  # there are no happenings outside of the cluster
 
     def tell(self) -> None:
         assignment = self._coordinator.assignment

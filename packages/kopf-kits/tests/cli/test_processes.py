@@ -447,6 +447,62 @@ async def slow(name, spec, **_):
 """
 
 
+HAPPENINGS = """
+import asyncio
+from kopf_core.actions.happenings import Happening, trigger
+
+@on.reconcile("kopfexamples", when=lambda name, **_: name.startswith("obj-"))
+async def passes(name, triggers, **_):
+    tell("passes", name, *sorted(str(one).replace(" ", "") for one in triggers))
+
+@on.create("kopfexamples", id="bell", when=lambda name, **_: name.startswith("bell"))
+async def bell(name, namespace, **_):
+    for i in range(10):
+        trigger("kopfexamples", f"obj-{i}", namespace, reason=name)
+
+@on.external()
+async def source(**_):
+    tell("listens", "-")
+    while not os.path.exists(os.environ["GATE"]):
+        await asyncio.sleep(0.01)
+    for i in range(10):
+        yield Happening("kopfexamples.kopf.dev", f"obj-{i}", reason="source")
+    tell("listened", "-")
+    await asyncio.Event().wait()
+"""
+
+
+def test_q_happenings_reach_the_objects_of_all_processes(cluster, running, tmp_path, monkeypatch):
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("GATE", str(gate))
+    names = {f"obj-{i}" for i in range(10)}
+    create(cluster, names)
+    with running(2, OPERATOR + HAPPENINGS) as operator:
+        pids = operator.read_pids(2)
+        operator.read_names(names)
+
+        def get_passes(trigger: str) -> list[tuple[str, str]]:
+            return [(pid, name) for pid, _, name, *why in operator.get("passes") if trigger in why]
+
+        def read_passes(trigger: str) -> dict[str, str]:
+            operator.read_until(lambda _: {name for _, name in get_passes(trigger)} >= names)
+            return {name: pid for pid, name in get_passes(trigger)}
+
+        owners = read_passes("appeared")
+        assert {*owners.values()} == {*pids}
+        create(cluster, {"bell"})
+        assert read_passes("external:bell") == owners
+        gate.touch()
+        assert read_passes("external:source") == owners
+        operator.read_until(lambda _: operator.get("listened"))
+        (listener,) = operator.get_pids("listens")  # one for all
+        os.kill(int(listener), signal.SIGKILL)
+        operator.read_until(lambda _: len(operator.get("listened")) == 2)
+        operator.process.send_signal(signal.SIGTERM)
+        assert operator.finish() == 0
+    assert len(get_passes("external:bell")) == len(names)
+
+
 @pytest.mark.parametrize("is_asked", [True, False])
 def test_o_webhooks_are_served_until_the_other_processes_have_ended(
     cluster, running, cryptography, monkeypatch, tmp_path, is_asked

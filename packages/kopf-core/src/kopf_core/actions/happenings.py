@@ -4,7 +4,7 @@ They can come from anywhere in the process: from threads that no operator has st
 So, unlike everything else that users call, :func:`trigger` does not depend on the context.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,18 @@ class Happening:
         kind = self.kind
         found = kind if isinstance(kind, Selector) else Selector.of(kind)
         object.__setattr__(self, "selector", found)
+
+    def pack(self) -> dict[str, Any] | None:
+        """The same as JSON, for other processes. ``None`` if the kind is more than texts."""
+        kind = {key: value for key, value in vars(self.selector).items() if value is not None}
+        if not all(isinstance(value, str) for value in kind.values()):
+            return None
+        place = {"name": self.name, "namespace": self.namespace}
+        return {"kind": kind, **place, "reason": self.reason}
+
+    @classmethod
+    def unpack(cls, data: Mapping[str, Any]) -> "Happening":
+        return cls(**{**data, "kind": Selector(**data["kind"])})
 
 
 Accept = Callable[[Happening], None]

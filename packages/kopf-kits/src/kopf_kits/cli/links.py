@@ -4,11 +4,13 @@ Each line is one message. The supervisor sends:
 
 * ``round``, ``shards``: which shards the process has since this round.
 * ``alone``: all other processes have ended.
+* ``happening``: another process has told of it.
 
 The process sends:
 
 * ``confirmed``: in this round, nothing works in the shards that it has lost.
 * ``endpoint``, ``title``, ``paths``, ``port``: what it serves to the supervisor.
+* ``happening``: something outside of the cluster, for objects of the other processes.
 * ``exiting``: it exits, and waits for the other processes.
 """
 
@@ -17,11 +19,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kopf_core.actions.happenings import Happening
 from kopf_core.engines.listening import View, open_sockets, serve
 from kopf_core.engines.sharding.shares import Order
 
@@ -34,6 +38,11 @@ MARK = "_KOPF_LINK"
 TOKEN = "X-Kopf-Token"
 """The header by which the processes know their supervisor."""
 
+LONGEST = 2**26
+"""How long (in bytes) a message can be. The reasons of happenings are texts of users."""
+
+logger = logging.getLogger("kopf.processes")
+
 
 class SupervisorLostError(Exception):
     """The supervisor has ended, so nobody tells the other processes if this process ends."""
@@ -45,12 +54,13 @@ class Link:
     """The end of the link that a process has."""
 
     def __init__(self, sock: socket.socket, number: int, token: str) -> None:
-        self.serves_webhooks = number == 1
+        self.is_first = number == 1
         self._sock = sock
         self._token = token
         self._alone = asyncio.Event()
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._connecting = asyncio.Lock()
+        self._accept: Callable[[Happening], None] | None = None
 
     async def wait(self) -> Order:
         """Wait for the next order. Raises :class:`SupervisorLostError`."""
@@ -58,13 +68,27 @@ class Link:
         while (told := await receive(reader)) is not None:
             if "shards" in told:
                 return Order(told["round"], frozenset(told["shards"]))
-            self._alone.set()
+            if "happening" not in told:
+                self._alone.set()
+            elif self._accept is not None:
+                self._accept(Happening.unpack(told["happening"]))
         self._alone.set()
         raise SupervisorLostError("The supervisor of the processes is gone.")
 
     def confirm(self, round: int) -> None:
         if self._streams is not None:
             send(self._streams[1], {"confirmed": round})
+
+    async def hear(self, accept: Callable[[Happening], None]) -> None:
+        await self._connect()
+        self._accept = accept
+
+    def tell(self, happening: Happening) -> None:
+        packed = happening.pack()
+        if packed is None:
+            logger.warning(f"Other processes cannot be told of {happening!r}: name its kind.")
+        elif self._streams is not None:
+            send(self._streams[1], {"happening": packed})
 
     async def outlive(self) -> None:
         """Tell that this process exits, so that all do; and wait until the others have ended.
@@ -99,7 +123,7 @@ class Link:
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         async with self._connecting:
             if self._streams is None:
-                self._streams = await asyncio.open_connection(sock=self._sock)
+                self._streams = await asyncio.open_connection(sock=self._sock, limit=LONGEST)
             return self._streams
 
 
@@ -124,5 +148,5 @@ async def receive(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 
 
 def send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
-    """Send the message. There are few of them, so nobody waits until the socket takes it."""
+    """Send the message. Nobody waits until the socket takes it."""
     writer.write(json.dumps(message).encode() + b"\n")

@@ -20,7 +20,7 @@ from kopf_cogs.clients.retries import Backoff
 from kopf_core.engines.sharding.assignments import Assignment, advance
 from kopf_kits.cli.gateways import Gateway, make_gateway
 from kopf_kits.cli.interrupts import blocked_interrupts
-from kopf_kits.cli.links import MARK, receive, send
+from kopf_kits.cli.links import LONGEST, MARK, receive, send
 from kopf_kits.logs import PROCESS
 
 logger = logging.getLogger("kopf.processes")
@@ -156,13 +156,15 @@ class Supervisor:
 
     async def _listen(self, worker: Worker, sock: socket.socket) -> None:
         """Send the shards to the process, and receive its messages until it closes the link."""
-        reader, worker.writer = await asyncio.open_connection(sock=sock)
+        reader, worker.writer = await asyncio.open_connection(sock=sock, limit=LONGEST)
         try:
             worker.tell(self._assignment)
             while (told := await receive(reader)) is not None:
                 if "confirmed" in told:
                     worker.confirmed = told["confirmed"]
                     self._assign()
+                elif "happening" in told:
+                    self._pass_on(worker, told)
                 elif "exiting" in told:
                     self._exit_with(worker)
                 else:
@@ -171,6 +173,11 @@ class Supervisor:
             worker.writer.close()
             for gateway in self._gateways.values():
                 gateway.close(worker.number)
+
+    def _pass_on(self, teller: Worker, message: dict[str, Any]) -> None:
+        for worker in self._workers.values():
+            if worker is not teller:
+                worker.send(message)
 
     def _exit_with(self, worker: Worker) -> None:
         """Stop all the others, too. That process waits until they have ended."""

@@ -1,10 +1,11 @@
 """Shares: the shards of one process, as its parts see them."""
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from kopf_cogs.structs.keys import ObjectKey
+from kopf_core.actions.happenings import Happening
 from kopf_core.engines.sharding.hashing import find_shard
 
 REMEMBERED = 1000
@@ -38,8 +39,15 @@ class Assigner(Protocol):
 class Supervision(Assigner, Protocol):
     """The supervisor of several processes, as one of these processes sees it."""
 
-    serves_webhooks: bool
-    """Whether this process serves webhooks and conversions. They do not depend on shards."""
+    is_first: bool
+    """Whether this process has what the processes need once: webhooks, conversions, and sources of
+    external happenings. They do not depend on shards."""
+
+    async def hear(self, accept: Callable[[Happening], None]) -> None:
+        """Let the operator accept the happenings that other processes tell from now on."""
+
+    def tell(self, happening: Happening) -> None:
+        """Tell all other processes of the happening: each of them has objects of its own."""
 
     async def outlive(self) -> None:
         """Wait until the processes have ended that need the webhooks of this process."""

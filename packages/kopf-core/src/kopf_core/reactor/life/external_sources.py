@@ -25,6 +25,7 @@ from kopf_core.reactor.streams.pool import InformerPool
 
 if TYPE_CHECKING:
     from kopf_core.engines.desired.desired_states import DesiredStates
+    from kopf_core.engines.sharding.shares import Supervision
 
 logger = logging.getLogger("kopf.external")
 
@@ -42,17 +43,25 @@ class Happenings:
 
     Happenings of about the same time are looked up together among the objects that the streams
     know. Nothing is stored or requested for that.
+
+    If there are several processes, all of them are told, as the objects can be of any of them. What
+    an owner of objects does not take, because the objects are changing hands, the next owner does
+    not need: it reconciles all objects that it gets.
     """
 
     def __init__(self, pool: InformerPool, served: _Served) -> None:
         self._pool = pool
         self._served = served
         self._waiting: dict[Happening, None] = {}
+        self._others: Supervision | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def open(self) -> None:
-        """Accept happenings from the whole process from now on."""
+    async def open(self, others: "Supervision | None") -> None:
+        """Accept happenings from the whole process from now on; and from the other processes."""
         self._loop = asyncio.get_running_loop()
+        if others is not None:
+            await others.hear(self._take)
+        self._others = others
         audience.join(self.accept)
 
     def close(self) -> None:
@@ -62,7 +71,12 @@ class Happenings:
         """Take a happening, in any thread."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed meanwhile
-                self._loop.call_soon_threadsafe(self._take, happening)
+                self._loop.call_soon_threadsafe(self._take_ours, happening)
+
+    def _take_ours(self, happening: Happening) -> None:
+        if self._others is not None and happening not in self._waiting:
+            self._others.tell(happening)
+        self._take(happening)
 
     def _take(self, happening: Happening) -> None:
         if not self._waiting and self._loop is not None:

@@ -105,7 +105,7 @@ class Operator:
         exit_listener.set(self.exit.grant)
         self._context = contextvars.copy_context()
         post_log_messages()
-        self.handling.happenings.open()
+        await self.handling.happenings.open(self._options.assigner)
         with Watchdog():
             try:
                 check_registry(self._options.registry, logger)
@@ -218,6 +218,11 @@ class Operator:
             **self._make_end(),
         } | ({} if self._admission is None else {"admission": self._admission.run()})
 
+    @property
+    def _is_first(self) -> bool:
+        """Whether this process is the only one, or the first of several."""
+        return self._options.assigner is None or self._options.assigner.is_first
+
     def _make_admission(self) -> "AdmissionEngine | None":
         """Make the part that serves webhooks, or removes the ones left by earlier versions."""
         registry, settings = self._options.registry, self._options.settings
@@ -228,7 +233,7 @@ class Operator:
         admission, essentials = settings.admission, self.essentials
         if not are_there and admission.server is None and admission.managed is None:
             return None
-        if self._options.assigner is not None and not self._options.assigner.serves_webhooks:
+        if not self._is_first:
             return None
         # Its import takes time, and few operators need it.
         from kopf_core.engines.admission import AdmissionEngine, ReviewContext, check_admission
@@ -254,7 +259,7 @@ class Operator:
         """Make the part that runs the functions of external happenings, if there are any."""
         handling = self.handling
         sources = ExternalSources(self.essentials, handling.happenings.accept)
-        if self._options.once is not None or not sources.handlers:
+        if self._options.once is not None or not sources.handlers or not self._is_first:
             return {}
         handling.governor.include(sources)
         return {"sources": sources.run()}
