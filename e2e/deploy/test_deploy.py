@@ -69,6 +69,11 @@ VALUES: dict[str, dict[str, Any]] = {
             }
         ],
     },
+    "least-available": {
+        "kinds": KINDS,
+        "replicas": 2,
+        "disruptionBudget": {"minAvailable": "50%", "unhealthyPodEvictionPolicy": "AlwaysAllow"},
+    },
     "monitored": {
         "monitor": {"enabled": True, "interval": "1m", "labels": {"release": "prometheus"}},
         "networkPolicy": {"enabled": True},
@@ -96,6 +101,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "env": [{"name": "KEY", "value": "value"}],
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "tolerations": [{"key": "spot", "operator": "Exists"}],
+        "podLabels": {"example.com/cost-centre": "42", "on": "true"},
         "podAnnotations": {"example.com/team": "ours"},
         "imagePullSecrets": [{"name": "registry"}],
     },
@@ -200,8 +206,9 @@ async def test_chart(api: Api, helm: str, name: str, tmp_path: Path) -> None:
     assert ("ConfigMap" in kinds) == (name == "source")
     assert ("Service" in kinds) == (name == "webhooks")
     roles = {"namespaces": 2, "replicas": 1, "shards": 1, "webhooks": 1, "available": 1}
+    roles["least-available"] = 1
     assert kinds.count("Role") == roles.get(name, 0)
-    assert ("PodDisruptionBudget" in kinds) == (name == "available")
+    assert ("PodDisruptionBudget" in kinds) == (name in ("available", "least-available"))
     assert ("PodMonitor" in kinds) == (name == "monitored")
     assert ("CustomResourceDefinition" in kinds) == (name == "definitions")
 
@@ -227,9 +234,7 @@ def test_every_value_is_known_is_tried_and_is_documented() -> None:
         for name, value in values.items()
         for inner in (value if "properties" in schema["properties"][name] else [""])
     }
-    untried = {"global", "disruptionBudget.minAvailable"}
-    untried |= {"disruptionBudget.unhealthyPodEvictionPolicy"}
-    assert list_values(schema) - tried == untried
+    assert list_values(schema) - tried == {"global"}
     documented = {
         name for row in page.splitlines() if row.startswith("| `") for name in row.split("`")
     }
@@ -250,13 +255,13 @@ def test_n_the_chart_is_rendered_the_same_without_helm(
     assert sorted(map(serialize, ours)) == sorted(map(serialize, theirs))
 
 
-async def write_manifests(form: str, folder: Path) -> Path:
+async def write_manifests(form: str, folder: Path, *options: str) -> Path:
     """Write the deployment of the example with websites, as a user would do that."""
     example = ROOT / "examples" / "18-website"
     command = ["manifests", "--name=web", "--into=apps", "--image=example.com/web:1.0"]
     command += [f"--format={form}", f"--directory={folder}", f"--file={example / 'crd.yaml'}"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "kopf", *command, str(example / "example.py")
+        sys.executable, "-m", "kopf", *command, *options, str(example / "example.py")
     )
     assert await process.wait() == 0
     return folder
@@ -268,6 +273,30 @@ async def test_n_written_manifests_are_accepted(api: Api, form: str, tmp_path: P
     paths = [path for path in folder.glob("*.yaml") if path.name != "kustomization.yaml"]
     kinds = await check(api, [body for path in sorted(paths) for body in load(path)])
     assert {"CustomResourceDefinition", "Deployment", "ClusterRole"} <= {*kinds}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--processes=4"],
+        ["--replicas=2"],
+        ["--replicas=2", "--shards"],
+        ["--namespace=apps", "--namespace=more", "--replicas=2"],
+        ["--namespace-selector=tenant in (a, b)", "--arg=-m", "--arg=my.handlers"],
+    ],
+    ids=" ".join,
+)
+async def test_q_manifests_with_all_options_are_accepted(
+    api: Api, options: list[str], tmp_path: Path
+) -> None:
+    folder = await write_manifests("plain", tmp_path, *options)
+    bodies = load(folder / "operator.yaml")
+    assert "Deployment" in await check(api, bodies)
+    (deployment,) = [body for body in bodies if body["kind"] == "Deployment"]
+    args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    wanted = {"--replicas=2": "--lease=web", "--shards": "--shards=web"}
+    told = [text.removeprefix("--arg=") for text in options]
+    assert wanted.get(told[-1], told[-1]) in args
 
 
 async def test_n_written_charts_are_rendered_and_accepted(

@@ -287,11 +287,33 @@ def test_q_manifests_tell_which_server_their_webhooks_need(
     assert line not in result.stdout
 
 
-def test_o_manifests_of_several_processes_are_for_one_pod() -> None:
-    command = ["manifests", "--name=web", "--image=x", "--processes=2", "--replicas=2"]
+@pytest.mark.parametrize("option", ["--replicas=2", "--shards"])
+def test_o_manifests_of_several_processes_are_for_one_pod(option: str) -> None:
+    command = ["manifests", "--name=web", "--image=x", "--processes=2", option]
     result = click.testing.CliRunner().invoke(main, command)
     assert result.exit_code == 2
-    assert "Use either --processes or --replicas, not both." in result.output
+    name = option.partition("=")[0]
+    assert f"Use either --processes or {name}, not both." in result.output
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_q_manifests_of_shards_have_their_rights(
+    replicas: int, tmp_path: pathlib.Path, crd_path: pathlib.Path
+) -> None:
+    code = tmp_path / "handlers.py"
+    code.write_text("import kopf\n@kopf.on.create('kopfexamples')\ndef fn(**_): ...\n")
+    command = ["manifests", "--name=web", "--into=ns", "--image=x", f"--file={crd_path}"]
+    command += ["--shards", f"--replicas={replicas}", str(code)]
+    controls = CLIControls(registry=OperatorRegistry())
+    result = click.testing.CliRunner().invoke(main, command, obj=controls)
+    assert result.exit_code == 0, result.output
+    bodies = {body["kind"]: body for body in yaml.safe_load_all(result.stdout)}
+    spec = bodies["Deployment"]["spec"]
+    assert spec["replicas"] == replicas
+    assert "--shards=web" in spec["template"]["spec"]["containers"][0]["args"]
+    assert "--lease=web" not in spec["template"]["spec"]["containers"][0]["args"]
+    (rule,) = [one for one in bodies["Role"]["rules"] if "leases" in one["resources"]]
+    assert "create" in rule["verbs"]
 
 
 MODELS = """

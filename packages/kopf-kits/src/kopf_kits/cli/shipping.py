@@ -56,6 +56,7 @@ FORMS = ("plain", "kustomize", "helm")
 @click.option(
     "--replicas", type=click.IntRange(min=0), default=1, help="The number of pods; 1 by default."
 )
+@click.option("--shards", is_flag=True, help="All pods work, each with its part of the objects.")
 @click.option("--arg", "args", multiple=True, help="A file or module of the image (repeatable).")
 @click.option("-m", "--module", "modules", multiple=True, help="Import a module (repeatable).")
 @click.option(
@@ -91,6 +92,8 @@ def manifests(
         raise click.UsageError("Use --directory: there are several files.")
     if options["processes"] > 1 and options["replicas"] > 1:
         raise click.UsageError("Use either --processes or --replicas, not both.")
+    if options["processes"] > 1 and options["shards"]:
+        raise click.UsageError("Use either --processes or --shards, not both.")
     # It takes time, and is not needed for the help and for wrong options.
     from kopf_cogs.structs.namespaces import select_specific_namespaces
     from kopf_kits.cli.declarations import load_operator
@@ -136,6 +139,7 @@ def make_values(
     namespace_selector: str | None = None,
     replicas: int = 1,
     processes: int = 1,
+    shards: bool = False,
 ) -> dict[str, Any]:
     """The values of the chart that differ from its own ones."""
     repository, _, tag = image.rpartition(":")
@@ -143,7 +147,7 @@ def make_values(
         repository, tag = image, "latest"
     values = {"image": {"repository": repository, "tag": tag}, **permissions}
     chosen = {"namespaces": [*namespaces], "args": [*args], "namespaceSelector": namespace_selector}
-    values |= {key: value for key, value in chosen.items() if value}
+    values |= {key: value for key, value in {**chosen, "shards": shards}.items() if value}
     numbers = {"replicas": replicas, "processes": processes}
     return values | {key: number for key, number in numbers.items() if number != 1}
 
