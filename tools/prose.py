@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Check the prose of the documentation: `python tools/prose.py [PAGES]`, or `make docs`.
 
-The rules and the reasons for them are in `docs/style.md`. The texts of `--help` and the docstrings
-of public names are checked, too; the tables for maintainers are not.
+The rules and the reasons for them are in `docs/style.md`. The texts of `--help`, the messages,
+and the docstrings of public names are checked, too; the tables for maintainers are not.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 import docstrings
+import messages
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 UNCHECKED = {
@@ -235,6 +236,14 @@ def check_docstrings() -> Iterator[Finding]:
                     yield Finding(place, line, name, advice, sentence)
 
 
+def check_messages() -> Iterator[Finding]:
+    """Check the messages of logs, errors, and commands."""
+    for place, line, text in messages.find_messages():
+        for sentence in split(clean(text)):
+            for name, advice in judge(sentence):
+                yield Finding(place, line, name, advice, sentence)
+
+
 def check_length(page: str, text: str) -> Iterator[Finding]:
     """Check that a guide is not longer than people read."""
     if not re.fullmatch(r"docs/[\w-]+\.md", page) or page in REFERENCES:
@@ -265,6 +274,7 @@ def check_all() -> tuple[list[str], int]:
         *(item for page, text in texts.items() for item in check_length(page, text)),
         *check_help(kopf, "kopf"),
         *check_docstrings(),
+        *check_messages(),
     ]
     return [*map(str, found)], len(pages)
 

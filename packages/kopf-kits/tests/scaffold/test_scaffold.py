@@ -117,7 +117,7 @@ def test_n_init_and_update_as_commands(tmp_path: pathlib.Path) -> None:
     assert result.exit_code == 0, result.output
     assert (folder / LOCK).exists()
     result = runner.invoke(main, ["init", "--update", f"--directory={folder}"])
-    assert (result.exit_code, result.output) == (0, "Nothing is to be updated.\n")
+    assert (result.exit_code, result.output) == (0, "Everything is up to date.\n")
     lock = (folder / LOCK).read_text()
     makefile = (folder / "Makefile").read_text()
     older = makefile.replace("Build the image", "Make the image")

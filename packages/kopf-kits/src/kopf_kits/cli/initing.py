@@ -69,7 +69,7 @@ def _update(folder: pathlib.Path) -> None:
     for path, has_conflicts in changed.items():
         click.echo(f"{'Conflicts in' if has_conflicts else 'Updated'} {path}")
     if not changed:
-        click.echo("Nothing is to be updated.")
+        click.echo("Everything is up to date.")
     if any(changed.values()):
         raise Exit(CONFLICTS)
 

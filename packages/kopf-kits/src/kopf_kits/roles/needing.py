@@ -21,7 +21,7 @@ from .writing import Account, describe
 
 PATTERNS = (
     "It is not known which namespaces match the patterns, so the role is for the whole cluster. "
-    "Ask the cluster by --context for roles in those that are there."
+    "Add --context, and the roles are for the namespaces of that cluster."
 )
 
 

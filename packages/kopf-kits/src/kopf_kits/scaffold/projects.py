@@ -52,7 +52,7 @@ class Answers:
         if self.name in _TAKEN:
             raise ProjectError(f"The name {self.name!r} is taken: it is what the project needs.")
         if not _GROUP.fullmatch(self.group):
-            raise ProjectError(f"The group {self.group!r} does not fit: it is to be as a domain.")
+            raise ProjectError(f"The group {self.group!r} does not fit: it must be a domain.")
 
     @property
     def image(self) -> str:

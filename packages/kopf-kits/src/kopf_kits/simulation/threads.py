@@ -122,7 +122,7 @@ class VirtualThreads:
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
         thread = _current.thread
         if thread is None:
-            raise RuntimeError("Nobody can wait in the event loop; use threads with a baton.")
+            raise RuntimeError("The event loop cannot wait; use threads with a baton.")
         thread.wait(event, float("inf") if timeout is None else self._loop.time() + timeout)
         return event.is_set()
 

@@ -72,7 +72,10 @@ def test_k27_unknown_contexts_and_files_are_named(invoke, config):
 @pytest.mark.parametrize(
     ("args", "loss"),
     [
-        (["release", "-A", "--all"], "The finalizers are lost: deletions are not handled"),
+        (
+            ["release", "-A", "--all"],
+            "The finalizers are lost. Objects that are being deleted vanish",
+        ),
         (["forget", "kex", "obj"], "The progress and the last handled states are lost"),
         (["pause", "kex", "obj", "--wait=0"], "Nothing is lost"),
     ],

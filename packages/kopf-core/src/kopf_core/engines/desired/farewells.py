@@ -82,8 +82,8 @@ class Farewells:
         self.leaving.add(step.key)
         if not self._knowledge.is_complete():
             step.cause.logger.warning(
-                "The deletion must wait until all the owned kinds are listed: "
-                "there can be objects that are to be deleted first."
+                "The deletion waits until the operator has listed all the owned kinds: "
+                "it must delete the owned objects first."
             )
             return False
         await self.doubts.settle(str(step.key), self._api)

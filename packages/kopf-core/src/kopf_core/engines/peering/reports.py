@@ -41,7 +41,7 @@ def make_report(place: PeeringObject, verdict: Verdict) -> Report | None:
         case Standing.JOINING if verdict.rivals:
             return Report(
                 logging.INFO,
-                f"Waiting until those with lower priorities finish their work: {peers}.",
+                f"Waiting until the peers with lower priorities finish their work: {peers}.",
             )
         case Standing.SUCCEEDING:
             return Report(

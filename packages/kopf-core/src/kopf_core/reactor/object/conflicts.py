@@ -80,7 +80,7 @@ def keep_refused(owed: Owed, applied: Applied, logger: AnyLogger, *, has_news: b
     if not applied.is_refused:
         return owed.accepted()
     logger.debug(
-        "The object has changed meanwhile: the patch is to be completed when its newer state comes."
+        "The object has changed meanwhile: the patch will be completed when its newer state comes."
     )
     owed = owed.refused(applied.carried, has_news=has_news)
     if owed.conflicts < MAX_CONFLICTS:

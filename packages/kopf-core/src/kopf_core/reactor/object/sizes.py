@@ -51,8 +51,8 @@ def is_too_large(body: Body, marks: Patch, logger: AnyLogger) -> bool:
         return False
     logger.error(
         f"The object is not handled: there is no place for the last handled state "
-        f"in its annotations ({size} bytes of at most {MAX_ANNOTATIONS_SIZE}, "
-        f"{HEADROOM} of which are reserved for the progress). Make the object smaller, "
+        f"in its annotations. It takes {size} bytes of at most {MAX_ANNOTATIONS_SIZE}, "
+        f"{HEADROOM} of which are reserved for the progress. Make the object smaller, "
         f"or exclude the large fields, or use another settings.persistence.diffbase_storage, "
         f"e.g. kopf.DigestDiffBaseStorage()."
     )

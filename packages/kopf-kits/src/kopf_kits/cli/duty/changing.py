@@ -135,7 +135,7 @@ def pause(
 
     _require_kind(selection)
     reason = clean(f"by {detect_person()}" + (f": {message}" if message else ""))
-    loss = "Nothing is lost: what changes meanwhile is handled after the pause, all at once."
+    loss = "Nothing is lost: the operator handles the changes of the pause after it, all at once."
     _change(access, selection, manner, lambda state: plan_pause(state, reason), loss, apply)
 
 
@@ -160,7 +160,7 @@ def unpause(access: Access, selection: Selection, manner: Manner) -> None:
     from kopf_core.engines.inspection import plan_unpause
 
     _require_kind(selection)
-    loss = "The reasons of the pauses are lost; what has changed since then is handled now."
+    loss = "The reasons of the pauses are lost. The operator handles the changes since then now."
     _change(access, selection, manner, plan_unpause, loss)
 
 
@@ -187,7 +187,7 @@ def release(access: Access, selection: Selection, manner: Manner) -> None:
 
     persistence = access.settings.persistence
     loss = (
-        "The finalizers are lost: deletions are not handled, and what is being deleted can vanish."
+        "The finalizers are lost. Objects that are being deleted vanish with no deletion handlers."
     )
     _change(access, selection, manner, lambda state: plan_release(state, persistence), loss)
 
@@ -272,7 +272,7 @@ def agree(manner: Manner, question: str) -> None:
     try:
         is_agreed = click.confirm(question, err=True)
     except click.Abort:
-        raise click.ClickException("Nothing is changed: nobody has answered; see --yes.") from None
+        raise click.ClickException("Nothing is changed: there was no answer. See --yes.") from None
     if not is_agreed:
         raise click.ClickException("Nothing is changed.")
 
