@@ -9,6 +9,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from kopf_cogs.clients.session import RequestRecord
 from kopf_core.actions.errors import PermanentError, TemporaryError
 from kopf_core.engines.tracing import make_traces
 from kopf_core.intents import decorators as on
@@ -78,7 +79,9 @@ async def test_i_handlers_and_requests_are_in_turns_and_those_of_users_are_in_ha
     }
     assert patch.kind is trace.SpanKind.CLIENT
     assert patch.attributes["http.response.status_code"] == 200
-    assert patch.attributes["url.path"].endswith("/namespaces/default/kopfexamples/one")
+    path = patch.attributes["url.path"]
+    assert path.endswith("/namespaces/default/kopfexamples/one")
+    assert patch.attributes["url.full"] == f"{cluster.sandbox.url}{path}"
     assert patch.start_time <= patch.end_time
 
 
@@ -117,6 +120,15 @@ async def test_i_failed_requests_are_errors(cluster, operate, registry, exporter
     assert span.attributes["error.type"] == "403"
     assert span.attributes["server.address"] == "127.0.0.1"
     assert span.attributes["server.port"] == int(cluster.sandbox.url.rpartition(":")[2])
+
+
+@pytest.mark.parametrize("server", ["https://user:secret@host:8443/base", "https://host:8443/base"])
+def test_q_addresses_of_requests_are_whole_and_have_no_passwords(exporter, server):
+    record = RequestRecord("GET", "/api/v1/pods?watch=true", server, seconds=1, code=200)
+    make_traces().on_request(record)
+    attributes = find(exporter, "GET").attributes
+    assert attributes["url.full"] == "https://host:8443/base/api/v1/pods?watch=true"
+    assert (attributes["server.address"], attributes["server.port"]) == ("host", 8443)
 
 
 async def test_i_requests_with_no_response_have_no_status_code(

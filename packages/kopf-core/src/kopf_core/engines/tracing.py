@@ -64,6 +64,7 @@ class Traces(Instruments):
             start_time=end - int(record.seconds * 1e9),
             attributes={
                 "http.request.method": record.method,
+                "url.full": f"{_hide_password(record.server)}{record.url}",
                 "url.path": record.url.partition("?")[0],
                 **_describe_server(record.server),
             },
@@ -86,6 +87,12 @@ def _describe_server(url: str) -> Mapping[str, str | int]:
     parts = urllib.parse.urlsplit(url)
     port = parts.port or (80 if parts.scheme == "http" else 443)
     return {"server.address": parts.hostname or "", "server.port": port}
+
+
+@functools.lru_cache(maxsize=8)
+def _hide_password(url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
 
 
 def make_traces() -> Traces | None:
