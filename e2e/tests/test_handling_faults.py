@@ -219,6 +219,26 @@ async def _until_hits(world, fault, hits):
             await world.sandbox.journal.wait("PATCH", count=answered)
 
 
+async def test_k46_a_webhook_that_denies_the_end_of_a_deletion_is_told_of(faulty, messages):
+    """Its code is the one of outdated states, but the object does not change."""
+    denial = 'admission webhook "no.example.com" denied the request: no'
+
+    @on.delete(*KEX, id="fn", registry=faulty.registry)
+    def fn(**_):
+        faulty.calls("deleted")
+
+    async with faulty.operator():
+        await faulty.create()
+        await faulty.until(get_finalizers)
+        fault = {"message": denial, "method": "PATCH", "match": is_json_patch}
+        with faulty.sandbox.faults.fail(422, **fault):
+            await faulty.delete()
+            await messages.until(denial)
+        await faulty.until_gone()
+    assert messages.find(denial)
+    assert faulty.calls == ["deleted"]
+
+
 async def test_b10_conflicts_of_adding_finalizers(faulty):
     @on.create(*KEX, id="fn", registry=faulty.registry)
     @on.delete(*KEX, id="fn2", registry=faulty.registry)

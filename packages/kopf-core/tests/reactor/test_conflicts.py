@@ -111,6 +111,19 @@ def test_b10_refused_finalizers_are_reported_from_time_to_time(logged):
     assert max(delays) == MAX_CONFLICT_DELAY
 
 
+def test_k46_the_second_refusal_of_the_same_state_is_told_with_its_reason(logged):
+    """Webhooks can deny with the code of outdated states: it must not stay unknown for minutes."""
+    owed = NOTHING_OWED
+    refused = REFUSED(refusal='422: admission webhook "x" denied the request: no')
+    for has_news in [True, True, False]:  # each of them can be of an outdated state
+        owed = keep_refused(owed, refused, objects_logger, has_news=has_news)
+    assert not logged(logging.WARNING)
+    for has_news in [False, True, False]:
+        owed = keep_refused(owed, refused, objects_logger, has_news=has_news)
+    (message,) = logged(logging.WARNING)
+    assert message.endswith('422: admission webhook "x" denied the request: no')
+
+
 def test_b10_functions_of_several_patches_are_carried_together():
     owed = NOTHING_OWED
     for applied in [REFUSED(carried=(print,)), Applied(), REFUSED(carried=(repr,))]:

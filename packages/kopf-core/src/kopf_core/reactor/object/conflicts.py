@@ -14,6 +14,9 @@ from kopf_core.reactor.object.warnings import locate
 MAX_CONFLICTS = 10
 """How many times in a row the changes by functions can be refused before they are dropped."""
 
+TOLD_CONFLICTS = 2
+"""After how many refusals in a row to log the reply: the first one can be of an outdated state."""
+
 MAX_CONFLICT_DELAY = 60.0
 """In seconds: how long to wait at most for the newer state after a conflict."""
 
@@ -83,10 +86,15 @@ def keep_refused(owed: Owed, applied: Applied, logger: AnyLogger, *, has_news: b
         "The object has changed meanwhile: the patch will be completed when its newer state comes."
     )
     owed = owed.refused(applied.carried, has_news=has_news)
+    reason = f" The latest reply was: {applied.refusal}" if applied.refusal else ""
+    if owed.conflicts == TOLD_CONFLICTS and not has_news:
+        logger.warning(
+            f"The API refuses a change of the object, though the object stays the same. "
+            f"Maybe a webhook denies the change. Kopf tries it again.{reason}"
+        )
     if owed.conflicts < MAX_CONFLICTS:
         return owed
     names = ", ".join(locate(fn) for fn in owed.carried)
-    reason = f" The latest reply was: {applied.refusal}" if applied.refusal else ""
     if names:
         logger.error(
             f"The transformation functions are dropped: their changes were refused "
