@@ -229,8 +229,8 @@ async def patch_object(
     of the freshest body: either of the response, or of the ``body`` if there were no requests.
     Their changes are applied only if that body is still the latest one.
 
-    The fields leave the ``patch`` as soon as they are applied. So if the call is interrupted,
-    the patch has what remains to be sent.
+    If the call is interrupted, the applied fields leave the ``patch``. So the patch has what
+    remains to be sent.
 
     With ``uid``, another object with the same name, i.e. deleted and re-created meanwhile,
     is not touched (except for the status as a subresource: the API ignores the identity there).
@@ -253,13 +253,18 @@ async def patch_object(
 
 async def _apply(target: _Target, patch: patches.Patch, body: Any) -> PatchResult:
     inconsistencies: list[diffs.DiffItem] = []
+    applied: list[str] = []
     remaining = patches.Patch()
     refusal: str | None = None
     result: Any = None
     try:
-        result = await _apply_fields(target, patch, body, inconsistencies)
+        result = await _apply_fields(target, patch, body, applied, inconsistencies)
         if patch.fns:
             result = await _apply_fns(target, patch, result or body) or result
+    except asyncio.CancelledError:
+        for field in applied:
+            del patch[field]
+        raise
     except _ObjectChanged as e:
         remaining = patches.Patch(fns=patch.fns)
         refusal = None if secrecy.is_secret(target.resource) else str(e.__cause__)
@@ -268,7 +273,11 @@ async def _apply(target: _Target, patch: patches.Patch, body: Any) -> PatchResul
 
 
 async def _apply_fields(
-    target: _Target, patch: patches.Patch, body: Any, inconsistencies: list[diffs.DiffItem]
+    target: _Target,
+    patch: patches.Patch,
+    body: Any,
+    applied: list[str],
+    inconsistencies: list[diffs.DiffItem],
 ) -> Any:
     """Merge the fields into the object; return the new one, if there is anything to be merged."""
     result: Any = None
@@ -279,8 +288,7 @@ async def _apply_fields(
             result = await target.merge_status_first(payload, subresource, _get_version(body))
         else:
             result = await target.merge(payload, subresource)
-        for field in payload:
-            del patch[field]
+        applied += payload
         wish = rebase_conditions(payload, result)
         _find_inconsistencies(wish, result, (), inconsistencies)
     return result

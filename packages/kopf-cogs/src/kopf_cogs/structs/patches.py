@@ -81,7 +81,7 @@ class Patch(dict[str, Any]):
         return f"{type(self).__name__}({', '.join(args)})"
 
     def __bool__(self) -> bool:
-        return len(self) > 0 or bool(self._fns)
+        return True if self._fns else len(self) > 0
 
     def __copy__(self) -> "Patch":
         return type(self)(self, body=self._body)

@@ -36,4 +36,4 @@ def is_as_old(body: RawBody, version: str | None) -> bool:
 
 
 def _as_number(version: str | None) -> int | None:
-    return int(version) if version and version.isascii() and version.isdigit() else None
+    return int(version) if version and version.isdecimal() else None

@@ -6,7 +6,6 @@ successful handlers are not called again.
 """
 
 import asyncio
-import contextlib
 import json
 import logging
 from collections.abc import Collection, Iterator, Mapping
@@ -133,10 +132,13 @@ async def apply_patches(
     rejection: Exception | None = None
     rejections: tuple[str, ...] = ()
     for kept, dropped in _relent(usable, marks.results):
-        joint = Patch(merge_patches(*kept, marks))  # not the patches themselves
+        joint = merge_patches(*kept, marks)
+        wanted = {*joint}
         try:
-            with _forgetting_applied(joint, patch, marks, marks.results):
-                result = await _send(client, resource, body, joint, logger)
+            result = await _send(client, resource, body, joint, logger)
+        except asyncio.CancelledError:  # there is no time to send the applied fields again
+            _forget(wanted - joint.keys(), patch, marks, marks.results)
+            raise
         except Exception as e:
             if not kept or not _is_hopeless(e):
                 raise
@@ -146,17 +148,20 @@ async def apply_patches(
                 why = describe(rejection)
                 rejections = tuple(f"{what} and dropped: {why}" for what in dropped)
             break
-    carried = tuple(fn for fn in result.remaining.fns if fn in usable.fns)
-    return _summarize(result, form)._replace(carried=carried, rejections=rejections)
+    return _summarize(result, form, usable, rejections)
 
 
-def _summarize(result: PatchResult, form: Form) -> Applied:
-    patched = result.body if result.body is None or form == WHOLE else form.apply(result.body)
+def _summarize(
+    result: PatchResult, form: Form, patch: Patch, rejections: tuple[str, ...]
+) -> Applied:
+    remaining = result.remaining.fns
     return Applied(
-        patched,
-        is_refused=bool(result.remaining.fns),
+        result.body if form == WHOLE or result.body is None else form.apply(result.body),
+        carried=tuple(fn for fn in remaining if fn in patch.fns) if remaining else (),
+        is_refused=bool(remaining),
         refusal=result.refusal,
         is_gone=result.gone,
+        rejections=rejections,
         inconsistencies=result.inconsistencies,
     )
 
@@ -273,20 +278,10 @@ def _detach_conditions(patch: Patch) -> tuple[Patch, Patch]:
     return rest, Patch({"status": own})
 
 
-@contextlib.contextmanager
-def _forgetting_applied(joint: Patch, *patches: Patch) -> Iterator[None]:
-    """If the sending is interrupted, remove the applied fields from these patches.
-
-    The sending removes such fields from the joint patch. There is no time to send them again.
-    """
-    wanted = {*joint}
-    try:
-        yield
-    except asyncio.CancelledError:
-        for patch in patches:
-            for field in wanted - joint.keys():
-                patch.pop(field, None)
-        raise
+def _forget(fields: Collection[str], *patches: Patch) -> None:
+    for patch in patches:
+        for field in fields:
+            patch.pop(field, None)
 
 
 def merge_patches(*patches: Patch) -> Patch:

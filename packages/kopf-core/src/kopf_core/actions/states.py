@@ -248,6 +248,8 @@ class State(Mapping[HandlerId, HandlerState]):
     def superseded(self) -> Mapping[str, Sequence[HandlerState]]:
         """The states found on the object from unfinished cycles of other purposes, by purpose."""
         found: dict[str, list[HandlerState]] = {}
+        if not self._stored:  # the most frequent case goes first
+            return found
         for state in self._stored.values():
             if state.purpose and state.purpose != self.purpose:
                 found.setdefault(state.purpose, []).append(state)

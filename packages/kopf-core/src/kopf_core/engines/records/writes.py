@@ -76,13 +76,17 @@ class LastWrite(NamedTuple):
 
     def precedes(self, body: RawBody) -> bool:
         """Whether the state is surely newer than all our changes; unknown versions are not."""
+        if self.floor is None:
+            return False
         version = parse_version(body)
-        return self.floor is not None and version is not None and version > self.floor
+        return version is not None and version > self.floor
 
     def includes(self, body: RawBody) -> bool:
         """Whether the state is surely not later than our latest patch or request."""
+        if self.floor is None:
+            return False
         version = parse_version(body)
-        return self.floor is not None and version is not None and version <= self.floor
+        return version is not None and version <= self.floor
 
     def has_left(self, body: RawBody | None) -> bool:
         """Whether the object is exactly as we have left it when everything was handled."""

@@ -100,9 +100,9 @@ class Cycles:
             self._conclude(turn, cause)
             return None
         known = self._load(turn, cause)
-        is_round = not known and is_own_change(turn, cause)
         delay = self._get_hold(turn.memory, cause, known)
-        if not delay and is_round:
+        is_round = not delay and cause.reason is Reason.UPDATE and not known
+        if is_round and (is_round := is_own_change(turn, cause)):
             delay = self._get_loop_hold(turn, cause)
         if delay:
             return delay
@@ -339,7 +339,8 @@ class Cycles:
         state = self._load(turn, cause) if state is None else state
         marks, storage = turn.marks, self._persistence.progress_storage
         state.purge(self._handlers.changing, body=cause.body, patch=marks, storage=storage)
-        for purpose in sorted({cause.reason.value, *state.superseded}):
+        storage.sweep(body=cause.body, patch=marks, purpose=cause.reason.value)
+        for purpose in state.superseded:
             storage.sweep(body=cause.body, patch=marks, purpose=purpose)
         storage.touch(body=cause.body, patch=marks, value=None)
 

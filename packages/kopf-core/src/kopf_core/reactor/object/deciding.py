@@ -159,8 +159,12 @@ def _is_awaited(turn: Turn, rules: Rules) -> bool:
 
 
 def _is_doubtful(turn: Turn, _: Rules) -> bool:
-    is_doubted = turn.item.is_contradicted or turn.memory.write.is_doubted
-    return is_doubted or turn.is_outdated or _is_undeleted(turn)
+    return (
+        turn.item.is_contradicted
+        or turn.memory.write.is_doubted
+        or turn.is_outdated
+        or _is_undeleted(turn)
+    )
 
 
 def _is_undeleted(turn: Turn) -> bool:

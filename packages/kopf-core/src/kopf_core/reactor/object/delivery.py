@@ -21,6 +21,7 @@ from kopf_cogs.structs.resources import Resource
 from kopf_cogs.structs.versions import is_newer, is_same, parse_version
 from kopf_core.actions.effects import Applied, apply_patches, tell_of_losses
 from kopf_core.actions.execution import Execution
+from kopf_core.engines.records.holds import FREE
 from kopf_core.engines.records.stages import Stage
 from kopf_core.engines.records.writes import AwaitChange
 from kopf_core.reactor.object.conflicts import get_conflict_delay, keep_refused
@@ -60,7 +61,8 @@ class Delivery:
         patches.
         """
         item, memory = turn.item, turn.memory
-        memory.write = memory.write.streamed(event["object"])
+        if memory.write.awaited is not None:
+            memory.write = memory.write.streamed(event["object"])
         is_restored = event["type"] is None and memory.write.is_doubted
         if event["type"] == "DELETED":
             memory.write = memory.write.deleted()
@@ -224,7 +226,8 @@ class Delivery:
         if topics is not memory.told.topics:
             memory.told = memory.told._replace(topics=topics)
         turn.applied = applied
-        remember_fields(turn)
+        if memory.holds is not FREE:
+            remember_fields(turn)
         if applied.body is not None:
             finalizer = self._settings.persistence.finalizer
             is_blocked = is_deletion_blocked(applied.body, finalizer)

@@ -15,7 +15,7 @@ from kopf_core.actions.loggers import AnyLogger
 from kopf_core.engines.records.holds import NO_LOOP
 from kopf_core.engines.records.rounds import describe_fields, find_fields, join
 from kopf_core.engines.records.writes import LastWrite
-from kopf_core.intents.causes import ChangingCause, Reason
+from kopf_core.intents.causes import ChangingCause
 from kopf_core.reactor.object.turns import Turn
 
 
@@ -29,18 +29,21 @@ def are_own_echoes(turn: Turn) -> bool:
     return all(is_own_echo(event, turn.memory.write) for event in turn.item.events)
 
 
+def sees_own_changes(turn: Turn) -> bool:
+    """Whether others have not changed the object, by its handled events and by those to come.
+
+    To be asked before the next patch is sent: the changes of others can be older than that.
+    """
+    return turn.is_own and are_own_echoes(turn)
+
+
 def is_own_change(turn: Turn, cause: ChangingCause) -> bool:
-    """Whether our own patches have made the change that is to be handled.
+    """Whether our own patches have made the update that is to be handled.
 
     Otherwise, the loop is over.
     """
-    memory, latest = turn.memory, turn.item.latest
-    is_own = (
-        cause.reason is Reason.UPDATE
-        and latest is not None
-        and memory.write.includes(latest)
-        and memory.holds.changes.covers(cause.diff)
-    )
+    memory = turn.memory
+    is_own = turn.is_own and memory.holds.changes.covers(cause.diff)
     if not is_own and memory.holds.changes is not NO_LOOP:
         memory.holds = memory.holds._replace(changes=NO_LOOP)
     return is_own

@@ -37,6 +37,7 @@ from kopf_core.actions.retrying import safe_repr
 from kopf_core.engines.background import BackgroundEngine
 from kopf_core.engines.leasing.fences import FencedError
 from kopf_core.engines.memories import ObjectMemories
+from kopf_core.engines.records.holds import FREE
 from kopf_core.engines.records.owed import NOTHING_OWED
 from kopf_core.engines.records.stages import Stage
 from kopf_core.engines.records.writes import AwaitChange
@@ -56,7 +57,7 @@ from kopf_core.reactor.object.cycles import NOT_INTERESTED, Cycles, sooner
 from kopf_core.reactor.object.deciding import Act, Rules, decide
 from kopf_core.reactor.object.delivery import Delivery
 from kopf_core.reactor.object.echoes import Echoes
-from kopf_core.reactor.object.loops import are_own_echoes, is_own_echo, warn_of_loop
+from kopf_core.reactor.object.loops import sees_own_changes, warn_of_loop
 from kopf_core.reactor.object.object_pauses import ObjectPauses, find_pause
 from kopf_core.reactor.object.problems import tell_of_problems
 from kopf_core.reactor.object.releases import plan_release
@@ -165,13 +166,18 @@ class Reconciler:
         except Exception as e:
             return throttle(turn, Failure(safe_repr(e), exc=e), self._clock.monotonic())
         finally:  # the next turn sends the rest; no handler is called again
-            item.events.extendleft(reversed(turn.echoes))
+            if turn.echoes:
+                item.events.extendleft(reversed(turn.echoes))
             if turn.is_changing or memory.owed is not NOTHING_OWED:
                 memory.owed = memory.owed.unsent(turn.marks, turn.patch)
-        if memory.holds.throttling is not None and number > self._last_hold:
-            unthrottle(turn, self._denials)
         if self._takeovers is not None and turn.term is not None:
             self._takeovers.notice(turn, result)
+        return result if memory.holds is FREE else self._mind_holds(turn, number, result)
+
+    def _mind_holds(self, turn: Turn, number: int, result: TurnResult) -> TurnResult:
+        """End the throttling if the turn went well, or wait no longer than the echoes are held."""
+        if turn.memory.holds.throttling is not None and number > self._last_hold:
+            unthrottle(turn, self._denials)
         return self._bound(turn, result) if turn.echoes else result
 
     def _bound(self, turn: Turn, result: TurnResult) -> TurnResult:
@@ -221,33 +227,30 @@ class Reconciler:
         must be handled, too, and the place must be given back from time to time.
         """
         item, until = turn.item, 0.0
-        is_watched = self.needs_events or turn.memory.holds.has_loops
-        is_own, has_changes = is_watched and are_own_echoes(turn), False
+        is_own: bool | None = None  # if handlers have changed the object: only for our own changes
         while item.events:
             if until:
                 if find_pause(turn) is not None:
                     break
                 if turn.is_changing and not item.held:
-                    is_own = is_own and are_own_echoes(turn)  # the patch is later than these
+                    is_own = is_own is not False and sees_own_changes(turn)
                     await self._delivery.apply_early(turn)
                 if self._clock.monotonic() >= until:
                     break
             event = item.events.popleft()
-            is_own = is_own and (not until or is_own_echo(event, turn.memory.write))
             self._delivery.notice(turn, event)
             if self.needs_events:
                 await self._call_watching(turn, event)
-                has_changes |= turn.is_changing
             # The daemons of a deleted object can be of another version of its kind.
             if self._handlers.spawning or event["type"] == "DELETED":
                 await self._adjust_background(turn)
             if item.events and not until:
                 until = self._clock.monotonic() + EVENTS_TIME
-        if has_changes or turn.memory.holds.has_loops:
-            now = self._clock.monotonic()
-            turn.memory.holds = turn.memory.holds.observed(
-                now, is_own=is_own, has_changes=has_changes
-            )
+        has_changes = self.needs_events and (is_own is not None or turn.is_changing)
+        holds = turn.memory.holds
+        if has_changes or (holds is not FREE and holds.has_loops):
+            is_own, now = is_own is not False and sees_own_changes(turn), self._clock.monotonic()
+            turn.memory.holds = holds.observed(now, is_own=is_own, has_changes=has_changes)
             if has_changes and turn.memory.holds.events.is_endless:
                 cause = self._make_cause(WatchingCause, turn, turn.body, event=event)
                 self._execution.panel.count_round(self._handlers.select_watching(cause))
@@ -282,8 +285,8 @@ class Reconciler:
         """
         key, body = turn.item.key, turn.body
         is_deleted = turn.item.type == "DELETED"
-        is_unsure = turn.is_outdated or turn.memory.write.is_doubted or self._is_late(turn)
-        if is_unsure and not is_deleted:
+        is_doubted = turn.memory.write.is_doubted
+        if not is_deleted and (turn.is_outdated or is_doubted or self._is_late(turn)):
             return
         if is_deleted or is_deletion_ongoing(body):
             self._background.stop_deleted(key, body)
@@ -435,7 +438,7 @@ class Reconciler:
             essence=digest(self._cycles.build_essence(cause.body)),
             marks=turn.marks,
             is_held=is_deletion_blocked(cause.body, self._rules.finalizer),
-            is_own=turn.item.latest is not None and turn.memory.write.includes(turn.item.latest),
+            is_own=turn.is_own,
         )
 
     def _release(self, turn: Turn, *, is_kept: bool) -> None:
@@ -461,9 +464,11 @@ class Reconciler:
         new = self._cycles.get_essence(turn) if is_promising else None
         if isinstance(old, Digests):
             old = old.reveal(new or {})
-        if old is not None and new is not None and old != new:
-            old = self._handlers.form.reduce(old, new, body)
-        changes = diff(old, new) if old != new else EMPTY
+        changes = EMPTY
+        if old != new:
+            if old is not None and new is not None:
+                old = self._handlers.form.reduce(old, new, body)
+            changes = diff(old, new)
         initial = turn.memory.initial
         reason = detect_reason(
             event_type=turn.item.type,

@@ -94,6 +94,12 @@ class Turn:
         write, latest = self.memory.write, self.item.latest
         return write.floor is not None and latest is not None and write.outdates(latest)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the newest known state is surely not later than our latest patch or request."""
+        latest = self.item.latest
+        return latest is not None and self.memory.write.includes(latest)
+
     def take_owed(self) -> None:
         """Take over the changes that earlier turns have made, but could not send."""
         self._marks, self._patch = self.memory.owed.marks, self.memory.owed.patch

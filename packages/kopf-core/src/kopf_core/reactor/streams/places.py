@@ -87,8 +87,8 @@ class Line:
         self._patience: dict[WorkItem, float] = {}  # until when each lets others go first
         self._taken = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._changed or self._listed or self._restless)
+    def __len__(self) -> int:
+        return len(self._changed.entries) + len(self._listed.entries) + len(self._restless.entries)
 
     @property
     def has_listed(self) -> bool:
@@ -108,15 +108,17 @@ class Line:
         """The next object; ``None`` if it waits no more."""
         self._taken += 1
         item = self._choose().take()
-        self._patience.pop(item, None)
+        if self._patience:
+            self._patience.pop(item, None)
         return item if item.position is Position.QUEUED else None
 
     def _choose(self) -> FairLine[WorkItem]:
-        if self._restless and self._taken % 2 and self._is_patience_over():
+        if self._patience and self._taken % 2 and self._is_patience_over():
             return self._restless
-        if self._listed and (not self._changed or self._taken % LISTED_SHARE == 0):
+        is_listed_due = self._taken % LISTED_SHARE == 0 or not self._changed.entries
+        if is_listed_due and self._listed.entries:
             return self._listed
-        return self._changed or self._restless
+        return self._changed if self._changed.entries else self._restless
 
     def _is_patience_over(self) -> bool:
         return self._patience[self._restless.oldest] <= self._clock.monotonic()

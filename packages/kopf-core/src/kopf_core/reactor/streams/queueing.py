@@ -282,40 +282,37 @@ class WorkQueue:
             if self._gate is Gate.PAUSED:
                 self._keep_newest(item)
             return
-        if len(self._working) < self._burst:  # then nobody waits in the line
+        if len(self._working) < self._burst and not self._is_pacing:  # nobody is in the line
             self._start(item)
-        else:
-            self._line.put(item)
-            self._pace()
-
-    def _grant_places(self) -> None:
-        while len(self._working) < self._burst and self._line:
-            self._start_next()
-        self._pace()
+            return
+        self._line.put(item)
+        if self._limit is None and not self._is_pacing:
+            self._is_pacing = True
+            asyncio.get_running_loop().call_soon(self._pace)
 
     def _pace(self) -> None:
-        if self._limit is None and not self._is_pacing and self._line:
-            self._is_pacing = True
-            asyncio.get_running_loop().call_soon(self._grant_more)
+        """Without a limit, nobody waits for the ends of turns, but only for the event loop."""
+        self._grant_places(len(self._working) + PORTION)
+        self._is_pacing = len(self._line) > 0
+        if self._is_pacing:
+            asyncio.get_running_loop().call_soon(self._pace)
 
-    def _grant_more(self) -> None:
-        """Without a limit, turns that take long hold up nobody."""
-        self._is_pacing = False
-        for _ in range(PORTION):
-            if self._line:
-                self._start_next()
-        self._grant_places()
-
-    def _start_next(self) -> None:
-        item = self._line.take()
-        if item is not None:
-            self._start(item)
+    def _grant_places(self, limit: int = 0) -> None:
+        """Begin the turns of those in the line, up to that number of turns at once, or more."""
+        limit = max(limit, self._burst)
+        for _ in range(len(self._line)):
+            if len(self._working) >= limit:
+                break
+            item = self._line.take()
+            if item is not None:
+                self._start(item)
 
     def _start(self, item: WorkItem) -> None:
         if self._occupancy.enter(item, self._retry):
             item.position = Position.WORKING
+            if not self._working:
+                self._idle.clear()
             self._working.add(item)
-            self._idle.clear()
             item.task = asyncio.create_task(self._work(item))
 
     def _retry(self, item: WorkItem) -> None:
@@ -367,12 +364,11 @@ class WorkQueue:
     def _release(self, item: WorkItem) -> None:
         """Give the place back, and decide what the object waits for."""
         item.task = item.last_moment = None
-        was_full = len(self._working) >= self._burst
         self._working.discard(item)
         if not self._working:
             self._idle.set()
         self._occupancy.leave(item.key)
-        if was_full:
+        if self._limit is not None:
             self._grant_places()
         if item.position is Position.WORKING:
             self._settle(item)

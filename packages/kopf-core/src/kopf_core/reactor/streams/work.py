@@ -155,7 +155,7 @@ class WorkItem:
     @property
     def namespace(self) -> str | None:
         """The namespace of the object, if it is known; all its objects share the text."""
-        newest = self.newest
+        newest = self.events[-1]["object"] if self.events else self.latest
         name = None if newest is None else newest["metadata"].get("namespace")
         return None if name is None else sys.intern(name)
 
