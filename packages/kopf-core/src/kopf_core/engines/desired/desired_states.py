@@ -224,6 +224,24 @@ class DesiredStates:
             return 0.0
         return known.get_rest(self._clock.monotonic())
 
+    def is_looping(self, key: ObjectKey) -> bool:
+        """Whether the latest pass has changed the object, so that it can be a loop."""
+        known = self._objects.get(key)
+        return known is not None and any(plan.loop is not None for plan in known.plans.values())
+
+    def notice(self, step: Step) -> None:
+        """Notice the object, but make no passes for it yet."""
+        for handler in self._handlers:
+            plan = self._objects[step.key].plans.get(handler.id)
+            if plan is not None:
+                self._notice(handler, plan, step)
+
+    def _notice(self, handler: ReconcilingHandler, plan: Plan, step: Step) -> None:
+        if plan.notice(_digest_status(handler, step, step.cause.body)):
+            plan.go_round(self._clock.monotonic(), is_own=step.is_own)
+            if plan.loop is not None and plan.loop.is_endless:
+                self._execution.panel.count_round([handler])
+
     async def make_passes(self, step: Step) -> float | None:
         """Make all due passes; return in how many seconds to come back, if at all."""
         known = self._objects.setdefault(step.key, ObjectPlans())
@@ -249,8 +267,7 @@ class DesiredStates:
     ) -> float:
         plan, places = known.plans[handler.id], self._places[handler.id]
         now = self._clock.monotonic()
-        if plan.notice(_digest_status(handler, step, step.cause.body)):
-            plan.go_round(now, is_own=step.is_own)
+        self._notice(handler, plan, step)
         if plan.retry is not None and self._progress.is_hastened(handler.id, step.cause.body):
             plan.retry = now
         plan.ripen(now)
@@ -268,24 +285,13 @@ class DesiredStates:
             places.free()
         if step.cause.patch.fns or step.cause.patch.keys() - {"status"}:
             plan.loop = plan.loop or NO_LOOP
-            if plan.loop.is_endless:
-                self._tell_of_loop(handler, step)
+            if plan.loop.is_endless and step.cause.record.warn_once(f"loop of {handler.id}"):
+                _warn_of_loop(handler, step)
         if handler.status_field:
             after = Patch({**step.cause.patch}).transform(step.cause.body)
             plan.expected = _digest_status(handler, step, after)
         now = self._clock.monotonic()
         return max(0.0, plan.next_time(now) - now)
-
-    def _tell_of_loop(self, handler: ReconcilingHandler, step: Step) -> None:
-        """The pass has changed its own object once more: warn once of that, and count it."""
-        self._execution.panel.count_round([handler])
-        if step.cause.record.warn_once(f"loop of {handler.id}"):
-            fields = describe_fields(find_fields(step.cause.patch))
-            what = f"the {fields} of its own object" if fields else "its own object"
-            step.cause.logger.warning(
-                f"{handler} changes {what} in every pass, so the passes never end. "
-                f"They will be ever more rare."
-            )
 
     def _await(self, key: ObjectKey, known: ObjectPlans, identities: frozenset[Any]) -> None:
         """Let changes of any of these objects, or the end of them, trigger the object."""
@@ -453,6 +459,15 @@ def _refer(
     sources: Sources, selector: Selector, id: HandlerId, key: ObjectKey, names: frozenset[Name]
 ) -> None:
     sources.refer(selector, (id, key), names)
+
+
+def _warn_of_loop(handler: ReconcilingHandler, step: Step) -> None:
+    fields = describe_fields(find_fields(step.cause.patch))
+    what = f"the {fields} of its own object" if fields else "its own object"
+    step.cause.logger.warning(
+        f"{handler} changes {what} in every pass, so the passes never end. "
+        f"They will be ever more rare."
+    )
 
 
 def _digest_status(handler: ReconcilingHandler, step: Step, body: Mapping[str, Any]) -> Essence:

@@ -424,6 +424,8 @@ class Reconciler:
     async def _make_passes(self, turn: Turn, desired: "DesiredStates") -> float | None:
         """Make the passes; but send the changes of handlers first, as passes can take long."""
         if turn.is_changing:
+            if desired.is_looping(turn.item.key):  # our changes will hide those by others
+                desired.notice(self._make_step(turn))
             return 0.0
         return await desired.make_passes(self._make_step(turn))
 
