@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -119,7 +121,8 @@ def test_there_is_no_root_in_the_container() -> None:
 
 
 def test_the_recipe_passes_the_linter() -> None:
-    linter = shutil.which("hadolint")
+    folders = [str(Path(sys.executable).parent), os.environ["PATH"]]  # it is installed with us
+    linter = shutil.which("hadolint", path=os.pathsep.join(folders))
     if linter is None:
         pytest.skip("There is no hadolint for this platform.")
     done = subprocess.run([linter, DOCKERFILE], check=False, capture_output=True, text=True)
@@ -141,6 +144,19 @@ def test_compose_file_mounts_what_the_entrypoint_looks_for() -> None:
     services = yaml.safe_load((IMAGE / "compose.yaml").read_text("utf-8"))["services"]
     targets = [volume.split(":")[-2] for volume in services["operator"]["volumes"]]
     assert targets == ["/app/main.py", "/home/kopf/.kube/config"]
+
+
+def test_q_the_public_ci_builds_the_image_of_each_kind_that_is_released() -> None:
+    jobs = {
+        name: yaml.safe_load((ROOT / ".github/workflows" / name).read_text("utf-8"))["jobs"]
+        for name in ("ci.yaml", "release.yaml")
+    }
+    variants = jobs["release.yaml"]["image"]["strategy"]["matrix"]["variant"]
+    steps = [step.get("run", "") for step in jobs["ci.yaml"]["build"]["steps"]]
+    [recipe] = [step for step in steps if "docker build" in step]
+    assert steps.index("make build") < steps.index(recipe)
+    assert "--file deploy/image/Dockerfile " in recipe
+    assert {*re.findall(r"python:3\.14-(\w+)", recipe)} == {*variants}
 
 
 def test_q_the_page_says_for_which_processors_the_images_are() -> None:
