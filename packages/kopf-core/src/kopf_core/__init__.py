@@ -1,8 +1,8 @@
 """The engine of Kopf, to be embedded: handlers, registries, and running of operators.
 
 Everything listed here is public, the modules behind it are not. The names are imported when first
-used. Operators import ``kopf``, which has all of that, and more; this is for those who build
-command lines and frameworks of their own, with no command line of ours.
+used. Operators import ``kopf``, which has all these names, and more. This package is for other
+command lines and frameworks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The modules of the predecessor which operators used to import, though they were private.
+"""The private modules of kopf 1.45 that operators used to import.
 
-The names that we have are given, with a warning of where they are now. Nothing is loaded before
-a name is asked for. The rest stays out: it would be a promise to work as the predecessor inside.
+They give the names that we have, with a warning of where these names are now. Python loads nothing
+before a name is requested. Other names are absent: they would promise the same internals.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Python types do not say of custom resources: ``Annotated[str, kopf.schema.Immutable()]``.
+"""Restrictions that Python types lack: ``Annotated[str, kopf.schema.Immutable()]``.
 
 All these are for the schemas that ``kopf crds`` makes; see :func:`kopf.resource`.
 """

@@ -1,4 +1,4 @@
-"""Asyncio primitives: clocks, sleeps, flags, latches, threads, and what must not be interrupted.
+"""Asyncio primitives: clocks, sleeps, flags, latches, threads, and uninterruptible calls.
 
 They know nothing of Kubernetes, nor of operators and handlers.
 """

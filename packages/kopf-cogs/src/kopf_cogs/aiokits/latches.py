@@ -1,4 +1,4 @@
-"""Latches: what is set once in the event loop, and is waited for from there and from threads."""
+"""Latches: they are set once in the event loop, while tasks and threads wait for them."""
 
 import asyncio
 import threading

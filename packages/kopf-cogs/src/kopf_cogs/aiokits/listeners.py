@@ -1,9 +1,8 @@
-"""Listening for HTTP connections: on one socket, with limits for those who hold connections.
+"""Listening for HTTP connections on one socket, with limits for the clients.
 
-Whoever can reach the port, can open connections, and be silent in the middle of a request, or
-after it. So, nobody holds a connection for long with nothing going on. When there are too many
-connections, the oldest of those with nothing going on give way to the new ones, and so do requests
-that only read. Other requests in work never do.
+Any client that can reach the port can open connections, and be silent during a request or after it.
+So no client holds an idle connection for long. When there are too many connections, the oldest idle
+ones give way to the new ones. Requests that only read give way, too. Other requests never do.
 """
 
 import asyncio

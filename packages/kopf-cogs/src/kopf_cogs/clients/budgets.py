@@ -1,4 +1,4 @@
-"""The budget of requests, for those who must be gentle with the API server: so many a second."""
+"""The budget of requests: so many a second, for operators that must spare the API server."""
 
 import asyncio
 from typing import TYPE_CHECKING

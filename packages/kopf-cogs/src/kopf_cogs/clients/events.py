@@ -1,4 +1,4 @@
-"""Posting of Kubernetes events: what people see at the end of ``kubectl describe``."""
+"""Posting of Kubernetes events, which people see at the end of ``kubectl describe``."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,8 +1,8 @@
-"""Logging in with kubeconfig files: the same that kubectl uses, but with no other tools needed.
+"""Logging in with the kubeconfig files of kubectl, without any other tools.
 
-The files are merged as kubectl does it: the first file to define a cluster, a user, a context,
-or the current context, wins; absent files are skipped; paths are relative to their files.
-What is not supported is refused, not ignored: otherwise, it ends up with obscure errors later.
+The files are merged as kubectl does it. The first file that defines a cluster, a user, a context,
+or the current context wins. Absent files are skipped. Paths are relative to their files.
+Unsupported fields are refused: if they were ignored, there would be obscure errors later.
 """
 
 import dataclasses

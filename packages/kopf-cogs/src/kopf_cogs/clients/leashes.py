@@ -1,4 +1,4 @@
-"""Leashes: what threads wait for is ended when nobody needs it anymore.
+"""Leashes: they end the programs that threads wait for, when the results are not needed anymore.
 
 Threads cannot be interrupted. But when the programs they wait for are killed, the threads end, too.
 """

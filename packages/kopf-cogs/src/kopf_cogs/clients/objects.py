@@ -1,4 +1,4 @@
-"""Objects of any kind by their names: what operators do with objects but the handled ones."""
+"""Objects of any kind by their names: requests of operators for objects that they do not handle."""
 
 import re
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Patching of objects: as few requests as possible for whatever is to be changed."""
+"""Patching of objects: as few requests as possible for all the changes."""
 
 import asyncio
 import logging

@@ -1,12 +1,12 @@
-"""What can be learned of the objects that cannot be handled, and must not harm the others.
+"""The quarantine of objects that cannot be handled, and must not harm the others.
 
 Some make no sense: no metadata, no name, numbers in place of strings. No API server does so,
 but there are proxies, aggregated API servers, and conversion webhooks.
 
 Some are nested too deep to be parsed. Such objects are legal: Kubernetes allows up to about
 10,000 levels in some fields of some kinds.
-But they exhaust the stack of whatever works with them, so they are kept away, and reported.
-This is slow, as it is done in Python, byte by byte; but it is done for these documents only.
+But they exhaust the stack of the code that works with them, so they are kept away, and reported.
+The code here is slow, as it reads byte by byte in Python. It runs for these documents only.
 """
 
 import re

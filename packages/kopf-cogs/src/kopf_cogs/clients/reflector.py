@@ -1,4 +1,4 @@
-"""Reflecting a kind of objects: list them, watch them, and recover from whatever happens to that.
+"""Reflecting a kind of objects: list them, watch them, and recover from all failures.
 
 Kubernetes has two requests for this: the list gives all objects and a version,
 the watch gives the changes since that version. Both can fail in many ways, and versions expire.
@@ -8,10 +8,10 @@ The reflector makes of them one sequence of events, with nothing lost::
        ↑                   │
        └──version is gone──┘
 
-What was deleted while nobody watched is found by comparing the lists, and is reported as deleted.
+The reflector compares the lists to find the objects that were deleted in between, and reports them.
 
-Big lists are read as fast as their objects are handled. If that takes long, the changes are watched
-meanwhile: otherwise, nobody would see a change before the last of the objects is listed.
+Big lists are read as fast as their objects are handled. If that takes long, the reflector watches
+the changes meanwhile. Otherwise, changes would wait until the last of the objects is listed.
 """
 
 import asyncio

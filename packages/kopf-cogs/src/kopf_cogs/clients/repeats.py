@@ -1,7 +1,7 @@
 """Repeated creations: was it our own earlier request that has created what exists already?
 
-When the reply is lost, nobody can say for sure. But it is known who made the object, and when;
-and if it is not what was wanted, it is of somebody else in any case.
+When the reply is lost, there is no certain answer. But the object says which client has made it,
+and when. If the object differs from the wanted one, another client has made it.
 """
 
 import datetime

@@ -1,9 +1,9 @@
 """Slots of requests: as few requests at once as is enough, as each needs a connection of its own.
 
 A new connection, with its TLS handshake, costs more than ten requests, and takes memory.
-A server that answers in milliseconds is not served better by more of them: it is us who are busy.
-A slow server is; so, there are more slots as soon as somebody waits for one for too long:
-a few at a time, as a server that has only paused for a moment goes on with those that there are.
+More connections do not help if the server answers in milliseconds: then, this process is busy.
+They help if the server is slow. So, when a request waits for a slot for too long, there are more
+slots, a few at a time: maybe, the server has only paused for a moment.
 
 Namespaces get slots in turns: many requests for one of them do not hold up the others.
 """

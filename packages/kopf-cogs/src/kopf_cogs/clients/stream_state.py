@@ -1,4 +1,4 @@
-"""What is known of a resource kind, and how the lists and the streams are turned into events.
+"""The known state of a resource kind, which turns the lists and the streams into events.
 
 There are no requests here: only the bookkeeping between the raw data and the sink of the events.
 """

@@ -1,4 +1,4 @@
-"""Storages of the last handled state of objects: what the changes are detected from."""
+"""Storages of the last handled state of objects, from which changes are detected."""
 
 import abc
 import hashlib

@@ -1,7 +1,7 @@
 """Smaller forms of the last handled state: digests of its parts, and compressed JSON.
 
-Both are dictionaries in JSON, as the usual form is. So, whoever does not know them reads a state
-that differs from the object: at worst, the handlers of updates are called once more.
+Both are dictionaries in JSON, as the usual form is. So, another version of
+Kopf reads a state that differs from the object: at worst, it calls the handlers of updates again.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """Functions of users which are called synchronously: filters, patch functions, backoffs.
 
-They can raise anything; whatever it is, it is a failure of what they belong to, and nothing more.
-Only ``SystemExit`` is also a wish to stop the operator: whoever runs it is told.
+They can raise any error. It is a failure of their handler, and of nothing else.
+Only ``SystemExit`` is also a wish to stop the operator: the listener for exits is told.
 Functions that can be awaited or run in threads (handlers) are called by the core.
 """
 

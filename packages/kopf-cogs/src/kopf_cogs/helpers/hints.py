@@ -1,4 +1,4 @@
-"""What errors can tell besides their messages. With no networking, unlike the errors themselves."""
+"""Hints of errors, besides their messages. This module needs no networking, unlike the errors."""
 
 
 class HintedError(Exception):

@@ -1,4 +1,4 @@
-"""Who runs this process, and where: for the identities in peering and in logs."""
+"""The user and the host of this process: for the identities in peering and in logs."""
 
 import getpass
 import os

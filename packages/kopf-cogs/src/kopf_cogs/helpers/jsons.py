@@ -1,9 +1,9 @@
 """JSON parsing and serialisation: with orjson if it is installed, with the same results if not.
 
-``orjson`` is several times faster, but stricter than the standard library. Whatever it refuses
-is tried with the standard library, so the outcome does not depend on what is installed.
-(Integers over 64 bits are the exception: orjson reads them as floats. Kubernetes API servers
-do so too, and never send them.)
+``orjson`` is several times faster, but stricter than the standard library. The standard library
+tries the documents that ``orjson`` refuses, so the outcome does not depend on what is installed.
+(Integers over 64 bits are the exception: orjson reads them as floats. Kubernetes API servers do so
+too, and never send them.)
 """
 
 import copy

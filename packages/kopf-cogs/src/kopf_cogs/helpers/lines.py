@@ -1,6 +1,6 @@
-"""A line of those who wait, fair between groups: namespaces wait for each other, not for objects.
+"""A line of waiters, fair between groups: namespaces wait for each other, not for objects.
 
-In a plain line, those who come last wait for all who came before. So if one namespace has
+In a plain line, the last one waits for all the others. So if one namespace has
 a thousand objects in the line, an object of another namespace waits for a thousand.
 """
 

@@ -1,4 +1,4 @@
-"""Similar names: what was probably meant where something is misspelt."""
+"""Similar names: the probable meanings of a misspelt name."""
 
 from collections.abc import Iterable
 

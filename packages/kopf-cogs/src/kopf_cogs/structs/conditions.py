@@ -1,7 +1,7 @@
-"""Lists of conditions: many write to them at once, so it must be known who has changed what.
+"""Lists of conditions: many clients write to them at once, and must not erase other conditions.
 
-API servers replace lists as a whole. Whoever sends a list which is made of what it was like
-some time ago, erases what others have set since then.
+API servers replace lists as a whole. A client that sends a list made of an older state erases the
+conditions that others have set since then.
 """
 
 from collections.abc import Iterable, Mapping

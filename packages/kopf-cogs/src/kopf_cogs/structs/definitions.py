@@ -1,6 +1,6 @@
-"""Definitions of custom resources: what a Python class says of the kind that it is a model of.
+"""Definitions of custom resources, as Python classes declare them for their kinds.
 
-The schema is not here: it is made of the fields of the class, when somebody asks for it.
+The schema is not here: it is made of the fields of the class on demand.
 """
 
 from __future__ import annotations

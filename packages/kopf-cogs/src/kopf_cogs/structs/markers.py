@@ -1,8 +1,8 @@
-"""Markers of schemas: what Python types do not say, in ``Annotated[type, marker, ...]``.
+"""Markers of schemas: restrictions that Python types lack, in ``Annotated[type, marker, ...]``.
 
 They are plain data: nothing is checked by them in Python, they only go to the schemas
-of custom resource definitions, for the API server to check. Those that restrict values
-in Python, too, are :class:`Limits` in models of pydantic.
+of custom resource definitions, for the API server to check. Only :class:`Limits` in
+models of pydantic restrict the values in Python, too.
 """
 
 from __future__ import annotations

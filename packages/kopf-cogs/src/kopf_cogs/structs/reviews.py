@@ -1,4 +1,4 @@
-"""Admission reviews: what the API asks the webhooks about, and how they answer."""
+"""Admission reviews: the questions of the API to the webhooks, and their answers."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal, Protocol, TypedDict

@@ -1,4 +1,4 @@
-"""Secrecy: what must not get into logs."""
+"""Secrecy: texts that must not get into logs."""
 
 from collections.abc import Mapping
 from typing import Any

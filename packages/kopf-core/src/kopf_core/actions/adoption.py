@@ -1,4 +1,4 @@
-"""Children of objects: what makes an object be owned by another one."""
+"""Children of objects: the references that make one object the owner of another one."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -2,10 +2,10 @@
 
 All requests go through the operator's own client: with its credentials, retries, and limits.
 Kinds are named in any notation of the decorators, e.g. ``pods`` or ``deployments.apps``.
-Unless specified, the namespace is that of the object being handled.
+The default namespace is the namespace of the handled object.
 
-Where the errors of the API are not caught, the handler is retried: as with a temporary error if
-it can go away by itself (conflicts, throttling, failures of the server), or else as usual.
+If a handler does not catch an error of the API, Kopf retries the handler. Errors that can go away
+by themselves (conflicts, throttling, failures of the server) are temporary errors.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What operators often need to know of objects."""
+"""Facts about objects that operators often need."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Ongoing calls of users' functions: to wait for their ends, and to name those that do not end."""
+"""Ongoing calls of users' functions: to wait for their ends, and to name the endless ones."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Statuses as models: what is changed in them goes to the patch of the handler."""
+"""Statuses as models: their changes go to the patch of the handler."""
 
 from collections.abc import Mapping
 from typing import Any

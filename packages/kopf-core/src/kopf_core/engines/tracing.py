@@ -1,7 +1,7 @@
 """Traces, by OpenTelemetry: a turn for an object, the handlers in it, and the requests in them.
 
-Nothing is traced, and nothing is spent for that, if the library is not there, or if nobody has
-configured where the traces go: its SDK, or another provider.
+Kopf traces nothing, and spends nothing on that, if the library is absent, or if there is no
+configured provider, such as its SDK.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""The overlay: the predicted states of objects over those that are really there."""
+"""The overlay: the predicted states of objects over the real ones."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping

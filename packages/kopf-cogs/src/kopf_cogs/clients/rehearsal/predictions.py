@@ -1,8 +1,8 @@
 """Predictions: the next state of an object, though its former ones are not stored.
 
-The first change of an object is sent as it is. The next ones cannot be: the server would make them
-of what is stored. So they are made here of the predicted state, and the server is asked to check
-the sum of all changes, be it one patch of the stored object or a creation of the whole one.
+The first change of an object is sent as it is. The next ones cannot be sent: the server would apply
+them to the stored state. So they are applied here to the predicted state. Then the server checks
+the sum of all changes: one patch of the stored object, or the creation of the whole object.
 """
 
 import copy

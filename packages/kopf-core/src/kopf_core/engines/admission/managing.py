@@ -1,7 +1,7 @@
 """A webhook configuration in the cluster is kept in line with the served webhooks.
 
 Kopf uses server-side apply. So the API server itself tells the webhooks and fields of this operator
-from those of others. Kopf never touches those of others, and restores its own ones. It needs only
+from foreign ones. Kopf never touches foreign ones, and restores its own ones. It needs only
 the permissions to create and to patch. If it may, it also watches the object.
 
 Replicas of one operator share the configuration. Each of them keeps it, and leaves a mark there.

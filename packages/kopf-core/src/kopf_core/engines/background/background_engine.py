@@ -1,4 +1,4 @@
-"""The engine of daemons and timers: starts, adjusts, and stops those of all objects."""
+"""The engine of daemons and timers: it starts, adjusts, and stops them for all objects."""
 
 import asyncio
 import logging

@@ -1,7 +1,7 @@
-"""What can be told of an object by the marks on it, and what people can change in them.
+"""The state of an object by the marks on it, and the changes of marks that people can make.
 
-It is for those on duty: all state is on the objects, so no operator is needed for that.
-Everything here is pure: nothing is requested, nothing is sent.
+It is for people on duty. All state is on the objects, so they need no operator.
+The functions are pure: they make no requests.
 """
 
 from kopf_core.engines.inspection.interventions import (

@@ -1,7 +1,7 @@
-"""What people on duty can change in the marks on an object: what is planned, and how it is done.
+"""Changes that people on duty make in the marks on an object: the plans, and the functions.
 
-The plans are for people to read. The functions change a body in place, the freshest one:
-by the time of the request, it can be not the one that was looked at.
+The plans are for people to read. The functions change a body in place. It is the freshest body:
+the object can have changed since the plan was made.
 """
 
 import datetime

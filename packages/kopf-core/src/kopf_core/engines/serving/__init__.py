@@ -1,4 +1,4 @@
-"""What the operator tells about itself over HTTP: probes, metrics, and its status."""
+"""Answers of the operator about itself over HTTP: probes, metrics, and its status."""
 
 from kopf_core.engines.serving.endpoint import Endpoint
 from kopf_core.engines.serving.metrics import make_metrics

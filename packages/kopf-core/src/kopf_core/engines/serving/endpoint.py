@@ -1,4 +1,4 @@
-"""The endpoint of probes and metrics: for machines, and open to whoever reaches it.
+"""The endpoint of probes and metrics: for machines, and open to all clients that reach it.
 
 * ``/livez`` is for liveness probes: restart the operator if it fails.
 * ``/readyz`` is for readiness probes: all is known, all streams are there.

@@ -1,4 +1,4 @@
-"""Joint snapshots: what several processes of one operator do, as if they were one."""
+"""Joint snapshots: the work of several processes of one operator, as if they were one."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace

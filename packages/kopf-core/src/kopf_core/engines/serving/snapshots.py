@@ -1,4 +1,4 @@
-"""Snapshots: what the operator is doing at a moment, as plain data. It is the stable JSON, too.
+"""Snapshots: the work of the operator at a moment, as plain data. It is the stable JSON, too.
 
 Names of objects are only in the lists of a limited length. All times are in seconds.
 """

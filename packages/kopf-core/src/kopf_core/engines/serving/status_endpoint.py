@@ -1,7 +1,7 @@
-"""The status: what the operator is doing, for people at ``/status``, for scripts as JSON.
+"""The status: the work of the operator, for people at ``/status``, for scripts as JSON.
 
-It names objects, and has texts of errors: who may see it is to be decided by who runs the operator.
-By default, nobody; then, whoever gets to the loopback interface of the pod; or whoever has a token.
+It names objects, and has texts of errors. So there is none by default. On a loopback address, only
+users who can get into the pod see it. On other addresses, only clients with the token see it.
 """
 
 import hmac

@@ -1,17 +1,17 @@
 """Assignments: which member has which shard, and how a shard changes hands.
 
-Whoever coordinates makes the next assignment of the current one; the members follow it.
+The coordinator makes the next assignment of the current one. The members follow it.
 A shard goes from one living member to another in three steps:
 
 1. The assignment names the heir. Since then, the owner begins nothing in this shard. It waits
    until nothing works there anymore, and confirms the round of that assignment.
-2. The assignment names the heir as the owner, and nobody as the heir.
+2. The assignment names the heir as the owner, and has no heir anymore.
 3. The new owner sees that, and begins.
 
 The shards of a member that is surely dead go to others at once, by the steps 2 and 3.
 
 A member is one life of a process: if the process is not sure that it is considered alive,
-it is another member from then on. So whoever is found dead remains dead.
+it is another member from then on. So a dead member remains dead.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,7 +1,7 @@
 """Hashing: which object is in which shard.
 
-The hash and the ranges are those of API servers (``shardSelector``), so that a server can select
-the same objects as we do. The hash is FNV-1a with 64 bits, of the uid of the object.
+The hash and the ranges are the same as in API servers (``shardSelector``), so that a server can
+select the same objects as we do. The hash is FNV-1a with 64 bits, of the uid of the object.
 """
 
 from typing import NamedTuple

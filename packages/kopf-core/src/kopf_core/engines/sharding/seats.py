@@ -1,4 +1,4 @@
-"""Seats: one life of a replica as a member, and what it says in its own Lease."""
+"""Seats: one life of a replica as a member, and the content of its own Lease."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The status: what the operator does now, collected from its parts on request."""
+"""The status: the present work of the operator, collected from its parts on request."""
 
 import datetime
 from collections import Counter

@@ -4,8 +4,8 @@ The assigner gives orders, which say which shards this process has.
 
 * In a lost shard, the process begins nothing. When nothing works there anymore, the process
   confirms the order. Then, the next owner can begin.
-* The objects of a gained shard are listed again, as after a restart. What the streams have brought
-  before, can be older than the work of the previous owner.
+* The objects of a gained shard are listed again, as after a restart. The states that the streams
+  have brought before can be older than the work of the previous owner.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""One object: its turns, the decision in each of them, its handling, and what is sent."""
+"""One object: its turns, the decision in each of them, its handling, and its patches."""

@@ -1,4 +1,4 @@
-"""The decisions: what is done for an object in a turn, as one table.
+"""The decisions about an object in a turn, as one table.
 
 A turn is one walk down the table. The first row that applies names an act. Most acts end the turn:
 they say what the object waits for. After the other acts, the walk goes on with the rows below. The

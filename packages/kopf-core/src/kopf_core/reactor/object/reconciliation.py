@@ -1,4 +1,4 @@
-"""The spine: what happens to an object, from an event to the requests to the API.
+"""The spine: the way of an object from an event to the requests to the API.
 
 A turn walks down :data:`~kopf_core.reactor.object.deciding.ROWS`. The act of a row is the method
 with the same name here. Read the class from top to bottom:

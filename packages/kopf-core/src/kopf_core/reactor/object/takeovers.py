@@ -8,8 +8,8 @@ begin after that request, too. If many objects are requested, they are listed on
 of them are handled already. The wait for each reply is limited, so that an unreachable object does
 not hold up the others.
 
-Nobody else can handle the object during the lease, so it is requested only once. States newer than
-the first patch of the new leader are not requested at all: they are surely not late.
+No other replica can handle the object during the lease, so it is requested only once. States newer
+than the first patch of the new leader are not requested at all: they are surely not late.
 """
 
 import asyncio

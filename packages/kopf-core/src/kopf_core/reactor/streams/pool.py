@@ -1,4 +1,4 @@
-"""The pool of informers: runs each watch-stream for as long as anybody needs it."""
+"""The pool of informers: it runs each watch-stream for as long as it has subscribers."""
 
 import asyncio
 import logging

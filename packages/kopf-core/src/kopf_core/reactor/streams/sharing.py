@@ -1,7 +1,7 @@
 """Sharing: equal parts of many objects are kept in memory once.
 
-This pays off only where objects are kept in thousands. Only parts that nobody modifies are shared:
-texts, and managed fields.
+This pays off only where objects are kept in thousands. Only parts that are never modified are
+shared: texts, and managed fields.
 """
 
 from collections.abc import Callable

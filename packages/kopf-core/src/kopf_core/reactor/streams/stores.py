@@ -1,7 +1,7 @@
 """The object store: the newest state of every object of one kind, to be read with no requests.
 
-A store exists only for kinds that somebody reads. Its states come from a watch-stream, and from the
-replies to our own requests: a read state is never older than our own last write.
+A store exists only for kinds that other parts read. Its states come from a watch-stream, and from
+the replies to our own requests: a read state is never older than our own last write.
 """
 
 import asyncio
