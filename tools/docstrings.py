@@ -59,6 +59,14 @@ def find_docstrings() -> Iterator[Docstring]:
                 yield from _read(place, node) if node.name in names else ()
 
 
+def find_modules() -> Iterator[Docstring]:
+    """The docstrings of all modules of the packages: those who read the code begin with them."""
+    for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
+        text = ast.get_docstring(ast.parse(path.read_text("utf-8")))
+        if text:
+            yield Docstring(path.relative_to(ROOT).as_posix(), 1, text)
+
+
 def _read(place: str, node: Definition) -> Iterator[Docstring]:
     text = ast.get_docstring(node)
     if text:

@@ -2,12 +2,13 @@
 """Check the prose of the documentation: `python tools/prose.py [PAGES]`, or `make docs`.
 
 The rules and the reasons for them are in `docs/style.md`. The texts of `--help`, the messages,
-and the docstrings of public names are checked, too; the tables for maintainers are not.
+and the docstrings of modules and public names are checked, too; the tables for maintainers are not.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
 import re
 import sys
@@ -228,8 +229,12 @@ def check_help(command: click.Command, path: str) -> Iterator[Finding]:
 
 
 def check_docstrings() -> Iterator[Finding]:
-    """Check the docstrings of public names. Values can be described by "Whether", "How long"."""
-    for place, line, text in docstrings.find_docstrings():
+    """Check the docstrings of modules and of public names.
+
+    Values can be described by "Whether", "How long".
+    """
+    found = itertools.chain(docstrings.find_modules(), docstrings.find_docstrings())
+    for place, line, text in found:
         for paragraph in docstrings.list_paragraphs(text):
             for sentence in split(clean(docstrings.DESCRIPTION.sub("", paragraph))):
                 for name, advice in judge(sentence):

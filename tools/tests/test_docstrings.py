@@ -12,6 +12,13 @@ def test_docstrings_of_public_names_are_found_with_members_and_options() -> None
     assert {"packages/kopf-cogs", "packages/kopf-core", "packages/kopf-kits"} <= places
 
 
+def test_q_docstrings_of_modules_are_found() -> None:
+    found = {place: text for place, _, text in docstrings.find_modules()}
+    assert "packages/kopf-core/src/kopf_core/reactor/object/deciding.py" in found
+    assert "packages/kopf-kits/src/kopf_kits/logs.py" in found
+    assert all(found.values())
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

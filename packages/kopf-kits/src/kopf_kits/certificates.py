@@ -1,7 +1,7 @@
 """Certificates made on the spot: for local control planes, and for webhook servers.
 
-They are made with the ``cryptography`` library, which is only imported when one is needed:
-operators with certificates from elsewhere do not need it.
+They are made with the ``cryptography`` library. Only the making imports it: operators that have
+certificates do not need it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The plug-in of pytest: its fixtures are there wherever Kopf is installed, with no imports.
 
-All sessions of pytest load this module, also those that need nothing of it: so it imports nothing
-of Kopf by itself.
+All sessions of pytest load this module, even if they do not need it. So it imports Kopf only when
+a fixture is used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where the logs go and how they look: plain or full text lines, or JSON documents.
+"""The place and the look of the logs: plain or full text lines, or JSON documents.
 
-It configures Python's own logging, once for the process: the operator's and the users' messages
-go the same way, and either can be tuned further with the usual means of :mod:`logging`.
+It configures Python's own logging, once for the process. The messages of the operator and of users
+go the same way. Both can be tuned further with the usual means of :mod:`logging`.
 """
 
 from __future__ import annotations

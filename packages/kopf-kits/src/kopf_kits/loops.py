@@ -1,6 +1,7 @@
 """Event loops for the command line: a faster one if it is installed.
 
-Only the command line chooses a loop by itself. Those who embed the operator bring their own one.
+Only the command line chooses a loop by itself. Applications with embedded operators bring their own
+one.
 """
 
 from __future__ import annotations

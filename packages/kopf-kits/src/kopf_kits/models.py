@@ -1,8 +1,8 @@
-"""One way to read and write the metadata of objects, whatever library they are of.
+"""One way to read and write the metadata of objects of any library.
 
 Supported are dictionaries and other mutable mappings, the objects of pykube-ng, and the models
 of the official client, sync or async. The libraries are not imported: their objects are recognised
-by what they are.
+by their classes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Other objects of the cluster, from inside of sync handlers: ``kopf.sync_api.get(...)``.
 
-The same as :mod:`kopf.api`, but for functions that run in threads: they need no ``await``.
+The same as :mod:`kopf.api`, without ``await``: for functions that run in threads.
 """
 
 from kopf_core.actions.sync_api import (

@@ -1,8 +1,8 @@
 """Managed fields: which manager has set which fields of an object, and whether they drifted.
 
 The server-side apply of Kubernetes keeps the fields of every manager in ``managedFields``,
-as trees of path elements (``FieldsV1``): ``f:name`` for the fields, ``k:{...}`` for the items of
-lists with keys, ``v:...`` for the values of sets, and ``.`` for the containers themselves.
+as trees of path elements (``FieldsV1``). They are ``f:name`` for the fields, ``k:{...}`` for the
+items of lists with keys, ``v:...`` for the values of sets, and ``.`` for the containers themselves.
 An element with nothing below is set as a whole.
 """
 

@@ -2,15 +2,15 @@
 
 ::
 
-Exception
-├── TemporaryError            not yet: try again after a delay
-│   ├── AwaitingError         (internal) something else must happen first: nothing has failed
-│   └── SubhandlersPending    (internal) the sub-handlers of this handler are not finished
-├── PermanentError            never: do not try again
-│   ├── RejectionError        the handler is there to reject, and it has: nothing has failed
-│   ├── HandlerTimeoutError   the handler's ``timeout=`` is over
-│   └── HandlerRetriesError   the handler's ``retries=`` are used up
-└── any other exception       by the handler's ``errors=`` mode
+    Exception
+    ├── TemporaryError            not yet: try again after a delay
+    │   ├── AwaitingError         (internal) something else must happen first: nothing has failed
+    │   └── SubhandlersPending    (internal) the sub-handlers of this handler are not finished
+    ├── PermanentError            never: do not try again
+    │   ├── RejectionError        the handler is there to reject, and it has: nothing has failed
+    │   ├── HandlerTimeoutError   the handler's ``timeout=`` is over
+    │   └── HandlerRetriesError   the handler's ``retries=`` are used up
+    └── any other exception       by the handler's ``errors=`` mode
 """
 
 import enum

@@ -1,6 +1,6 @@
 """Instruments: measure and trace the operator; by default, there are none.
 
-They are called only if they are plugged in: without them, nothing is called or made.
+Kopf calls them only if they are plugged in. Without them, Kopf makes no calls and no objects.
 """
 
 from collections.abc import Collection, Iterable

@@ -1,8 +1,8 @@
 """Loggers of single objects.
 
 All messages about objects go through the logger named ``kopf.objects``. The records carry the
-reference of the object (``k8s_ref``), used for prefixes, for JSON logs, and for Kubernetes events
-made of log messages (unless ``k8s_skip`` is set: the message stays in the log only).
+reference of the object (``k8s_ref``) for prefixes, for JSON logs, and for Kubernetes events made of
+log messages. If ``k8s_skip`` is set, the message stays in the log only.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Other objects of the cluster, from inside of sync handlers: ``kopf.sync_api.get(...)``.
 
-The same as :mod:`kopf.api`, with the same names, arguments, and errors, but for functions that
-run in threads. The requests are made in the operator's event loop; the thread waits for them.
+The same as :mod:`kopf.api`, with the same names, arguments, and errors. Only functions that run in
+threads can use it. The requests are made in the operator's event loop; the thread waits for them.
 """
 
 import asyncio

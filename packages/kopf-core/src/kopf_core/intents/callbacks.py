@@ -2,7 +2,7 @@
 
 A function fits if it takes any part of these arguments by their names, and the others with
 ``**kwargs`` (or ``**_``). Functions without these arguments, and arguments without annotations,
-always fit. The types are those of usual cases. For example, cluster-scoped objects have no
+always fit. The types are for usual cases. For example, cluster-scoped objects have no
 namespace, but it is ``str`` here, so that both ``str`` and ``str
 
  None`` fit.

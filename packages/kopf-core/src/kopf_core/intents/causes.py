@@ -1,4 +1,4 @@
-"""Causes: what has happened, with all facts that handlers may want to know.
+"""Causes: events and changes, with all facts that handlers may want to know.
 
 There is one cause for an event or a step of a cycle, shared by all its handlers. The keyword
 arguments are made once, too, when the first handler or filter needs them.

@@ -1,4 +1,4 @@
-"""What is chosen on the command line for one run, besides the options of the operator itself."""
+"""Choices of the command line for one run, besides the options of the operator itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What files and modules declare: the operator that would run, and the models of its kinds."""
+"""Declarations in files and modules: the operator that would run, and the models of its kinds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How the process of ``kopf run`` exits: on signals at any moment, and within a limited time.
+"""Exits of the process of ``kopf run``: on signals at any moment, and within a limited time.
 
-The operator handles the signals while it runs, and exits within its own time. Here is what happens
-right before and after that, and what ends the process if it does not end by itself: because
-the event loop is blocked, or because of threads, which the interpreter waits for.
+The operator handles the signals while it runs, and exits within its own time. This module handles
+the signals before and after that. It also ends the process if the process does not end by itself:
+because of a blocked event loop, or because of threads that the interpreter waits for.
 """
 
 from __future__ import annotations

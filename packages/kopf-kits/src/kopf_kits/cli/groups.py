@@ -1,4 +1,4 @@
-"""The root of the command line, and what users see when something goes wrong."""
+"""The root of the command line, and the messages of its errors."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ Each line is one message. The supervisor sends:
 The process sends:
 
 * ``confirmed``: in this round, nothing works in the shards that it has lost.
-* ``endpoint``, ``title``, ``paths``, ``port``: what it serves to the supervisor.
-* ``happening``: something outside of the cluster, for objects of the other processes.
+* ``endpoint``, ``title``, ``paths``, ``port``: the endpoint that it serves to the supervisor.
+* ``happening``: a happening outside of the cluster, for objects of the other processes.
 * ``exiting``: it exits, and waits for the other processes.
 """
 

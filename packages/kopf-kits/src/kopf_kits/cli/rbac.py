@@ -1,4 +1,4 @@
-"""``kopf rbac``: the least role for what is declared in files; or what is missing of it."""
+"""``kopf rbac``: the least role for the handlers in files, or its missing rules."""
 
 from __future__ import annotations
 

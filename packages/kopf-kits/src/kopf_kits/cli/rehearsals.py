@@ -1,4 +1,4 @@
-"""What a rehearsal has found, for people and for programs; and what the run ends with."""
+"""The results of a rehearsal, for people and for programs; and the exit code of the run."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Spare processes of ``kopf run --reload``: all is imported but the files with handlers.
+"""Spare processes of ``kopf run --reload``: all modules are imported there, but no handlers.
 
 Most of the time of a start goes to imports which are the same in every process. So, while
 an operator works, its successor imports them, and then waits for its turn: for one byte in a pipe.
-If the pipe is closed instead, nobody needs it anymore.
+If the pipe is closed instead, the successor is not needed anymore.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which cluster is meant: the options for that, and the words for those who are asked."""
+"""The cluster that is meant: its options, and its words in questions."""
 
 from __future__ import annotations
 

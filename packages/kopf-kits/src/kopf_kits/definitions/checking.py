@@ -1,4 +1,4 @@
-"""What the API server would say of objects of a model: for unit tests, with no server."""
+"""The verdicts of the API server on objects of a model: for unit tests, without a server."""
 
 from __future__ import annotations
 

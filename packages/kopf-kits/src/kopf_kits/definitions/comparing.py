@@ -1,4 +1,4 @@
-"""What a new definition breaks: for the objects that are stored, and for those who use them."""
+"""Breaking changes of a definition: for stored objects, and for their users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of classes and of their fields in docstrings."""
+"""Descriptions of classes and of their fields in docstrings."""
 
 from __future__ import annotations
 

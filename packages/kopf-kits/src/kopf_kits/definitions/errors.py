@@ -1,4 +1,4 @@
-"""What can be wrong with models; the messages are for those who have written them."""
+"""Errors of models; the messages are for the authors of the models."""
 
 from __future__ import annotations
 

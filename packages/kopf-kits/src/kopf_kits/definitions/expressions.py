@@ -1,4 +1,4 @@
-"""Rules of CEL: as they are declared, and those which are made of other markers."""
+"""Rules of CEL: the declared ones, and the ones made of other markers."""
 
 from __future__ import annotations
 

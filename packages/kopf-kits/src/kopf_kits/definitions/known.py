@@ -1,4 +1,4 @@
-"""What is known with no cluster: the definitions in files and of models, and their kinds."""
+"""Definitions that are known without a cluster: from files and from models, with their kinds."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Migrations of stored objects to the storage version, so that older versions can be removed.
 
-The API server writes objects in the storage version, but only when somebody changes them. All
-others remain as they were stored. ``status.storedVersions`` of the definition names the versions
+The API server writes objects in the storage version, but only when clients change them. All other
+objects remain as they were stored. ``status.storedVersions`` of the definition names the versions
 that can still be there.
 
-All that is to be known is in the cluster, so a migration can be killed and started again.
+All its state is in the cluster, so a migration can be killed and started again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The migrator of the cluster itself: ``StorageVersionMigration`` objects, and who executes them.
+"""The migrator of the cluster itself: ``StorageVersionMigration`` objects, and their executor.
 
-The API server accepts such objects also if there is nobody to execute them: the controller is
-switched on apart from the API. So, only the progress in the status is trusted.
+The API server accepts such objects even if there is no executor: the controller is switched on
+apart from the API. So, only the progress in the status is trusted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stored objects against new schemas: those that do not fit, and what they would lose."""
+"""Stored objects against new schemas: objects that do not fit, and fields that they would lose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admission policies of models: what the API server checks and sets by itself, with no webhooks."""
+"""Admission policies of models: by them, the API server checks and sets fields without webhooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading all stored objects of a kind, whatever the definition says of it."""
+"""Reading all stored objects of a kind, independently of its definition."""
 
 from __future__ import annotations
 

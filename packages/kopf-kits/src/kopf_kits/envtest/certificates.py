@@ -1,4 +1,4 @@
-"""The certificates and keys of one control plane: made for one start, trusted by nobody else."""
+"""The certificates and keys of one control plane: made for one start, and trusted only there."""
 
 from __future__ import annotations
 

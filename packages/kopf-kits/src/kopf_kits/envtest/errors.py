@@ -1,4 +1,4 @@
-"""What can go wrong with a real control plane on this machine."""
+"""Errors of a real control plane on this machine."""
 
 
 class EnvtestError(Exception):

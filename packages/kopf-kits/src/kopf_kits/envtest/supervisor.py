@@ -1,9 +1,9 @@
 """The process that owns the servers of one control plane, so that none of them outlives its user.
 
 It is run as a script of its own, with only the standard library. It reads commands from its stdin,
-one JSON object a line, and reports on its stdout in the same way. When stdin ends, for whatever
-reason, also because the user's process was killed, it stops the servers in the reverse order
-of their start, removes the folder with their files, and exits.
+one JSON object a line, and reports on its stdout in the same way. When stdin ends, e.g. as
+the user's process was killed, it stops the servers in the reverse order of their start. Then it
+removes the folder with their files, and exits.
 """
 
 from __future__ import annotations

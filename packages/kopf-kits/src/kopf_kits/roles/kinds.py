@@ -1,4 +1,4 @@
-"""Kinds: what the selectors of handlers mean, as far as it is known with no cluster."""
+"""Kinds: the meanings of selectors of handlers, as far as they are known without a cluster."""
 
 from __future__ import annotations
 

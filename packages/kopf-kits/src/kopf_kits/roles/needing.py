@@ -1,4 +1,4 @@
-"""Needing: what an operator needs for what is declared in it, offline or in a cluster."""
+"""Needing: the rights that the handlers of an operator need, offline or in a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usage: what handlers have requested by themselves, as it was seen in tests."""
+"""Usage: the own requests of handlers, as tests have seen them."""
 
 from __future__ import annotations
 

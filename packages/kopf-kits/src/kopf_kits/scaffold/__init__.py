@@ -1,5 +1,5 @@
 """The scaffold: a project of an operator to begin with, and its updates.
 
-* :mod:`.projects`: what is asked for, and the files that are made of that.
+* :mod:`.projects`: the answers of people, and the files that are made of them.
 * :mod:`.merging`: the changes of people and of newer scaffolds together.
 """

@@ -1,4 +1,4 @@
-"""Projects: what they are made of, what is remembered of that, and how they are updated."""
+"""Projects: the answers of people, the files made of them, and their updates."""
 
 from __future__ import annotations
 

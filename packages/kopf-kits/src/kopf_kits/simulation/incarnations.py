@@ -1,7 +1,7 @@
 """Incarnations: the processes of a simulated world, all of them in one real process.
 
 Every callback of the event loop carries its incarnation in its context. So a crash is simple:
-the callbacks of the dead incarnation are skipped from then on, whatever they were up to.
+all callbacks of the dead incarnation are skipped from then on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be wrong with the descriptions of kinds; the messages are for users."""
+"""Errors in the descriptions of kinds; the messages are for users."""
 
 from __future__ import annotations
 

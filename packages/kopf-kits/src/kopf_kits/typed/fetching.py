@@ -1,4 +1,4 @@
-"""What a cluster says of its kinds: the OpenAPI documents (v3) of their groups and versions."""
+"""Descriptions of kinds by a cluster: the OpenAPI documents (v3) of their groups and versions."""
 
 from __future__ import annotations
 

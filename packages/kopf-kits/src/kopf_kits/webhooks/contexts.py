@@ -1,4 +1,4 @@
-"""The context managers of servers and tunnels: what they have opened is closed in time."""
+"""The context managers of servers and tunnels: they close their connections in time."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from types import TracebackType

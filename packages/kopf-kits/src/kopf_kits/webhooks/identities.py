@@ -1,4 +1,4 @@
-"""What a server identifies itself with: its certificate and key, and how they are renewed."""
+"""The identity of a server: its certificate and key, and their renewal."""
 
 import asyncio
 import dataclasses

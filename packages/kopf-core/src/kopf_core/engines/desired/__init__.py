@@ -9,7 +9,7 @@
 * :mod:`.farewells`: deletion of children that are not wanted anymore, or must go before the owner.
 * :mod:`.fights`: others change the applied objects back again and again.
 * :mod:`.ownership`: which objects own which ones.
-* :mod:`.badges`: the marks on applied objects: by whom they are applied, and what for.
+* :mod:`.badges`: the marks on applied objects: the operator, the reconciler, a digest.
 * :mod:`.sources`: the owned and related objects, as handlers see them.
 * :mod:`.relations`: which objects are related to which ones.
 * :mod:`.status_patches`: the statuses that reconcilers write to their objects.

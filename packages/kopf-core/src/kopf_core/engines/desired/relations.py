@@ -1,7 +1,7 @@
 """Relations: on which other objects an object depends without owning them, and the other way round.
 
-A relation is declared in one of three ways: a field of the primary object that names the related
-ones; the name of an index; or a function that finds the primary objects of a related one.
+A field of the primary object can name the related ones. An index can be named instead. Or
+a function finds the primary objects of a related one.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping

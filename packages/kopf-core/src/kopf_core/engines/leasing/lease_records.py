@@ -1,8 +1,8 @@
 """The records of leases: the content of the object, and its meaning for this operator.
 
-The rules are those of client-go, so that all tools agree on the leader. The times in the object are
-for people only, as the clocks of other machines can be wrong. A holder is alive for as long as its
-record keeps changing. This operator measures that by its own monotonic clock.
+The rules are the same as in client-go, so that all tools agree on the leader. The times in the
+object are for people only, as the clocks of other machines can be wrong. A holder is alive for as
+long as its record keeps changing. This operator measures that by its own monotonic clock.
 """
 
 import datetime

@@ -4,7 +4,7 @@
 * ``/readyz`` is for readiness probes: all is known, all streams are there.
 * ``/metrics`` is for Prometheus.
 
-There are neither names of objects nor texts of errors; those are in the status.
+There are neither names of objects nor texts of errors. The status has them.
 """
 
 import logging

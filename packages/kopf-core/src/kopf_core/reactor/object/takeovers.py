@@ -4,9 +4,9 @@ The stream of a follower can be late: it may not have brought the latest patches
 leader. By the known state, such an object would be handled once more. So when an object needs
 handling for the first time under a lease, its current state is requested before that. Objects that
 need no handling, usually most of them, cost no requests, unless they have daemons or timers: these
-begin after that request, too. If many objects are requested, they are listed once, while the first
-of them are handled already. The wait for each reply is limited, so that an unreachable object does
-not hold up the others.
+begin after that request, too. If many objects are requested, they are listed once, and the first
+ones do not wait for the rest. The wait for each reply is limited, so that an unreachable object
+does not hold up the others.
 
 No other replica can handle the object during the lease, so it is requested only once. States newer
 than the first patch of the new leader are not requested at all: they are surely not late.

@@ -1,4 +1,4 @@
-"""The modes of an operator: what it does for objects now."""
+"""The modes of an operator: from usual work to its end."""
 
 import enum
 from typing import NamedTuple

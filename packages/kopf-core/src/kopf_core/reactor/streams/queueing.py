@@ -7,8 +7,8 @@ one.
 
 The places of workers are given back after every turn, so that busy objects starve no others.
 Namespaces get places in turns, so that busy namespaces starve no others. Changes go before the
-initial list. If there is no limit of workers, a few turns begin in each round of the event loop:
-otherwise, all of them would share its time, and each would be as late as the last one.
+initial list. If there is no limit of workers, a few turns begin in each round of the event loop.
+Otherwise, all of them would share its time, and each would be as late as the last one.
 
 A task exists only for an object that has its turn. An object that waits for its time costs a timer
 in the event loop. An object that waits for nothing costs nothing.

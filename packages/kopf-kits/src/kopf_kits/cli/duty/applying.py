@@ -1,4 +1,4 @@
-"""Changes of objects: what is planned for each of them, and what has come of it."""
+"""Changes of objects: the plan for each of them, and its result."""
 
 from __future__ import annotations
 

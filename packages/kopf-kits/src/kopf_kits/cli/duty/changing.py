@@ -1,4 +1,4 @@
-"""``kopf retry``, ``pause``, ``unpause``, ``forget``, ``release``: what changes marks on objects.
+"""``kopf retry``, ``pause``, ``unpause``, ``forget``, ``release``: the changes of marks on objects.
 
 Each of them shows what it is going to do, and asks.
 """

@@ -1,6 +1,6 @@
-"""Whether operators do what is asked for by annotations: those that leave objects alone tell of it.
+"""Confirmations of operators that they leave objects alone, as people ask by annotations.
 
-They tell it by Kubernetes events, as nothing is to be written on objects that are left alone.
+Operators confirm it by Kubernetes events, as they must not write to the paused objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``kopf handlers``: what is declared in files and modules, with no cluster needed."""
+"""``kopf handlers``: the handlers in files and modules, without a cluster."""
 
 from __future__ import annotations
 

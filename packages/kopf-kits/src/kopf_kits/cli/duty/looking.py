@@ -1,4 +1,4 @@
-"""``kopf objects`` and ``kopf object``: what is going on with objects, by the marks on them."""
+"""``kopf objects`` and ``kopf object``: the states of objects by the marks on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables: as wide as the terminal, and as long as needed when nobody looks at them."""
+"""Tables: as wide as the terminal; without a terminal, as wide as necessary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the states of objects look: as rows of a table, as a text, and as JSON. Pure."""
+"""The views of the states of objects: as rows of a table, as a text, and as JSON. Pure."""
 
 from __future__ import annotations
 

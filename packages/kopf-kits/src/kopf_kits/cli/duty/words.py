@@ -1,4 +1,4 @@
-"""How values are shown to people: in one line, with nothing that could harm a terminal."""
+"""Values for people: in one line, without characters that could harm a terminal."""
 
 from __future__ import annotations
 

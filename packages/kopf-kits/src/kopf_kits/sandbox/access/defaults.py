@@ -1,4 +1,4 @@
-"""The roles that are in every cluster from its very start; those for people are left out."""
+"""The roles that are in every cluster from its very start, without the roles for people."""
 
 from __future__ import annotations
 

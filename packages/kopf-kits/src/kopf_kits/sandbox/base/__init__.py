@@ -1,1 +1,1 @@
-"""What everything else here is made of: JSON and failures."""
+"""The base of all other parts: JSON and failures."""

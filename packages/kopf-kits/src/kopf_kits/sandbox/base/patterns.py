@@ -1,8 +1,8 @@
-r"""Regular expressions of RE2, the syntax of API servers, as those of Python.
+r"""Regular expressions of RE2, the syntax of API servers, as regular expressions of Python.
 
 They look alike, but ``$``, ``\d``, ``\s``, ``\w`` mean different characters, RE2 has ``\pL`` and
 ``\z``, and refuses what Python accepts: looking around, references back, possessive repetitions.
-Here, only those are translated that decide whether there is a match, not where it is.
+The translated expressions only decide whether there is a match, not where it is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is to be said about a write, apart from what is wrong with it."""
+"""Remarks about a write, apart from its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much functions cost in expressions, and how large their results are."""
+"""The costs of functions in expressions, and the sizes of their results."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How much an expression can cost at most, as API servers estimate it before they accept a rule.
+"""The highest cost of an expression, as API servers estimate it before they accept a rule.
 
-The sizes are those by the schema: the largest that it allows. What cannot be estimated here raises
-`Unsupported`.
+The sizes are the largest ones that the schema allows. Expressions that cannot be estimated here
+raise `Unsupported`.
 """
 
 from __future__ import annotations

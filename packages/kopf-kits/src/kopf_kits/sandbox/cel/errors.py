@@ -1,4 +1,4 @@
-"""What can be wrong with expressions, besides that they are not supported."""
+"""Errors of expressions, besides that they are not supported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Expressions of CEL, as far as they are used in schemas, webhooks, and policies: the evaluation.
 
-An expression is compiled into a function of the variables. What is not supported here raises
-`Unsupported`: the callers let such things pass, and say so.
+An expression is compiled into a function of the variables. Unsupported ones raise
+`Unsupported`: the callers let such expressions pass, and say so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What schemas say to expressions: the types of values, and how large they can be."""
+"""Shapes by schemas for expressions: the types of values, and their largest sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The syntax of CEL: from texts to trees. What is not supported here raises `Unsupported`."""
+"""The syntax of CEL: from texts to trees. Unsupported texts raise `Unsupported`."""
 
 from __future__ import annotations
 

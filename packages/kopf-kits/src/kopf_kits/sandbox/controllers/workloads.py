@@ -1,4 +1,4 @@
-"""Workloads that become ready by themselves: what the controllers of a cluster and its nodes do.
+"""Workloads that become ready by themselves, as with the controllers and nodes of a cluster.
 
 There are no pods behind them and nothing runs: only the statuses are as if everything went well.
 """

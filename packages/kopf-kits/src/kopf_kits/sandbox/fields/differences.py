@@ -1,4 +1,4 @@
-"""What has changed between two states of an object, as paths of fields."""
+"""Differences between two states of an object, as paths of fields."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Sets of fields as in ``managedFields``: trees of path elements, never modified in place.
 
-The elements are those of ``FieldsV1``: ``f:name`` for fields, ``k:{...}`` for items of lists with
-keys, ``v:...`` for items of sets. An empty tree is a member of the set; a tree with others under
-it is a member only if it has ``.`` among them.
+The elements are the same as in ``FieldsV1``: ``f:name`` for fields, ``k:{...}`` for items of lists
+with keys, ``v:...`` for items of sets. An empty tree is a member of the set; a tree with others
+under it is a member only if it has ``.`` among them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Merge patches and JSON patches. Neither modifies what it is given: unchanged parts are shared."""
+"""Merge patches and JSON patches. They keep the given object as it is, and share its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about access: everybody is allowed everything here, unless there are roles."""
+"""Questions about access: all clients may do everything here, unless there are roles."""
 
 from __future__ import annotations
 

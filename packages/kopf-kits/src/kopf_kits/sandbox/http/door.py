@@ -1,7 +1,7 @@
-"""Who is let in: the tools of this machine, but not the web pages that its user has opened.
+"""The door of the sandbox: open to the tools of this machine, but not to web pages of its user.
 
-The sandbox asks nobody for credentials, and browsers send requests wherever pages tell them to:
-also to loopback addresses, and to names that the owner of a page makes lead there.
+The sandbox needs no credentials. Browsers send requests to any address that a page names: even to
+loopback addresses, and to names that the owner of the page makes lead there.
 """
 
 from __future__ import annotations

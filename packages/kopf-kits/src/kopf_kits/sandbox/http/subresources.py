@@ -1,4 +1,4 @@
-"""Subresources other than ``status``: ``scale``, and what only some built-in kinds have."""
+"""Subresources other than ``status``: ``scale``, and subresources of some built-in kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of events: those with ``eventTime`` are checked, as well as all of the newer API group."""
+"""Checks of events: of the ones with ``eventTime``, and of all events of the newer API group."""
 
 from __future__ import annotations
 

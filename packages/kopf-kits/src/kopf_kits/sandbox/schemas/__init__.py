@@ -1,1 +1,1 @@
-"""Schemas, names, and selectors: what values may be."""
+"""Schemas, names, and selectors: the rules for values."""

@@ -1,4 +1,4 @@
-"""Formats of strings in schemas. Those that are not known are accepted, as API servers do."""
+"""Formats of strings in schemas. Unknown formats are accepted, as API servers do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Structural schemas: pruning of unknown fields and defaulting.
 
-A schema is compiled once into a tree of nodes. Neither pruning nor defaulting modifies the given
-value: parts that stay as they are, are shared between the input and the output.
+A schema is compiled once into a tree of nodes. Pruning and defaulting do not modify the
+given value: the input and the output share their equal parts.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Resources and their objects: what is stored, and how it is prepared for that."""
+"""Resources and their objects: the stored ones, and their preparation for that."""

@@ -1,4 +1,4 @@
-"""How incoming objects are read: their kinds, versions, and metadata must make sense."""
+"""Reading of incoming objects: their kinds, versions, and metadata must make sense."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata of objects: what clients may set, what the server sets, and what never changes."""
+"""The metadata of objects: fields of clients, fields of the server, and immutable fields."""
 
 from __future__ import annotations
 

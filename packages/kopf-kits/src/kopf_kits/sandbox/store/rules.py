@@ -1,4 +1,4 @@
-"""What is special about the objects of a kind: defaults, checks, immutability, deletion."""
+"""Special rules for the objects of a kind: defaults, checks, immutability, deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an object is to be written, whatever the verb is."""
+"""Options of writes, for any verb."""
 
 from __future__ import annotations
 

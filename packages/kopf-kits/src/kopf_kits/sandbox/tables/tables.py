@@ -1,4 +1,4 @@
-"""Tables for ``kubectl get``: columns of the built-in kinds, and those that CRDs declare."""
+"""Tables for ``kubectl get``: columns of the built-in kinds, and columns that CRDs declare."""
 
 from __future__ import annotations
 

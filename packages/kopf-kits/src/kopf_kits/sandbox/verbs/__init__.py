@@ -1,1 +1,1 @@
-"""What can be done with objects: reading, watching, writing, deleting."""
+"""Verbs for objects: reading, watching, writing, deleting."""

@@ -1,4 +1,4 @@
-"""Deletions: preconditions, finalizers, grace periods, and what happens to the dependents."""
+"""Deletions: preconditions, finalizers, grace periods, and the fate of the dependents."""
 
 from __future__ import annotations
 
