@@ -150,6 +150,31 @@ async def test_o_the_metadata_of_the_kind_is_watched_where_many_objects_are_refe
 
 
 @pytest.mark.usefixtures("reconcile")
+async def test_o_deletions_are_noticed_while_the_way_of_following_is_changed(
+    cluster, operate, journal, monkeypatch
+):
+    monkeypatch.setattr(referenced, "MANY", 2)
+    for name in ("s1", "s2", "s3"):
+        await make_secret(cluster, name)
+        await cluster.create(f"of-{name}", secret=[] if name == "s3" else name)
+    async with operate() as operator:
+        await journal.until(lambda calls: len(calls) == 3)
+        with cluster.sandbox.faults.hang(method="GET", path=f"{SECRETS}/s1") as fault:
+            await cluster.patch("of-s3", secret="s3")
+            await cluster.sandbox.journal.arrived("GET", f"{SECRETS}/s1")
+            await cluster.client.delete(f"{SECRETS}/s1")
+            fault.release()
+        await journal.until(lambda calls: ("of-s1", {}) in calls)
+        with cluster.sandbox.faults.hang(method="GET", path=SECRETS) as fault:
+            await cluster.delete("of-s3")
+            await cluster.patch("of-s1", secret=None)
+            await until(lambda: get_watched(operator) == {"s2"})
+            await cluster.client.delete(f"{SECRETS}/s2")
+            fault.release()
+        await journal.until(lambda calls: ("of-s2", {}) in calls)
+
+
+@pytest.mark.usefixtures("reconcile")
 async def test_o_passes_wait_for_objects_that_cannot_be_read_for_now(
     cluster, operate, journal, monkeypatch, logged
 ):

@@ -413,7 +413,7 @@ class ObservedKinds:
         for resource, view in self._views.items():
             successor = view.stores.get(key.namespace)
             if resource.name == key.resource.name and successor is not None:
-                successor.expect(store)
+                successor.succeed(store)
                 view.tell_vanished(key.namespace)
                 store.clear()
         return store

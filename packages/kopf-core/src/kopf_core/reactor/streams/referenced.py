@@ -195,6 +195,7 @@ class ReferencedView:
             self._is_crowded = is_crowded
             for name, former in [*self._kept.items()]:
                 self._kept[name] = self._keep(name)
+                self._kept[name].store.succeed(former.store)  # it can be deleted in between
                 self._close(former)
         places = self._namespaces if self.resource.namespaced else (None,)
         wanted = {*places} if is_crowded else set()
@@ -310,6 +311,8 @@ class _ReadObject:
             self._on_change(resource, body, ObservedChange.OTHERS)
         if not self.store.is_synced:
             self.store.on_listed()
+            for gone in self.store.take_vanished():
+                self._on_change(resource, gone, ObservedChange.GONE)
             self._on_listed(resource)
 
 

@@ -114,6 +114,10 @@ class ObjectStore(Mapping[ObjectKey, RawBody]):
         if self.is_synced:
             self._lose_expected()
 
+    def succeed(self, former: "ObjectStore") -> None:
+        """Expect the objects of another store, as this one takes its place."""
+        self.expect(former._expected | former._bodies)
+
     def discard(self, key: ObjectKey) -> None:
         """Forget the object: it does not exist anymore."""
         body = self._bodies.pop(key, None)
